@@ -41,7 +41,7 @@ def test_days_that_repeat_more_and_less_are_hardly_ever_blamed() -> None:
     assert sum(alarms) <= 2
 
 
-@pytest.mark.parametrize(("training_days", "rate"), [(12, 0.02), (12, 0.0)])
+@pytest.mark.parametrize(("training_days", "rate"), [(12, 0.02), (12, 0.0), (1, 0.02), (1, 0.0), (2, 0.01)])
 def test_rows_that_came_twice_are_found_beside_few_days(training_days: int, rate: float) -> None:
     before = days(5, training_days, 18_000, rate, 0.2)
     now = days(6, 3, 18_012, 0.0, 0.0)

@@ -56,6 +56,7 @@ def with_clock_delays(table: pa.Table, clocks: Mapping[str, int], time: str) -> 
 
 def _delay(table: pa.Table, name: str, time: str, unit: int) -> Floats:
     hours = seconds_of(table[name]) / unit - seconds_of(table[time]) / _SECONDS
+    hours = np.where(np.isfinite(hours), hours, np.nan)
     return np.asarray((hours + DAY_HOURS / 2) % DAY_HOURS - DAY_HOURS / 2)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.diagnosis.cause import Cause, find_cause
@@ -11,19 +11,27 @@ from tidegate_validation.skew.diagnosis.frozen import frozen_since
 from tidegate_validation.skew.diagnosis.rivals import name_cause
 from tidegate_validation.skew.diagnosis.suspect import Joint, Suspect, distance_of, shares_of
 from tidegate_validation.skew.finding import findings_of
+from tidegate_validation.skew.missing import said_where
+from tidegate_validation.skew.narrowed import narrowed
 from tidegate_validation.skew.numbers import FeatureNumbers, likeness_of, measure_feature
 from tidegate_validation.skew.onset import date_of, onset
 from tidegate_validation.skew.repeated import repeated_rows
 from tidegate_validation.skew.rule import Aspect, Judgement, SkewRule, judge
 from tidegate_validation.skew.schema import compare_schema
 from tidegate_validation.skew.together import looser_columns
+from tidegate_validation.skew.vectors import finding_of_vectors
 from tidegate_validation.statistics.bins import CategoryBins, DiscreteBins
 from tidegate_validation.statistics.counting import count_relation
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.points import digits_name
 from tidegate_validation.statistics.profile import FeatureProfile, Profile
-from tidegate_validation.statistics.sample import TextSample, ValueSample, read_any, read_joint
+from tidegate_validation.statistics.sample import TextSample, ValueSample, read_joint, read_samples
+from tidegate_validation.statistics.sql import Family, family, quote
+from tidegate_validation.statistics.vectors import measured_window
 from tidegate_validation.statistics.window import Window
+
+_KNOWN = 0.5
+_OF_NULLS = '"NULL"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +53,10 @@ def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
     """Compares the inputs of `profile` with the rows of a window, which must have some."""
     known = [name for name in (profile.label, profile.event_time) if name]
     inputs = [one for one in profile.inputs if one.name not in window.unlogged]
-    schema = compare_schema(inputs, window.types, window.columns, known)
+    window = _with_empty_columns(window, inputs)
+    schema = compare_schema(inputs, window.types, window.columns, known, [*profile.vectors])
     counts = count_relation(window.connection, window.relation, window.block, schema.comparable, window.columns)
-    samples = {one.name: _sample(window, one) for one in schema.comparable}
+    samples = _samples(window, schema.comparable)
     likeness = likeness_of(profile)
     numbers = {
         feature.name: measure_feature(
@@ -73,20 +82,31 @@ def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
         if day is not None and name in causes:
             causes[name] = frozen_since(causes[name], samples[name], day)
         since = None if day is None else date_of(day)
-        findings[name] = findings_of(measured, judgements[name], causes.get(name), rule, since)
+        found = findings_of(measured, judgements[name], causes.get(name), rule, since)
+        findings[name] = [said_where(one, window, inquiry.few_valued) for one in found]
+    for feature in schema.comparable:
+        narrow = narrowed(feature, samples[feature.name])
+        if narrow is not None:
+            findings[feature.name].insert(0, narrow)
     excused = {name for name, found in findings.items() if found[0].outcome is Outcome.FAIL}
     together = looser_columns(profile, window, numbers, excused, rule)
     for finding in together:
         findings[finding.subject].insert(0, finding)
+    for name in schema.vectors:
+        with measured_window(window, window.columns.get(name, name)) as measures:
+            measured_findings = compare(profile.vectors[name], measures, rule).findings
+        findings[name] = [finding_of_vectors(name, measured_findings)]
     for finding in [*schema.findings, *repeated_rows(profile, window, rule)]:
         findings.setdefault(finding.subject, []).append(finding)
     unlogged = {one.name: window.unlogged[one.name] for one in profile.inputs if one.name in window.unlogged}
     return Comparison(window.rows, findings, numbers, causes, counts, unlogged)
 
 
-def _sample(window: Window, feature: FeatureProfile) -> ValueSample | TextSample:
-    column = window.columns.get(feature.name, feature.name)
-    return read_any(window.connection, window.relation, window.block, column, window.types[column])
+def _samples(window: Window, features: Sequence[FeatureProfile]) -> dict[str, ValueSample | TextSample]:
+    columns = {one.name: window.columns.get(one.name, one.name) for one in features}
+    types = {column: window.types[column] for column in columns.values()}
+    found = read_samples(window.connection, window.relation, window.block, types, window.rows)
+    return {name: found[column] for name, column in columns.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +152,21 @@ class _Inquiry:
         digits = self.profile.counts.get(digits_name(feature.name))
         return find_cause(feature, self.profile.counts[feature.name], sample, margin=self.rule.margin, digits=digits)
 
+    @property
+    def few_valued(self) -> list[str]:
+        """All columns of few values, or of categories."""
+        known = [one for one in self.profile.inputs if one.name in self.counts]
+        return [one.name for one in known if isinstance(one.bins, CategoryBins | DiscreteBins)]
+
     def _joint(self, feature: FeatureProfile) -> Joint:
         """Its values beside those of all columns of few values."""
         columns = self.window.columns
-        few = [one.name for one in self.profile.inputs if one.name in self.counts and one.name != feature.name]
-        few = [name for name in few if isinstance(self.profile.features[name].bins, CategoryBins | DiscreteBins)]
-        beside = {name: columns.get(name, name) for name in few}
+        beside = {name: columns.get(name, name) for name in self.few_valued if name != feature.name}
         window = self.window
         column = columns.get(feature.name, feature.name)
-        return Joint(*read_joint(window.connection, window.relation, column, beside, window.types))
+        pairs = [(one.first, one.second) for one in self.profile.pairs if feature.name in (one.first, one.second)]
+        related = frozenset(name for pair in pairs for name in pair if name != feature.name)
+        return Joint(*read_joint(window.connection, window.relation, column, beside, window.types), related)
 
     def _others(self, feature: FeatureProfile) -> Iterator[tuple[str, float]]:
         """How far the feature's values are from those of each other column of its kind in training."""
@@ -151,4 +177,31 @@ class _Inquiry:
         read = {one.name: column for one in rivals}
         found = count_relation(self.window.connection, self.window.relation, self.window.block, rivals, read)
         for one in rivals:
-            yield one.name, distance_of(shares_of(one, self.profile.counts[one.name]), shares_of(one, found[one.name]))
+            p, q = shares_of(one, self.profile.counts[one.name]), shares_of(one, found[one.name])
+            if (
+                isinstance(one.bins, CategoryBins)
+                and min(p[: one.bins.other].sum(), q[: one.bins.other].sum()) < _KNOWN
+            ):
+                continue  # Nearly every text counts as other here: free text is like any column.
+            yield one.name, distance_of(p, q)
+
+
+def _with_empty_columns(window: Window, inputs: Sequence[FeatureProfile]) -> Window:
+    """The window, in which a column without a single value is read as what it was in training: all of it is missing,
+    whatever type the table gives it."""
+    numeric = {window.columns.get(one.name, one.name): one.family.numeric for one in inputs if one.bins is not None}
+    other = [
+        name
+        for name, wanted in numeric.items()
+        if name in window.types
+        and (
+            window.types[name] == _OF_NULLS
+            or (family(window.types[name]) is not Family.OPAQUE and family(window.types[name]).numeric is not wanted)
+        )
+    ]
+    if not other:
+        return window
+    counted = ", ".join(f"count({quote(name)})" for name in other)
+    values = window.connection.execute(f"SELECT {counted} FROM {window.relation}").fetchone()
+    empty = {name: "DOUBLE" if numeric[name] else "VARCHAR" for name, n in zip(other, values, strict=True) if n == 0}
+    return replace(window, types={**window.types, **empty})

@@ -27,6 +27,8 @@ LARGEST = 2.0
 """Δ of two distributions with nothing in common."""
 _EXACT_SHIFT = 300.0
 _EXACT_RATIO = 300.0
+_EXACTLY = 1 - 1e-6
+"""Tails beyond it are lost in the digits of one minus them, so that they are reckoned the slow way."""
 _LEVEL = 0.75
 _STRATA = (0.0, 0.5, 0.8, 0.95, 1.0)
 _TWICE = 2.0
@@ -155,7 +157,8 @@ def _tail(ratio: float, freedom: float, denominator: float, shift: float) -> flo
     if shift <= 0:
         return float(special.fdtrc(freedom, denominator, ratio))
     if shift < _EXACT_SHIFT and ratio < _EXACT_RATIO:
-        return float(stats.ncf.sf(ratio, freedom, denominator, shift))
+        likely = float(special.ncfdtr(freedom, denominator, shift, ratio))
+        return 1 - likely if likely < _EXACTLY else float(stats.ncf.sf(ratio, freedom, denominator, shift))
     # Far out the series does not converge; Patnaik's (1949) two moments are close enough there.
     matched = (freedom + shift) ** 2 / (freedom + 2 * shift)
     return float(special.fdtrc(matched, denominator, ratio * freedom / (freedom + shift)))

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from tidegate_serving.admission import Finding, Outcome
-from tidegate_validation.skew.diagnosis import categories, clock, frozen, rivals, transformed
-from tidegate_validation.skew.diagnosis.cause import AFFINE, FACTOR, Cause
+from tidegate_validation.skew.diagnosis import categories, clock, dates, frozen, in_order, rivals, transformed
+from tidegate_validation.skew.diagnosis.cause import AFFINE, FACTOR, Cause, is_usual
 from tidegate_validation.skew.distance import BlockDistance
 from tidegate_validation.skew.numbers import FeatureNumbers
 from tidegate_validation.skew.rule import Aspect, Judgement, SkewRule
@@ -85,7 +85,8 @@ def explain(cause: Cause, who: str = "served values are", of: str = "those of tr
     share = _where(cause) or ("" if cause.share >= 0.9 else f" for {cause.share:.0%} of the rows")
     name = f" ({cause.name}?)" if cause.name else ""
     offset = f"{'plus' if cause.offset >= 0 else 'minus'} {abs(cause.offset):.4g}"
-    factor = f"{cause.factor:.4g}" if cause.precision <= _ROUGH else f"about {cause.factor:.2g}"
+    exact = cause.precision <= _ROUGH or is_usual(cause)
+    factor = f"{cause.factor:.4g}" if exact else f"about {float(f'{cause.factor:.2g}'):g}"
     if cause.kind == FACTOR:
         return f"{who} {factor} times {of}{share}{name}"
     if cause.kind == AFFINE:
@@ -116,6 +117,10 @@ _OTHER: Mapping[str, Callable[[Cause, Mapping[str, Any]], str]] = {
     frozen.ONE_VALUE: lambda cause, d: (
         f"it is frozen at {_value(d['value'])}"
         + ("" if cause.since else f" in the whole window, {d['share']} of the rows hold just that")
+    ),
+    in_order.SORTED: lambda _, d: f"values are in {d['way']} order over the whole window (sorted apart from its rows?)",
+    dates.SWAPPED: lambda _, d: (
+        f"dates have day and month in each other's place, which changes {d['share']} of the rows"
     ),
     rivals.OTHER_COLUMN: lambda _, d: f"it holds what `{d['column']}` held in training",
     rivals.CLIPPED: lambda _, d: (

@@ -23,6 +23,7 @@ from tidegate_validation.statistics.profile import FeatureProfile, Profile
 from tidegate_validation.statistics.sample import TextSample, ValueSample
 
 _TESTABLE_NEW_RATE = 0.05
+_TESTABLE_NEW_CATEGORIES = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,9 +210,11 @@ def _shares(reference: FeatureCounts, current: FeatureCounts, codes: tuple[int, 
 
 def _unseen(feature: FeatureProfile, current: FeatureCounts, ordinary: tuple[int, ...], longer: float) -> Unseen | None:
     bins = feature.bins
-    if feature.new_rate is None or feature.new_rate > _TESTABLE_NEW_RATE:
+    testable = _TESTABLE_NEW_CATEGORIES if isinstance(bins, CategoryBins) else _TESTABLE_NEW_RATE
+    if feature.new_rate is None or feature.new_rate > testable:
         return None
-    if isinstance(bins, CategoryBins) and not bins.complete:
+    told = bins.told if isinstance(bins, CategoryBins) else 1.0
+    if told == 0:
         return None
     if isinstance(bins, NumericBins):
         if not feature.support:
@@ -223,9 +226,10 @@ def _unseen(feature: FeatureProfile, current: FeatureCounts, ordinary: tuple[int
         return None
     present = feature.rows - feature.missing - feature.infinite
     cluster = max(1.0, feature.new_rate * present / max(feature.new_values, 1))
+    hits = int(current.of(codes).sum())
     return Unseen(
-        rows=int(current.of(ordinary).sum()),
-        unseen=int(current.of(codes).sum()),
+        rows=max(int(current.of(ordinary).sum() * told), hits),
+        unseen=hits,
         expected=max(feature.new_rate, 1.0 / max(present, 1)),
         cluster=1 + (cluster - 1) * longer,
         number=isinstance(bins, NumericBins),

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidegate_validation.skew.likeness import Apart
-from tidegate_validation.statistics.bins import CategoryBins
+from tidegate_validation.statistics.bins import CategoryBins, DiscreteBins
 from tidegate_validation.statistics.points import heaviest
 from tidegate_validation.statistics.profile import FeatureProfile
 from tidegate_validation.statistics.sample import TextSample, ValueSample
 
 _LEAST = 0.01
 _MOST = 100
+_TWO = 2
 _SPECIAL = {0.0, -1.0, 1.0, *(sign * 10.0**power - sign for power in range(1, 7) for sign in (1, -1))}
 _SIZE = 0.1
 _HEAVY = 1.5
@@ -54,11 +55,14 @@ class PointExcess:
 def heaviest_excess(
     feature: FeatureProfile, sample: ValueSample | TextSample, blocks: int, apart: Apart, margin: float
 ) -> PointExcess | None:
-    """The value whose excess is surest, None where no value weighs anything; of categories only what training lacks.
+    """The value whose excess is surest, None where no value weighs anything; of categories, and of two values
+    of which one grows whatever happens, only what training lacks.
 
     `apart` says what so many `blocks` differ from training's by, in units of how a value's weight wanders by the day.
     """
     candidates = heaviest(sample, _LEAST, _MOST)
+    if isinstance(feature.bins, DiscreteBins) and len(feature.bins.values) <= _TWO:
+        candidates = [one for one in candidates if one[0] not in feature.bins.values]
     if isinstance(feature.bins, CategoryBins):
         known = {*feature.bins.top, *feature.bins.others} if feature.bins.complete else None
         candidates = [one for one in candidates if known is not None and one[0] not in known]

@@ -111,6 +111,9 @@ def _failing(case: _Case, finding: Finding) -> Finding:
 def _worse(case: _Case, finding: Finding, cause: Cause | None) -> bool:
     """Whether the baseline's own training is nearer to the window, by the measure that the finding is about."""
     before = case.before
+    if before is not None and case.name in case.candidate.vectors:
+        theirs = before.findings.get(case.name, ())
+        return not theirs or theirs[0].outcome is not Outcome.FAIL
     if before is None or case.known is None or case.name not in before.numbers:
         return cause is not None and cause.by_values
     if cause is not None:

@@ -19,6 +19,9 @@ from tidegate_validation.statistics.window import Window
 SUBJECT = "rows"
 CHECK = "repeated rows"
 _FEWEST_DAYS = 3
+_SEVERAL_TIMES = 1.5
+_MUCH = 0.02
+"""One day or two do not say how days differ: more than twice as many, and two in a hundred besides, are not theirs."""
 
 
 def repeated_rows(profile: Profile, window: Window, rule: SkewRule) -> list[Finding]:
@@ -36,10 +39,11 @@ def repeated_rows(profile: Profile, window: Window, rule: SkewRule) -> list[Find
     current = count_repeated(window.connection, window.relation, window.block, [*present, window.event_time])
     before, now = (float(part.of((1,)).sum()) / max(part.rows, 1) for part in (reference, current))
     distance = block_distance(reference, current, [(0,), (1,)])
+    few = len(reference.blocks) < _FEWEST_DAYS
+    margin = max(rule.missing_margin, _SEVERAL_TIMES * before + _MUCH) if few and before > 0 else rule.missing_margin
     middle = (before + now) / 2
-    limit = rule.missing_margin / math.sqrt(max(middle * (1 - middle), 1e-12))
-    p_value = distance.p_value(limit)
-    if not distance.block_robust:
+    p_value = distance.p_value(margin / math.sqrt(max(middle * (1 - middle), 1e-12)))
+    if not distance.block_robust and not few:
         p_value = max(p_value, _by_days(reference, current, rule.missing_margin))
     if now <= before or p_value >= rule.alpha / 2:
         return []
@@ -51,16 +55,14 @@ def repeated_rows(profile: Profile, window: Window, rule: SkewRule) -> list[Find
 
 
 def _by_days(reference: FeatureCounts, current: FeatureCounts, margin: float) -> float:
-    """P-value of so many more, where training's few days say how days differ: 1 for fewer than three of them, 0 where
-    training had none at all, so that only rows count.
+    """P-value of so many more, where training's few days say how days differ; 0 where training had none at all, so that
+    only rows count.
     """
     ref, cur = (
         np.stack([part.of((code,)) for code in (0, 1)], axis=1).astype(np.float64) for part in (reference, current)
     )
     if not ref[:, 1].any():
         return 0.0
-    if len(ref) < _FEWEST_DAYS:
-        return 1.0
     days = (part.blocks.astype(np.float64) for part in (reference, current))
     line = Timeline.of(next(days), ref.sum(axis=1), next(days), cur.sum(axis=1))
     low, high = normal_scores(ref)

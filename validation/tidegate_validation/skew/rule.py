@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tidegate_serving.admission import Outcome
 from tidegate_validation.skew.distance import BlockDistance
-from tidegate_validation.skew.numbers import FeatureNumbers
+from tidegate_validation.skew.numbers import FeatureNumbers, Unseen
 from tidegate_validation.statistics.false_discovery import benjamini_hochberg
 
 
@@ -28,6 +28,7 @@ class Aspect(enum.StrEnum):
 
 _NUMBERS = 4.0
 """Numbers that training never held are more ordinary than categories: the floor is this many times higher."""
+_MOST_BEYOND = 0.2
 _NOTED = 4.0
 """Unseen values are worth a WARN from the limit divided by this."""
 
@@ -101,8 +102,8 @@ def _of_single_values(numbers: FeatureNumbers, rule: SkewRule) -> list[_Test]:
     rates = {Aspect.UNSEEN: numbers.unseen, Aspect.RANGE: numbers.far, Aspect.OUTSIDE: numbers.outside}
     for test, unseen in rates.items():
         if unseen is not None:
-            limit = max(rule.unseen_factor * unseen.expected, rule.unseen_floor * (_NUMBERS if unseen.number else 1.0))
-            found.append(_Test(numbers, test, unseen.p_value(limit), unseen.p_value(limit / _NOTED), limit))
+            limit, noted = _unseen_limits(unseen, rule)
+            found.append(_Test(numbers, test, unseen.p_value(limit), unseen.p_value(noted), limit))
     if numbers.infinite_shares.current > 0:
         new = numbers.infinite_shares.reference == 0
         p_margin = 0.0 if new and numbers.infinite_shares.current > rule.unseen_floor else 1.0
@@ -115,6 +116,15 @@ def _of_single_values(numbers: FeatureNumbers, rule: SkewRule) -> list[_Test]:
         p_margin = numbers.point.p_value(limit)
         found.append(_Test(numbers, Aspect.POINT, p_margin, p_margin, limit))
     return found
+
+
+def _unseen_limits(unseen: Unseen, rule: SkewRule) -> tuple[float, float]:
+    """The rates of unseen values that fail and that are worth a WARN: so many times nature's, but no more than
+    `_MOST_BEYOND` more, half of that for a WARN, where days bring many new categories anyway.
+    """
+    limit = max(rule.unseen_factor * unseen.expected, rule.unseen_floor * (_NUMBERS if unseen.number else 1.0))
+    beyond = unseen.expected + _MOST_BEYOND
+    return (limit, limit / _NOTED) if limit <= beyond else (beyond, unseen.expected + _MOST_BEYOND / 2)
 
 
 def _missing_limit(numbers: FeatureNumbers, rule: SkewRule) -> float:

@@ -52,9 +52,9 @@ class Runs:
 def runs_of(reference: Floats, current: Floats, line: Timeline, delta: float) -> Runs:
     """Compares a window `current`, shape [J, K], at distance `delta` with runs of days, of `reference`, shape [B, K].
 
-    Runs hold days of the window too, where those lie among or beside the reference's, but not the window alone.
-    Runs with less than half the window's rows do not count; neither does anything where fewer than three runs would
-    fit into the reference without overlap.
+    Runs hold days of the window too, where those lie among or beside the reference's, but no more than half of them:
+    one with nearly all of the window is no other run. Runs with less than half the window's rows do not count; neither
+    does anything where fewer than three runs would fit into the reference without overlap.
     """
     blocks, rows = len(current), float(current.sum())
     if blocks * _LONGEST > len(reference) or blocks == 0:
@@ -64,7 +64,7 @@ def runs_of(reference: Floats, current: Floats, line: Timeline, delta: float) ->
     inside, theirs = _sums(days[order], blocks), _sums(line.inside[order].astype(np.float64)[:, None], blocks)[:, 0]
     outside = days.sum(axis=0) - inside
     inside_rows, outside_rows = inside.sum(axis=1), outside.sum(axis=1)
-    usable = (inside_rows >= rows / 2) & (outside_rows > 0) & (theirs < blocks)
+    usable = (inside_rows >= rows / 2) & (outside_rows > 0) & (2 * theirs <= blocks)
     if not (usable & (theirs == 0)).any():
         return Runs()
     distances = _distances(inside[usable] / inside_rows[usable, None], outside[usable] / outside_rows[usable, None])

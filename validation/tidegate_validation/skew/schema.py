@@ -5,33 +5,39 @@ Columns that cannot be compared get their finding here and no test.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.statistics.profile import FeatureProfile
 from tidegate_validation.statistics.sql import Family, family
+from tidegate_validation.statistics.vectors import is_vector
 
 CHECK = "schema"
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaComparison:
-    """Features that can be compared, and findings about those that cannot."""
+    """Features that can be compared, those of them that are `vectors`, and findings about those that cannot."""
 
     comparable: tuple[FeatureProfile, ...]
+    vectors: tuple[str, ...]
     findings: tuple[Finding, ...]
 
 
 def compare_schema(
-    features: Sequence[FeatureProfile], types: Mapping[str, str], columns: Mapping[str, str], known: Sequence[str] = ()
+    features: Sequence[FeatureProfile],
+    types: Mapping[str, str],
+    columns: Mapping[str, str],
+    known: Sequence[str] = (),
+    measured: Collection[str] = (),
 ) -> SchemaComparison:
     """Compares the inputs of training with the served columns.
 
     `columns` says which served column carries which feature; `known` are further features that may be served without
-    remark, such as the event time.
+    remark, such as the event time; of those `measured` the profile knows what their vectors are measured by.
     """
-    comparable, findings = [], []
+    comparable, vectors, findings = [], [], []
     for feature in features:
         column = columns.get(feature.name, feature.name)
         if column not in types:
@@ -39,6 +45,11 @@ def compare_schema(
         elif not _same(feature.family, family(types[column])):
             was, now = feature.family.value, family(types[column]).value
             findings.append(_finding(feature.name, Outcome.FAIL, f"was {was} in training and is served as {now}"))
+        elif feature.name in measured and is_vector(types[column]):
+            vectors.append(feature.name)
+        elif feature.name in measured:
+            now = types[column].lower()
+            findings.append(_finding(feature.name, Outcome.FAIL, f"was a list of numbers and is served as {now}"))
         elif feature.bins is None:
             findings.append(
                 _finding(feature.name, Outcome.INCONCLUSIVE, f"values of type {feature.type} are not compared yet")
@@ -51,7 +62,7 @@ def compare_schema(
         for name, column in columns.items()
         if name not in names and column in types
     ]
-    return SchemaComparison(tuple(comparable), tuple(findings))
+    return SchemaComparison(tuple(comparable), tuple(vectors), tuple(findings))
 
 
 def _same(one: Family, other: Family) -> bool:

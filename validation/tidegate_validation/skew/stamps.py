@@ -6,7 +6,7 @@ Their time of day alone hardly shows a part of an hour, and nothing where events
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,9 +14,11 @@ import numpy as np
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.compare import Comparison
 from tidegate_validation.skew.diagnosis.clock import CLOCK, DAY_HOURS
+from tidegate_validation.skew.onset import date_of
 from tidegate_validation.skew.rule import Aspect
 from tidegate_validation.skew.together import CHECK as TOGETHER
 from tidegate_validation.statistics.arrays import Floats
+from tidegate_validation.statistics.blocks import SECONDS
 from tidegate_validation.statistics.profile import FeatureProfile, Profile
 from tidegate_validation.tables import seconds_of
 
@@ -28,6 +30,7 @@ _SECONDS = 3600.0
 _WIDEST = 24.0
 _QUARTER = 0.25
 _NEAR = 0.2
+_ENOUGH_ROWS = 20
 _LEVELS = np.linspace(0.1, 0.9, 17)
 _TOLD = (Outcome.FAIL, Outcome.WARN)
 _ITS_OWN = ("schema", Aspect.MISSING.value)
@@ -82,10 +85,10 @@ def told_of_stamps(
         told = [one for one in found if one.outcome in _TOLD and one.check not in _ITS_OWN]
         if not told or delay not in now.column_names:
             continue
-        hours = _moved(profile.features[delay], now[delay].drop_null().to_numpy(), around=stamp in clocks)
+        move = _move(profile.features[delay], now, delay, around=stamp in clocks)
         own = findings.get(stamp, [])
-        if hours is not None:
-            told = [_of_another_zone(told[0], delay, hours, summer=stamp in clocks and abs(hours) == 1)]
+        if move is not None:
+            told = [_of_another_zone(told[0], delay, move, summer=stamp in clocks and abs(move.hours) == 1)]
             own = [one for one in own if one.check in _ITS_OWN]
             moved.add(stamp)
         elif stamp in clocks:
@@ -106,6 +109,36 @@ def _follows(finding: Finding, moved: Collection[str]) -> bool:
     return bool(partners) and set(partners) <= set(moved)
 
 
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """Delays are longer by so many `hours`, for a `share` of the rows: since a day, None for the whole window."""
+
+    hours: float
+    share: float = 1.0
+    since: str | None = None
+
+
+def _move(delay: FeatureProfile, table: pa.Table, name: str, *, around: bool) -> _Move | None:
+    """The move that all days have, or all days from one on; None where it is no such move."""
+    hours = np.asarray(table[name].to_numpy(zero_copy_only=False), dtype=np.float64)
+    moment = seconds_of(table[name.rpartition(_MIDDLE)[2]])
+    there = np.isfinite(hours) & np.isfinite(moment)
+    hours, days = hours[there], np.floor(moment[there] / SECONDS)
+    each = {
+        int(day): _moved(delay, hours[days == day], around=around)
+        for day, rows in zip(*np.unique(days, return_counts=True), strict=True)
+        if rows >= _ENOUGH_ROWS
+    }
+    told = {one for one in each.values() if one is not None}
+    if 0.0 not in told or len(told) == 1:
+        whole = _moved(delay, hours, around=around)
+        return _Move(whole) if whole else None
+    first = next(day for day, one in each.items() if one)
+    if len(told) > 2 or any((one != 0) != (day >= first) for day, one in each.items() if one is not None):
+        return None
+    return _Move(float(max(told, key=abs)), float(np.mean(days >= first)), date_of(first))
+
+
 def _moved(delay: FeatureProfile, now: Floats, *, around: bool) -> float | None:
     """By how many hours, in quarters, all delays are longer than in training, `around` the clock or not; None where it
     is no such number."""
@@ -117,15 +150,17 @@ def _moved(delay: FeatureProfile, now: Floats, *, around: bool) -> float | None:
         now = (now - middle + DAY_HOURS / 2) % DAY_HOURS - DAY_HOURS / 2 + middle
     gaps = np.quantile(now, _LEVELS) - before
     hours = _QUARTER * round(float(np.median(gaps)) / _QUARTER)
-    if hours == 0 or float(np.median(np.abs(gaps - hours))) > _NEAR * abs(hours):
-        return None
-    return hours
+    return hours if float(np.median(np.abs(gaps - hours))) <= _NEAR * max(abs(hours), 2 * _QUARTER) else None
 
 
-def _of_another_zone(finding: Finding, delay: str, hours: float, *, summer: bool) -> Finding:
+def _of_another_zone(finding: Finding, delay: str, move: _Move, *, summer: bool) -> Finding:
     stamp, _, time = delay.rpartition(_MIDDLE)
-    way = "later" if hours > 0 else "earlier"
+    way = "later" if move.hours > 0 else "earlier"
     why = "time zone or summer time?" if summer else "time zone?"
-    sentence = f"`{stamp}`: {abs(hours):g} h {way} beside `{time}` than in training ({why})"
+    since = f", since {move.since}" if move.since else ""
+    sentence = f"`{stamp}`: {abs(move.hours):g} h {way} beside `{time}` than in training ({why}){since}"
     outcome = Outcome.WARN if summer else finding.outcome
-    return replace(finding, outcome=outcome, sentence=sentence, cause={"kind": CLOCK, "share": 1.0, "offset": hours})
+    cause = {"kind": CLOCK, "share": round(move.share, 4), "offset": move.hours}
+    return replace(
+        finding, outcome=outcome, sentence=sentence, cause={**cause, **({"since": move.since} if move.since else {})}
+    )

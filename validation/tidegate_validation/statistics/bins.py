@@ -5,6 +5,7 @@ Codes below zero are for what is no ordinary value; codes from OFF_SUPPORT on ar
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -104,18 +105,25 @@ class DiscreteBins:
 class CategoryBins:
     """One bin per frequent category, one for the other known ones, one for what was never seen.
 
-    `others` lists known categories beyond `top`; where there were too many to list, `complete` is false and a category
-    that is in neither counts as other, so unseen ones cannot be told.
+    `others` lists known categories beyond `top`. Where there were too many to list, `complete` is false, and `others`
+    has those alone whose MD5 hash is a multiple of `every`: among such hashes unseen ones are told, and all others
+    count as other. With an `every` of 0 none can be told.
     """
 
     top: tuple[str, ...]
     others: tuple[str, ...] = ()
     complete: bool = True
+    every: int = 0
 
     @property
     def size(self) -> int:
         """Number of bins for ordinary values, the unseen one included."""
         return len(self.top) + 2
+
+    @property
+    def told(self) -> float:
+        """The part of all categories of which it can be told whether the reference held them."""
+        return 1.0 if self.complete else 1 / self.every if self.every else 0.0
 
     @property
     def other(self) -> int:
@@ -127,6 +135,15 @@ class CategoryBins:
         """Code of categories that the reference never held."""
         return len(self.top) + 1
 
+    def tells(self, name: str) -> bool:
+        """Whether it can be told of a category if the reference held it."""
+        if self.complete or not self.every:
+            return self.complete
+        # What `hash_of` says in SQL.
+        return (
+            int.from_bytes(hashlib.md5(name.encode(), usedforsecurity=False).digest()[8:], "little") % self.every == 0
+        )
+
     def labels(self) -> list[str]:
         """What each code holds, in words."""
         return [*self.top, "other", "never seen in training"]
@@ -137,7 +154,8 @@ class CategoryBins:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
-        return {"type": "category", "top": list(self.top), "others": list(self.others), "complete": self.complete}
+        listed = {"top": list(self.top), "others": list(self.others)}
+        return {"type": "category", **listed, "complete": self.complete, "every": self.every}
 
 
 FrozenBins = NumericBins | DiscreteBins | CategoryBins
@@ -155,7 +173,9 @@ def bins_from_dict(data: Mapping[str, Any]) -> FrozenBins:
     if data["type"] == "discrete":
         return DiscreteBins(tuple(map(float, data["values"])))
     if data["type"] == "category":
-        return CategoryBins(tuple(data["top"]), tuple(data["others"]), bool(data["complete"]))
+        return CategoryBins(
+            tuple(data["top"]), tuple(data["others"]), bool(data["complete"]), int(data.get("every", 0))
+        )
     raise InvalidInput(
         f"bins of type {data['type']!r} are unknown here: use the Tidegate version that wrote the profile"
     )

@@ -18,8 +18,9 @@ from tidegate_validation.statistics.counts import REPEATED, FeatureCounts
 from tidegate_validation.statistics.points import digits_name, digits_of, weigh
 from tidegate_validation.statistics.profile import FeatureProfile, Profile, Role, write_profile
 from tidegate_validation.statistics.reference import Column, describe, tail_clusters
-from tidegate_validation.statistics.sample import ValueSample, read_any
-from tidegate_validation.statistics.sql import family
+from tidegate_validation.statistics.sample import ValueSample, read_samples
+from tidegate_validation.statistics.sql import family, quote
+from tidegate_validation.statistics.vectors import BLOCK, is_vector, measured
 
 TABLE = "tidegate_training"
 
@@ -53,11 +54,16 @@ def make_profile(data: Any, *, features: Sequence[str], label: str | None, event
         block = day_of(event_time, types) if event_time else chunk_of(data.num_rows)
         names = [name for name in wanted if name in features or name == label]
         columns = [Column(name, types[name], family(types[name]), _role(name, label, event_time)) for name in names]
-        profiles = [describe(connection, TABLE, block, column) for column in columns]
+        profiles = describe(connection, TABLE, block, columns)
         counts = count_relation(connection, TABLE, block, profiles, {})
-        profiles, digits = _with_points(connection, block, profiles, counts)
+        profiles, digits = _with_points(connection, block, profiles, counts, data.num_rows)
         counts.update(digits)
         pairs = _pairs(connection, block, [one for one in profiles if one.role is Role.INPUT], counts)
+        vectors = {
+            one.name: _of_vectors(measured(connection, TABLE, block, one.name), event_time is not None)
+            for one in profiles
+            if one.role is Role.INPUT and is_vector(one.type)
+        }
         counts[REPEATED] = count_repeated(connection, TABLE, block, [one for one in names if one != label])
     return Profile(
         id="",
@@ -69,6 +75,31 @@ def make_profile(data: Any, *, features: Sequence[str], label: str | None, event
         features={profile.name: profile for profile in profiles},
         counts=counts,
         pairs=pairs,
+        vectors=vectors,
+    )
+
+
+def _of_vectors(measures: Any, by_day: bool) -> Profile:
+    """The profile of what vectors are measured by; rows keep the blocks that they have."""
+    import duckdb
+
+    names = [name for name in measures.column_names if name != BLOCK]
+    with duckdb.connect() as connection:
+        connection.register(TABLE, measures)
+        types, block = types_of(connection, TABLE), quote(BLOCK)
+        columns = [Column(name, types[name], family(types[name]), Role.INPUT) for name in names]
+        profiles = describe(connection, TABLE, block, columns)
+        counts = count_relation(connection, TABLE, block, profiles, {})
+        profiles, digits = _with_points(connection, block, profiles, counts, measures.num_rows)
+    return Profile(
+        id="",
+        rows=measures.num_rows,
+        block_unit=BlockUnit.DAY if by_day else BlockUnit.ROWS,
+        blocks=_block_count(counts),
+        label=None,
+        event_time=None,
+        features={profile.name: profile for profile in profiles},
+        counts={**counts, **digits},
     )
 
 
@@ -85,15 +116,17 @@ def _pairs(
 
 
 def _with_points(
-    connection: Any, block: str, profiles: Sequence[FeatureProfile], counts: Mapping[str, FeatureCounts]
+    connection: Any, block: str, profiles: Sequence[FeatureProfile], counts: Mapping[str, FeatureCounts], rows: int
 ) -> tuple[list[FeatureProfile], dict[str, FeatureCounts]]:
     """The profiles with what single values weigh, and counts of the digits of numbers."""
     found, digits = [], {}
+    types = {profile.name: profile.type for profile in profiles if profile.bins is not None}
+    samples = read_samples(connection, TABLE, block, types, rows)
     for profile in profiles:
         if profile.bins is None:
             found.append(profile)
             continue
-        sample = read_any(connection, TABLE, block, profile.name, profile.type)
+        sample = samples[profile.name]
         clusters = tail_clusters(profile.bins, counts[profile.name])
         found.append(replace(profile, points=weigh(sample), clusters=clusters))
         if isinstance(sample, ValueSample):

@@ -26,7 +26,7 @@ from tidegate_validation.statistics.bins import (
 )
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.profile import FeatureProfile
-from tidegate_validation.statistics.sql import as_number, as_text, literal, quote
+from tidegate_validation.statistics.sql import as_number, as_text, hash_of, literal, quote
 
 _AT_ONCE = 30
 _SAMPLED = 60_000
@@ -135,8 +135,10 @@ def _term(connection: Any, index: int, feature: FeatureProfile, column: str, typ
 
 def _category(connection: Any, index: int, bins: CategoryBins, value: str) -> _Term:
     known = f"tidegate_known_{index}"
-    _dictionary(connection, known, "VARCHAR", bins.codes())
-    absent = bins.unseen if bins.complete else bins.other
+    _dictionary(connection, known, False, bins.codes())
+    absent = str(bins.unseen if bins.complete else bins.other)
+    if bins.every:
+        absent = f"CASE WHEN {hash_of(value)} % {bins.every} = 0 THEN {bins.unseen} ELSE {bins.other} END"
     text = (
         f"CASE WHEN {value} IS NULL THEN {NULL} WHEN {value} = '' THEN {EMPTY} ELSE coalesce({known}.bin, {absent}) END"
     )
@@ -160,9 +162,8 @@ def _number(
     if not feature.support:
         return _Term(f"CASE {special} ELSE {plain} END")
     known = f"tidegate_known_{index}"
-    _dictionary(
-        connection, known, "REAL", [(one, 0) for one in dict.fromkeys(np.float32(v) for v, _ in feature.support)]
-    )
+    single = dict.fromkeys(np.float32(value) for value, _ in feature.support)
+    _dictionary(connection, known, True, [(one, 0) for one in single])
     inside = f"{value} BETWEEN {literal(feature.support[0][0])} AND {literal(feature.support[-1][0])}"
     off = f"CASE WHEN {known}.bin IS NULL AND {inside} THEN {OFF_SUPPORT} ELSE 0 END"
     return _Term(
@@ -176,15 +177,10 @@ def _equals(value: str, number: float) -> str:
     return f"abs({value} - {literal(number)}) <= {literal(TOLERANCE * abs(number))}"
 
 
-def _dictionary(connection: Any, name: str, kind: str, rows: Sequence[tuple[Any, int]]) -> None:
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} (value {kind}, bin INTEGER)")
-    if rows:
-        import pyarrow as pa
+def _dictionary(connection: Any, name: str, numbers: bool, rows: Sequence[tuple[Any, int]]) -> None:
+    """Makes values, 32-bit floats or texts, and their bins known to SQL under a name."""
+    import pyarrow as pa
 
-        values, codes = zip(*rows, strict=True)
-        data = pa.table(
-            {"value": pa.array([v if isinstance(v, str) else float(v) for v in values]), "bin": list(codes)}
-        )
-        connection.register("tidegate_dictionary", data)
-        connection.execute(f"INSERT INTO {name} SELECT value, bin FROM tidegate_dictionary")
-        connection.unregister("tidegate_dictionary")
+    kind = pa.float32() if numbers else pa.string()
+    values = pa.array([float(value) if numbers else value for value, _ in rows], kind)
+    connection.register(name, pa.table({"value": values, "bin": pa.array([code for _, code in rows], pa.int32())}))

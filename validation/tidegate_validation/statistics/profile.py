@@ -9,7 +9,7 @@ import enum
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,9 @@ from tidegate_validation.statistics.sql import Family
 
 FILE_NAME = "profile.json"
 COUNTS_NAME = "counts.parquet"
-VERSION = "2.1"
+VERSION = "2.2"
 STREAM = "training"
+_OF_VECTORS = "\x1fof vectors\x1f"
 
 
 class Role(enum.StrEnum):
@@ -98,7 +99,8 @@ class FeatureProfile:
 class Profile:
     """The whole profile. `id` is the SHA-256 of everything else; `counts` are rows per feature, block and bin.
 
-    `pairs` are columns that go together.
+    `pairs` are columns that go together. `vectors` are, for each column that holds a list of numbers in a row, the
+    profile of what these are measured by.
     """
 
     id: str
@@ -110,6 +112,7 @@ class Profile:
     features: Mapping[str, FeatureProfile]
     counts: Mapping[str, FeatureCounts] = field(default_factory=dict)
     pairs: tuple[Association, ...] = ()
+    vectors: Mapping[str, Profile] = field(default_factory=dict)
 
     @property
     def inputs(self) -> list[FeatureProfile]:
@@ -127,6 +130,20 @@ class Profile:
             "event_time": self.event_time,
             "features": [feature.to_dict() for feature in self.features.values()],
             "pairs": [pair.to_dict() for pair in self.pairs],
+            "vectors": {
+                name: [feature.to_dict() for feature in one.features.values()] for name, one in self.vectors.items()
+            },
+        }
+
+    def all_counts(self) -> dict[str, FeatureCounts]:
+        """The counts, and those of vectors under names of their own."""
+        return {
+            **self.counts,
+            **{
+                f"{name}{_OF_VECTORS}{measure}": counts
+                for name, one in self.vectors.items()
+                for measure, counts in one.counts.items()
+            },
         }
 
 
@@ -135,7 +152,7 @@ def write_profile(profile: Profile, directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     document = profile.to_dict()
     identity = hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
-    write_counts(directory / COUNTS_NAME, profile.counts, profile=identity[:16], stream=STREAM)
+    write_counts(directory / COUNTS_NAME, profile.all_counts(), profile=identity[:16], stream=STREAM)
     (directory / FILE_NAME).write_text(json.dumps({**document, "id": identity}, allow_nan=False) + "\n")
 
 
@@ -158,7 +175,7 @@ def read_profile(directory: Path) -> Profile:
     counts = read_counts(directory / COUNTS_NAME)
     try:
         features = [FeatureProfile.from_dict(data) for data in document["features"]]
-        return Profile(
+        profile = Profile(
             id=str(document["id"]),
             rows=int(document["rows"]),
             block_unit=BlockUnit(document["block_unit"]),
@@ -169,7 +186,19 @@ def read_profile(directory: Path) -> Profile:
             counts=counts,
             pairs=tuple(Association.from_dict(data) for data in document["pairs"]),
         )
+        return replace(profile, vectors=_vectors(profile, document.get("vectors", {})))
     except InvalidInput as error:
         raise InvalidInput(f"{path}: {error}") from error
-    except (KeyError, OverflowError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise Tampered(f"{path} cannot be used ({error}): publish the version again") from error
+
+
+def _vectors(profile: Profile, data: Mapping[str, Any]) -> dict[str, Profile]:
+    """Profiles of what vectors are measured by, each with the counts that `all_counts` keeps under their names."""
+    found = {}
+    for name, measures in data.items():
+        prefix = f"{name}{_OF_VECTORS}"
+        features = [FeatureProfile.from_dict(one) for one in measures]
+        counts = {key[len(prefix) :]: one for key, one in profile.counts.items() if key.startswith(prefix)}
+        found[name] = replace(profile, features={one.name: one for one in features}, counts=counts, pairs=())
+    return found

@@ -21,7 +21,7 @@ from tidegate_validation.statistics.bins import (
 )
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.profile import FeatureProfile, Role
-from tidegate_validation.statistics.sql import Family, as_number, as_text, quote
+from tidegate_validation.statistics.sql import Family, as_number, as_text, hash_of, quote
 
 LEVELS = (0.0, 0.001, *(round(0.005 * step, 3) for step in range(1, 200)), 0.999, 1.0)
 TAILS = (0.001, 0.01, 0.99, 0.999)
@@ -29,6 +29,7 @@ RANGES = 10
 ATOM_SHARE = 0.05
 TOP = 50
 MAX_KNOWN = 20_000
+_HASHES = 2**16
 MAX_SUPPORT = 4096
 MAX_NEW_RATE = 0.2
 DISCRETE_INTEGERS = 50
@@ -46,41 +47,51 @@ class Column:
     role: Role
 
 
-def describe(connection: Any, relation: str, block: str, column: Column) -> FeatureProfile:
-    """The profile of one column of `relation` (SQL text); `block` is SQL for a row's block."""
+def describe(connection: Any, relation: str, block: str, columns: Sequence[Column]) -> list[FeatureProfile]:
+    """The profiles of columns of `relation` (SQL text); `block` is SQL for a row's block."""
+    blocks = int(connection.execute(f"SELECT count(DISTINCT {block}) FROM {relation}").fetchone()[0])
+    return [_described(connection, relation, block, column, blocks) for column in columns]
+
+
+def _described(connection: Any, relation: str, block: str, column: Column, blocks: int) -> FeatureProfile:
     if column.family is Family.TEXT:
-        return _text(connection, relation, block, column)
+        return _text(connection, relation, block, column, blocks)
     if column.family.numeric:
-        return _number(connection, relation, block, column)
+        return _number(connection, relation, block, column, blocks)
     rows, missing = connection.execute(
         f"SELECT count(*), count(*) - count({quote(column.name)}) FROM {relation}"
     ).fetchone()
     return FeatureProfile(**asdict(column), rows=rows, missing=missing, infinite=0, bins=None)
 
 
-def _text(connection: Any, relation: str, block: str, column: Column) -> FeatureProfile:
+def _text(connection: Any, relation: str, block: str, column: Column, blocks: int) -> FeatureProfile:
     value = as_text(column.name, column.type)
     found = connection.execute(
-        f"SELECT v, count(*) AS n, {_ONLY_BLOCK} FROM (SELECT {value} AS v, {block} AS b FROM {relation}) "
-        "GROUP BY v ORDER BY n DESC, v"
+        f"SELECT v, count(*) AS n, {_ONLY_BLOCK}, {hash_of('v')} % {_HASHES} "
+        f"FROM (SELECT {value} AS v, {block} AS b FROM {relation}) GROUP BY v ORDER BY n DESC, v"
     ).fetchall()
-    present = [(name, n, only) for name, n, only in found if name is not None and name != ""]
-    rows = sum(n for _, n, _ in found)
+    present = [(name, n, only) for name, n, only, _ in found if name is not None and name != ""]
+    rows = sum(n for _, n, _, _ in found)
     names = [name for name, _, _ in present]
     kept = sum(n for _, n, _ in present)
+    every = 1
+    while len(names) > MAX_KNOWN * every and every < _HASHES:
+        every *= 2
+    hashed = {name for name, _, _, hashed in found if hashed is not None and hashed % every == 0}
+    others = tuple(name for name in names[TOP:] if name in hashed)
     return FeatureProfile(
         **asdict(column),
         rows=rows,
         missing=rows - kept,
         infinite=0,
-        bins=CategoryBins(tuple(names[:TOP]), tuple(names[TOP:MAX_KNOWN]), len(names) <= MAX_KNOWN),
+        bins=CategoryBins(tuple(names[:TOP]), others, every == 1, 0 if every == 1 else every),
         distinct=len(names),
         new_rate=sum(n for _, n, only in present if only is not None) / max(kept, 1),
-        new_values=_came_alone([(n, only) for _, n, only in present], _blocks(connection, block, relation)),
+        new_values=_came_alone([(n, only) for _, n, only in present], blocks),
     )
 
 
-def _number(connection: Any, relation: str, block: str, column: Column) -> FeatureProfile:
+def _number(connection: Any, relation: str, block: str, column: Column, blocks: int) -> FeatureProfile:
     inner = f"SELECT {as_number(column.name, column.type)} AS v, {block} AS b FROM {relation}"
     rows, present, infinite, distinct = connection.execute(
         f"SELECT count(*), count(v) FILTER (NOT isnan(v)), count(*) FILTER (isinf(v)), approx_count_distinct(v) "
@@ -102,7 +113,7 @@ def _number(connection: Any, relation: str, block: str, column: Column) -> Featu
         bins=DiscreteBins(tuple(value for value, _, _ in values)) if discrete else _ranges(ordered, quantiles),
         distinct=len(values) or distinct,
         new_rate=new_rate,
-        new_values=_came_alone([(n, only) for _, n, only in values], _blocks(connection, block, relation)),
+        new_values=_came_alone([(n, only) for _, n, only in values], blocks),
         minimum=quantiles[0] if quantiles else None,
         maximum=quantiles[-1] if quantiles else None,
         levels=LEVELS if quantiles else (),
@@ -116,10 +127,6 @@ def _values(connection: Any, inner: str) -> list[tuple[float, int, int | None]]:
         f"SELECT v + 0, count(*) AS n, {_ONLY_BLOCK} FROM ({inner}) WHERE isfinite(v) GROUP BY v ORDER BY v"
     ).fetchall()
     return found
-
-
-def _blocks(connection: Any, block: str, relation: str) -> int:
-    return int(connection.execute(f"SELECT count(DISTINCT {block}) FROM {relation}").fetchone()[0])
 
 
 def _came_alone(values: Sequence[tuple[int, int | None]], blocks: int) -> int:

@@ -70,3 +70,8 @@ def as_text(column: str, sql_type: str) -> str:
     if sql_type.upper() == "BLOB":
         return f"coalesce(TRY(decode({name})), hex({name}))"
     return f"CAST({name} AS VARCHAR)"
+
+
+def hash_of(value: str) -> str:
+    """SQL for a whole number by which texts are told apart, the same on every machine."""
+    return f"md5_number_lower({value})"

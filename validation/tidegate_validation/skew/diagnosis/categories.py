@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 
 from tidegate_validation.skew.diagnosis.cause import Cause
-from tidegate_validation.skew.diagnosis.suspect import Suspect, both, distance_of, shares_of
+from tidegate_validation.skew.diagnosis.suspect import Suspect, both, distance_of
 from tidegate_validation.skew.rule import Aspect
 from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.bins import CategoryBins
@@ -24,31 +25,44 @@ _LEAVES = 0.4
 _SHOWN = 3
 _ROWS = 20
 _SEVERAL = 3
+_ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
+_LISTED = 5000
+_OF_MANY = 0.5
+_NATURALLY = 1.5
+_SPELLINGS = 20
 
 
 def category_cause(suspect: Suspect) -> Cause | None:
     """The change of categories that explains the column, the plainest first."""
     rivals = [one for one in (_renamed(suspect), _gone(suspect)) if one is not None]
     best = min(rivals, key=lambda one: one[0])[1] if rivals else None
-    return _respelled(suspect) or best or _new_category(suspect)
+    return best or _new_category(suspect)
 
 
-def _respelled(suspect: Suspect) -> Cause | None:
-    """Categories that are new, and are known ones but for one change to how all of them are written."""
+def respelled(suspect: Suspect) -> Cause | None:
+    """Categories that are new, and are known ones but for one change to how all of them are written.
+
+    New ones that days bring anyway need not be known, nor those of which it cannot be told whether they are.
+    """
     bins = suspect.feature.bins
-    if not isinstance(bins, CategoryBins) or not bins.complete:
+    if not isinstance(bins, CategoryBins) or bins.told == 0:
         return None
-    unseen = _unseen_categories(bins, suspect.sample)
-    known = (*bins.top, *bins.others)
-    wanted = _NEARLY_ALL * sum(share for _, share in unseen)
+    unseen = _unseen_categories(bins, suspect.sample, 0.0, _LISTED)
+    p, q = both(suspect)
+    new, everything = sum(share for _, share in unseen), min(1.0, float(q[bins.unseen]) / bins.told)
+    usual = _NATURALLY * (suspect.feature.new_rate or 0.0)
+    if not bins.complete:
+        listed = float(p[: bins.other].sum()) + float(p[bins.other]) * bins.told
+        usual = new - _OF_MANY * listed * new if everything > _NEARLY_ALL * (1 - usual) else new
+    wanted = _NEARLY_ALL * (new - usual)
     if not unseen or wanted < _PART / 3:
         return None
-    for change, old in _spellings(known, [name for name, _ in unseen]):
+    for change, old in _spellings((*bins.top, *bins.others), [name for name, _ in unseen]):
         found = [(old[name], name, share) for name, share in unseen if name in old]
         share = sum(one for *_, one in found)
         if share >= wanted:
-            spellings = [[one, other] for one, other, _ in found]
-            share *= _NEARLY_ALL / wanted * float(shares_of(suspect.feature, suspect.current)[bins.unseen])
+            spellings = [[one, other] for one, other, _ in found[:_SPELLINGS]]
+            share = everything * (min(1.0, share / new) if bins.complete else 1.0)
             return Cause(RESPELLED, share=share, details=(("change", change), ("spellings", spellings)))
     return None
 
@@ -59,6 +73,7 @@ def _spellings(known: tuple[str, ...], new: list[str]) -> Iterator[tuple[str, di
         "letter case": str.casefold,
         "spaces": lambda text: " ".join(text.split()),
         "number format": _number,
+        "leading zeros": lambda text: _ZEROS.sub("", text),
     }
     for change, plain in alike.items():
         old = {key: name for name in known if (key := plain(name)) is not None}
@@ -169,17 +184,21 @@ def _after(p: Floats, q: Floats, old: int, into: int) -> float:
     return distance_of(moved, q)
 
 
-def _unseen_categories(bins: CategoryBins, sample: ValueSample | TextSample) -> list[tuple[str, float]]:
+def _unseen_categories(
+    bins: CategoryBins, sample: ValueSample | TextSample, least: float = 0.002, most: int = 200
+) -> list[tuple[str, float]]:
+    """New categories among the `most` heaviest that hold a share `least` of the rows, with their shares."""
     known = {*bins.top, *bins.others}
-    return [(str(value), share) for value, share in heaviest(sample, 0.002, 200) if value not in known]
+    found = heaviest(sample, least, most)
+    return [(str(value), share) for value, share in found if value not in known and bins.tells(str(value))]
 
 
 def _new_category(suspect: Suspect) -> Cause | None:
     bins = suspect.feature.bins
     if not isinstance(bins, CategoryBins) or not (suspect.flagged(Aspect.UNSEEN) or suspect.flagged(Aspect.POINT)):
         return None
-    unseen = _unseen_categories(bins, suspect.sample)
+    unseen = _unseen_categories(bins, suspect.sample, 0.0, _LISTED)
     if not unseen:
         return None
-    share = float(shares_of(suspect.feature, suspect.current)[bins.unseen])
+    share = min(1.0, float(both(suspect)[1][bins.unseen]) / max(bins.told, 1e-9))
     return Cause(NEW_CATEGORY, share=share, details=(("values", [name for name, _ in unseen[:5]]),))

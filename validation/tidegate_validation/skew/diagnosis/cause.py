@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tidegate_validation.skew.diagnosis.grid import factor_by_grid, grid_of
+from tidegate_validation.skew.diagnosis.grid import factor_by_grid, grid_of, off_the_grid
 from tidegate_validation.skew.diagnosis.landing import EXACT, chance, find_factor, find_offset, landing
 from tidegate_validation.skew.diagnosis.scale import ScaleFit, fit_factor
-from tidegate_validation.skew.diagnosis.units import affine, nearest_factor, only_common
+from tidegate_validation.skew.diagnosis.units import affine, named_factors, nearest_factor, only_common
 from tidegate_validation.skew.distance import BlockDistance, block_distance
 from tidegate_validation.skew.numbers import ordinary_bins
 from tidegate_validation.statistics.arrays import Floats
@@ -44,6 +44,11 @@ _SURELY = 3.0
 _PLACES = np.linspace(0.0005, 0.9995, 2000)
 _TELLING = 0.5
 _AS_WELL = 0.03
+_USUAL = 1e-9
+_NEARLY_EVEN = 1.25
+_EVERY = 0.98
+_MIXED = 0.7
+"""One day's mix of values is hardly ever further from training's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +142,9 @@ def find_cause(
     for cause in _by_values(evidence, familiar=home >= _FAMILIAR):
         if _is_nothing(evidence, cause):
             continue
-        if cause.share > max(home, _HALF) + _CLEARLY or _explains(
-            evidence, cause, enough=0.5 if home >= _FAMILIAR else 0.9
-        ):
+        wanted = _EVERY if _evenly(evidence.known) else max(home, _HALF) + _CLEARLY
+        landed = cause.share > wanted
+        if landed or _explains(evidence, cause, enough=0.5):
             return cause
     if home >= _FAMILIAR:
         return None
@@ -153,6 +158,12 @@ def _at_home(evidence: _Evidence) -> float:
     if not len(known) or not len(values) or chance(values, weights, known, 1.0, 0.0, 0.0) > _DENSE:
         return 0.0
     return landing(values, weights, known, 1.0, 0.0, 0.0)
+
+
+def _evenly(known: Floats) -> bool:
+    """Whether training's values are nearly all multiples of a step, on which those of any other grid land too."""
+    step = float(np.diff(known).min(initial=np.inf))
+    return len(known) > 1 and bool(np.ptp(known) / step + 1 <= _NEARLY_EVEN * len(known))
 
 
 def _by_values(evidence: _Evidence, *, familiar: bool) -> Iterator[Cause]:
@@ -199,10 +210,23 @@ def _fitted(evidence: _Evidence) -> ScaleFit | None:
 
 
 def _best_shape(evidence: _Evidence) -> Cause | None:
-    """The plainest of the changes that make the shift go away about as well as the best of them does."""
+    """The plainest of the changes that make the shift go away about as well as the best of them does.
+
+    A factor that is none of the usual ones is not determined where an offset does as well, and the other way round.
+    """
     good = [cause for cause in _by_shape(evidence) if _explains_shape(evidence, cause)]
     left = [evidence.distance(cause.factor, cause.offset).delta for cause in good]
-    return next((cause for cause, delta in zip(good, left, strict=True) if delta <= min(left) + _AS_WELL), None)
+    near = [cause for cause, delta in zip(good, left, strict=True) if delta <= min(left) + _AS_WELL]
+    if not near or (not is_usual(near[0]) and len({one.kind for one in near}) > 1):
+        return None
+    return near[0]
+
+
+def is_usual(cause: Cause) -> bool:
+    """Whether people mix up units by just that factor and offset."""
+    if cause.kind != FACTOR:
+        return cause.name is not None
+    return cause.factor == -1.0 or any(abs(np.log(cause.factor / one.factor)) < _USUAL for one in named_factors())
 
 
 def _by_shape(evidence: _Evidence) -> Iterator[Cause]:
@@ -224,7 +248,8 @@ def _explains(evidence: _Evidence, cause: Cause, *, enough: float) -> bool:
 
     One day's mix of values need not be training's; that served values land on training's is evidence of its own.
     """
-    return evidence.distance(cause.factor, cause.offset).delta < enough * evidence.distance(1.0, 0.0).delta
+    left = evidence.distance(cause.factor, cause.offset).delta
+    return left < min(enough * evidence.distance(1.0, 0.0).delta, _MIXED)
 
 
 def _explains_shape(evidence: _Evidence, cause: Cause) -> bool:
@@ -232,6 +257,9 @@ def _explains_shape(evidence: _Evidence, cause: Cause) -> bool:
     of what the change explains, if that is much.
     """
     if _is_nothing(evidence, cause) or cause.precision > _VAGUE:
+        return False
+    gridded = evidence.grid is not None and cause.kind == FACTOR and is_usual(cause)
+    if gridded and off_the_grid(evidence.values, evidence.grid or 0.0, cause.factor):
         return False
     before, after = evidence.distance(1.0, 0.0), evidence.distance(cause.factor, cause.offset)
     return (

@@ -18,6 +18,7 @@ _PER_HOUR = (1, 60, 3600)
 _LEAVES = 0.4
 _CLEARLY = 0.75
 _APART = 1.0
+_MOST = 0.5
 
 
 def per_hour(lowest: float | None, highest: float | None) -> int | None:
@@ -33,6 +34,8 @@ def moved_around_the_clock(suspect: Suspect, sample: ValueSample) -> Cause | Non
     merely happens to lie in the same range."""
     feature, bins = suspect.feature, suspect.feature.bins
     unit = per_hour(feature.minimum, feature.maximum)
+    if max((point.share for point in feature.points.listed), default=0.0) > _MOST:
+        return None  # Nothing happens at one hour of the day alone; counts are mostly zero.
     if unit is None or not isinstance(bins, NumericBins | DiscreteBins) or not len(sample.values):
         return None
     day = unit * DAY_HOURS

@@ -12,14 +12,20 @@ from tidegate_validation.statistics.sample import TextSample, ValueSample
 ONE_VALUE = "one value"
 _ALL = 0.95
 _FEW = 0.5
+_MOST = 0.8
+_FEWER = 0.25
 
 
 def frozen_at(suspect: Suspect) -> Cause | None:
-    """One value in nearly all rows, that few held in training."""
+    """One value in nearly all rows, where training had more rows that differ: a column that hardly ever changes is not
+    frozen where the same part of its rows holds another value."""
     top = heaviest(suspect.sample, _ALL, 1)
-    if not top or suspect.feature.points.of(top[0][0]).share > _FEW:
+    if not top:
         return None
     value, share = top[0]
+    usual = max((point.share for point in suspect.feature.points.listed), default=0.0)
+    if suspect.feature.points.of(value).share > _MOST or 1 - share > _FEWER * (1 - usual):
+        return None
     return Cause(ONE_VALUE, share=share, details=(("value", value),))
 
 

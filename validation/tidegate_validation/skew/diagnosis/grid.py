@@ -19,6 +19,9 @@ _MOST = 0.9
 _FEW = 0.5
 _FARTHEST = 0.5
 _CLEARLY_FINER = 0.05
+_FINE = 0.25
+_ROOM = 1.01
+_MANY = 0.6
 _NEARBY = np.exp([-0.031, -0.013, 0.011, 0.029])
 
 
@@ -38,12 +41,21 @@ def on_grid(values: Floats, grid: float, room: float = _ROUNDING, slack: float =
     return np.asarray(np.abs(steps - np.round(steps)) <= np.minimum(0.5, 1e-9 + slack / grid + room * np.abs(steps)))
 
 
-def back_on_grid(values: Floats, grid: float, factor: float) -> Mask:
-    """Which values lie on the grid with the factor undone, where they were rounded after it too: to digits of which the
-    grid's are clearly coarser.
+def back_on_grid(values: Floats, grid: float, factor: float, offset: float = 0.0) -> Mask:
+    """Which values lie on the grid with factor and offset undone, where they were rounded after it too: to digits of
+    which the grid's are clearly coarser.
     """
     slack = _rounded_by(values) / abs(factor)
-    return on_grid(values / factor, grid, EXACT, slack if slack <= _CLEARLY_FINER * grid else 0.0)
+    return on_grid((values - offset) / factor, grid, EXACT, slack if slack <= _CLEARLY_FINER * grid else 0.0)
+
+
+def off_the_grid(values: Floats, grid: float, factor: float) -> bool:
+    """Whether values are known so finely that they would lie on the grid with the factor undone, and do not."""
+    slack = _rounded_by(values) / abs(factor)
+    telling = values[(values != 0) & (np.abs(values / factor) <= _TELLING_STEPS * grid)]
+    if slack > _FINE * grid or len(telling) < _LEAST_VALUES:
+        return False
+    return float(np.mean(on_grid(telling / factor, grid, EXACT, slack * _ROOM))) < _MANY
 
 
 def _rounded_by(values: Floats) -> float:
@@ -68,9 +80,10 @@ def factor_by_grid(values: Floats, known: Floats, grid: float, near: float) -> C
     return None
 
 
-def comes_back(values: Floats, grid: float, factor: float) -> bool:
-    """Whether those of the `values` that are off the grid lie on it with the factor undone, and with none close by."""
-    off = values[~on_grid(values, grid)]
+def comes_back(values: Floats, grid: float, factor: float, offset: float = 0.0) -> bool:
+    """Whether those of the `values` that are off the grid lie on it with factor and offset undone, and with no factor
+    close by."""
+    off = values[~on_grid(values, grid)] - offset
     telling = off[np.abs(off / factor) <= _TELLING_STEPS * grid]
     if len(telling) < _LEAST_VALUES or _back(telling, grid, factor) < _MOST:
         return False

@@ -8,45 +8,47 @@ the ones. The likeliest explanation is the cause, where it is clearly likelier t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tidegate_validation.skew.diagnosis.cause import FACTOR, Cause
+from tidegate_validation.skew.diagnosis.cause import AFFINE, FACTOR, OFFSET, Cause
 from tidegate_validation.skew.diagnosis.grid import back_on_grid, comes_back, grid_of, on_grid
+from tidegate_validation.skew.diagnosis.ranges import CLEARLY, SHARES, STRANGE, VAGUE, Change, Ranges, likely, places_of
 from tidegate_validation.skew.diagnosis.suspect import Joint, Suspect, both, distance_of
-from tidegate_validation.skew.diagnosis.units import factors, nearest_factor
+from tidegate_validation.skew.diagnosis.units import affine, factors, nearest_factor
 from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.bins import NumericBins, quantile_edges
 
 _RANGES = 60
-_STRANGE = 0.01
 _PART = 0.03
 _LEAST_ROWS = 20
 _MOST_CATEGORIES = 60
-_SAME = 0.02
+_MUCH = 0.2
 _CLOSE = 0.05
 _SURELY = 3.0
 _BELIEVED = 0.9
 _UNCOMMON = 0.25
 _CHANCE = 0.95
-_BETTER = 5.0
 _LEAVES = 0.5
-_SHARES = np.arange(0.02, 0.99, 0.01)
 _NUMBERS = (2.0, 3.0, 4.0, 5.0, 10.0, 100.0, 1000.0, 1e4, 1e6)
-_COMMON = (*_NUMBERS, *(1 / one for one in _NUMBERS), *(one.factor for one in factors() if one.common))
+
+_COMMON: tuple[Change, ...] = tuple(
+    (factor, 0.0)
+    for factor in (*_NUMBERS, *(1 / one for one in _NUMBERS), *(one.factor for one in factors() if one.common), -1.0)
+) + tuple((one.factor, one.offset) for one in affine())
 
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """An explanation: `factor` for a `share` of the rows, those with a `value` in a `column` where these are named.
+    """An explanation: a `change` of a `share` of the rows, those with a `value` in a `column` where these are named.
 
     `gain` is how much likelier it makes the values than no change does, as a logarithm; of a category less what the
     choice among so many brings.
     """
 
     gain: float
-    factor: float
+    change: Change
     share: float
     column: str = ""
     value: str = ""
@@ -54,54 +56,109 @@ class _Way:
 
 @dataclass(frozen=True, slots=True)
 class _Cells:
-    """Which cell each row is in, and how likely each cell is: with values as in training, and by factor with these
-    times it.
+    """Which cell each row is in, and how likely each cell is: with values as in training, and with these changed.
 
     A cell is a range of values; where training's lie on a grid, values off it have cells of their own, and
-    those again that are on it with the factor undone.
+    those again that are on it with the change undone.
     """
 
-    rows: Mapping[float, Integers]
+    rows: Mapping[Change, Integers]
     plain: Floats
-    moved: Mapping[float, Floats]
+    moved: Mapping[Change, Floats]
 
-    def counted(self, factor: float) -> Floats:
+    def counted(self, change: Change) -> Floats:
         """Rows in each cell."""
-        return np.bincount(self.rows[factor], minlength=len(self.plain)).astype(np.float64)
+        return np.bincount(self.rows[change], minlength=len(self.plain)).astype(np.float64)
 
 
-def part_in_another_unit(suspect: Suspect, joint: Joint, found: Cause | None) -> Cause | None:
-    """The factor of a part of the rows; `found` is what explains the column otherwise, None where nothing does.
+def part_in_another_unit(suspect: Suspect, joint: Joint, found: Cause | None, *, alone: bool = True) -> Cause | None:
+    """The change of a part of the rows; `found` is what explains the column otherwise, None where nothing does.
 
-    Where `found` is a factor, it is said of which rows; it is kept where nothing is clearly likelier. One for all rows
-    is an estimate, under which values are on no grid, so that it and its rivals are held against ranges alone.
+    Where `found` is a factor, it is said of which rows; it is kept where nothing is clearly likelier, and else changes
+    of any rows are looked for, unless not `alone`. One for all rows is an estimate, under which values are on no grid,
+    so that it and its rivals are held against ranges alone; one that is no usual factor is not told where a usual one
+    of a part of the rows explains values as well, and then neither is.
     """
     if not isinstance(suspect.feature.bins, NumericBins) or not suspect.feature.quantiles or not len(joint.values):
         return found
     known = np.interp(np.linspace(0.0005, 0.9995, 2000), suspect.feature.levels, suspect.feature.quantiles)
     edges = np.union1d(quantile_edges(known, _RANGES), quantile_edges(joint.values, _RANGES))
-    grid = grid_of(suspect.digits_before)
-    # What was rounded after the change lies on the grid too, which then tells nothing.
-    if grid is not None and np.mean(~on_grid(joint.values, grid)) < _PART / 3:
-        grid = None
+    grid = _telling_grid(suspect, joint.values)
     if found is not None and found.share >= 1:
         found, grid = (None, grid) if _on_both(joint.values, grid) else (found, None)
-    cells = _cells(joint.values, known, edges, _tried(found), grid)
+    tried = _tried(found, known, edges)
+    if not tried:
+        return found
+    cells = _cells(joint.values, known, edges, tried, grid)
     effect = _effect(suspect, len(joint.values))
-    anywhere = [_of_any_rows(cells, factor) for factor in cells.moved]
+    anywhere = [_of_any_rows(cells, change) for change in cells.moved]
     best = max(anywhere, key=lambda one: one.gain)
     whole = _whole(edges, known, joint.values, found)
-    category = _best(_of_categories(joint, cells), effect)
-    if category is not None and (category.gain - max(best.gain, whole, 0.0)) / effect > _BETTER:
-        return _named(suspect, category, joint, 1.0 if found is not None and found.share < 1 else _LEAVES) or found
+    ranges = Ranges(edges, known, effect)
+    category = _best(_of_categories(joint, cells, grid), effect)
+    if category is not None and (category.gain - max(best.gain, whole, 0.0)) / effect > CLEARLY:
+        return _of_one_category(suspect, category, joint, ranges, grid, found)
     if found is not None:
-        fitted = np.log(len(cells.moved)) + np.log(len(joint.values)) / 2
-        return None if found.share >= 1 and (best.gain - whole) / effect > _BETTER + fitted else found
-    alone = _best(anywhere, effect)
-    if alone is None:
+        better = (best.gain - whole) / effect - np.log(len(cells.moved)) - np.log(len(joint.values)) / 2
+        if found.share < 1 or (better <= CLEARLY and not _ambiguous(found, best, whole)):
+            return found
+        if better <= CLEARLY:
+            return None
+    part = _best(anywhere, effect) if alone else None
+    return None if part is None else _of_part(suspect, part, joint, ranges, grid)
+
+
+def _of_part(suspect: Suspect, way: _Way, joint: Joint, ranges: Ranges, grid: float | None) -> Cause | None:
+    """The change of a part of any rows, where the grid shows it or no other factor explains them clearly better."""
+    if grid is not None and comes_back(joint.values, grid, *way.change):
+        return _cause(way)
+    if ranges.refute(joint.values, way.change, partly=True):
         return None
-    sure = grid is not None and comes_back(joint.values, grid, alone.factor)
-    return _cause(alone) if sure else _named(suspect, alone, joint, _LEAVES)
+    told = _named(suspect, way, joint, _LEAVES)
+    return told and _as_sure(told, ranges.precision(joint.values, way.change, partly=True))
+
+
+def _telling_grid(suspect: Suspect, values: Floats) -> float | None:
+    """Training's grid; None where what was rounded after the change lies on it too, so that it tells nothing."""
+    grid = grid_of(suspect.digits_before)
+    return None if grid is not None and np.mean(~on_grid(values, grid)) < _PART / 3 else grid
+
+
+def _ambiguous(found: Cause, part: _Way, whole: float) -> bool:
+    """Whether an unusual factor of all rows explains them no better than a usual one of a part of them."""
+    unusual = not found.by_values and not _is_common((found.factor, found.offset))
+    return unusual and _is_common(part.change) and part.gain > whole
+
+
+def _of_one_category(
+    suspect: Suspect, way: _Way, joint: Joint, ranges: Ranges, grid: float | None, found: Cause | None
+) -> Cause | None:
+    """The change of one category's rows: a usual one where the grid shows it, or where no other factor explains them
+    clearly better; else the factor that does, if the rows determine one."""
+    values = joint.values[joint.beside[way.column] == way.value]
+    if grid is not None and comes_back(values, grid, *way.change):
+        return _cause(way)
+    told = _named(suspect, way, joint, 1.0 if found is not None and found.share < 1 else _LEAVES)
+    if not ranges.refute(values, way.change):
+        return _as_sure(told, ranges.precision(values, way.change)) if told is not None else found
+    fitted = ranges.estimate(values)
+    if fitted is None:
+        return None
+    precision = float(np.hypot(fitted[1], _categories_differ(way, joint)))
+    return replace(_cause(replace(way, change=(fitted[0], 0.0))), precision=precision) if precision < VAGUE else None
+
+
+def _categories_differ(way: _Way, joint: Joint) -> float:
+    """The standard deviation of the logarithm by which values of the other categories differ in their middle."""
+    names, n = np.unique(joint.beside[way.column], return_counts=True)
+    others = [name for name, rows in zip(names, n, strict=True) if rows >= _LEAST_ROWS and name != way.value]
+    middles = np.array([np.median(joint.values[joint.beside[way.column] == name]) for name in others])
+    return float(np.log(middles).std()) if len(middles) > 1 and (middles > 0).all() else 0.0
+
+
+def _as_sure(cause: Cause, precision: float) -> Cause:
+    """With the error of its factor; a sign has none, nor has a conversion with an offset."""
+    return replace(cause, precision=precision) if cause.kind == FACTOR and cause.factor > 0 else cause
 
 
 def _effect(suspect: Suspect, rows: int) -> float:
@@ -109,28 +166,31 @@ def _effect(suspect: Suspect, rows: int) -> float:
     return float(max(1.0, suspect.numbers.distribution.design_effect) * (1 + rows / max(suspect.feature.rows, 1)))
 
 
-def _tried(found: Cause | None) -> list[float]:
-    """The factor that was found for a part of the rows, or all that have a name."""
+def _tried(found: Cause | None, known: Floats, edges: Floats) -> list[Change]:
+    """The factor that was found for a part of the rows, or all that have a name and change training's values much."""
     if found is not None and found.share < 1 and found.kind == FACTOR:
-        return [found.factor]
-    return sorted(one for one in {*_COMMON, *(one.factor for one in factors())} if abs(np.log(one)) > _SAME)
+        return [(found.factor, 0.0)]
+    named = sorted({*_COMMON, *((one.factor, 0.0) for one in factors())})
+    plain = likely(edges, known)
+    return [one for one in named if distance_of(plain, likely(edges, known * one[0] + one[1])) > _MUCH]
 
 
-def _cells(values: Floats, known: Floats, edges: Floats, tried: Sequence[float], grid: float | None) -> _Cells:
+def _cells(values: Floats, known: Floats, edges: Floats, tried: Sequence[Change], grid: float | None) -> _Cells:
     size = len(edges) + 1
-    places = _places(edges, values)
+    places = places_of(edges, values)
     off = np.zeros(len(values), dtype=np.bool_) if grid is None else ~on_grid(values, grid)
-    plain = _likely(edges, known)
+    plain = likely(edges, known)
     rows, moved = {}, {}
-    for factor in tried:
-        back = off if grid is None else off & back_on_grid(values, grid, factor)
-        rows[factor] = places + size * (off.astype(np.int64) + back)
-        stays = 1.0 if grid is None else float(np.mean(on_grid(np.round(known / grid) * grid * factor, grid)))
-        there = _likely(edges, known * factor)
-        moved[factor] = np.concatenate(
-            [there * max(stays, _STRANGE), there * _STRANGE, there * max(1 - stays, _STRANGE)]
+    for factor, offset in tried:
+        back = off if grid is None else off & back_on_grid(values, grid, factor, offset)
+        rows[factor, offset] = places + size * (off.astype(np.int64) + back)
+        then = known if grid is None else np.round(known / grid) * grid
+        stays = 1.0 if grid is None else float(np.mean(on_grid(then * factor + offset, grid)))
+        there = likely(edges, known * factor + offset)
+        moved[factor, offset] = np.concatenate(
+            [there * max(stays, STRANGE), there * STRANGE, there * max(1 - stays, STRANGE)]
         )
-    return _Cells(rows, np.concatenate([plain, plain * _STRANGE, plain * _STRANGE]), moved)
+    return _Cells(rows, np.concatenate([plain, plain * STRANGE, plain * STRANGE]), moved)
 
 
 def _on_both(values: Floats, grid: float | None) -> bool:
@@ -138,68 +198,68 @@ def _on_both(values: Floats, grid: float | None) -> bool:
     return grid is not None and bool(_PART < np.mean(~on_grid(values, grid)) < 1 - _LEAVES)
 
 
-def _places(edges: Floats, values: Floats) -> Integers:
-    return np.searchsorted(edges, values, side="right").astype(np.int64)
-
-
-def _likely(edges: Floats, values: Floats) -> Floats:
-    """Shares of ranges, with a hundredth for what belongs to none of them."""
-    shares = np.bincount(_places(edges, values), minlength=len(edges) + 1) / len(values)
-    return np.asarray((1 - _STRANGE) * shares + _STRANGE / len(shares))
-
-
 def _whole(edges: Floats, known: Floats, values: Floats, found: Cause | None) -> float:
     """How much likelier than as in training values are where what was found holds for all rows, within its error."""
     if found is None or not found.is_conversion or found.share < 1:
         return -np.inf
-    rows = np.bincount(_places(edges, values), minlength=len(edges) + 1)
+    rows = np.bincount(places_of(edges, values), minlength=len(edges) + 1)
     near = found.factor * np.exp(_SURELY * found.precision * np.linspace(-1, 1, 13))
-    usual = np.log(_likely(edges, known))
-    return max(float(rows @ (np.log(_likely(edges, known * one + found.offset)) - usual)) for one in near)
+    usual = np.log(likely(edges, known))
+    return max(float(rows @ (np.log(likely(edges, known * one + found.offset)) - usual)) for one in near)
 
 
-def _of_any_rows(cells: _Cells, factor: float) -> _Way:
-    rows = cells.counted(factor)
+def _of_any_rows(cells: _Cells, change: Change) -> _Way:
+    rows = cells.counted(change)
     used = rows > 0
-    ratio = cells.moved[factor][used] / cells.plain[used]
-    gains = np.log(1 + _SHARES[:, None] * (ratio - 1)) @ rows[used]
+    ratio = cells.moved[change][used] / cells.plain[used]
+    gains = np.log(1 + SHARES[:, None] * (ratio - 1)) @ rows[used]
     place = int(np.argmax(gains))
-    return _Way(float(gains[place]), factor, float(_SHARES[place]))
+    return _Way(float(gains[place]), change, float(SHARES[place]))
 
 
-def _of_categories(joint: Joint, cells: _Cells) -> Iterator[_Way]:
-    """Every factor for the rows of every category that is neither rare nor nearly everywhere."""
+def _of_categories(joint: Joint, cells: _Cells, grid: float | None) -> Iterator[_Way]:
+    """Every change for the rows of every category that is neither rare nor nearly everywhere.
+
+    Rows of a category have other values anyway where its column goes together with them in training, so that those of
+    such columns are looked at only where a grid tells.
+    """
     total = len(joint.values)
-    gains = {factor: np.log(moved / cells.plain)[cells.rows[factor]] for factor, moved in cells.moved.items()}
-    for column, texts in joint.beside.items():
+    gains = {change: np.log(moved / cells.plain)[cells.rows[change]] for change, moved in cells.moved.items()}
+    told = [one for one in joint.beside if grid is not None or one not in joint.related]
+    for column, texts in ((one, joint.beside[one]) for one in told):
         names, codes, n = np.unique(texts, return_inverse=True, return_counts=True)
         kept = [one for one in np.argsort(-n)[:_MOST_CATEGORIES] if n[one] >= max(_LEAST_ROWS, _PART / 3 * total)]
-        for factor, gain in gains.items():
+        for change, gain in gains.items():
             sums = np.bincount(codes, weights=gain)
             for code in kept:
                 if n[code] <= (1 - _PART) * total:
                     fewer = float(sums[code]) - float(np.log(len(names)))
-                    yield _Way(fewer, factor, float(n[code]) / total, column, str(names[code]))
+                    yield _Way(fewer, change, float(n[code]) / total, column, str(names[code]))
 
 
 def _best(ways: Sequence[_Way] | Iterator[_Way], effect: float) -> _Way | None:
-    """The likeliest, where its factor is believed by nine to one of all that were tried, those that are not common less
+    """The likeliest, where its change is believed by nine to one of all that were tried, those that are not common less
     from the start; of close ones a common one.
     """
     ranked = sorted(ways, key=lambda one: -one.gain)
-    if not ranked or ranked[0].gain / effect < _BETTER or not _PART / 3 <= ranked[0].share <= 1 - _PART:
+    if not ranked or ranked[0].gain / effect < CLEARLY or not _PART / 3 <= ranked[0].share <= 1 - _PART:
         return None
     behind = (ranked[0].gain - np.array([one.gain for one in ranked])) / effect
-    near = np.abs(np.log(np.array([one.factor for one in ranked]) / ranked[0].factor)) <= _CLOSE
-    belief = np.exp(-behind) * np.where([_is_common(one.factor) for one in ranked], 1.0, _UNCOMMON)
+    near = np.array([_same(one.change, ranked[0].change, _CLOSE) for one in ranked])
+    belief = np.exp(-behind) * np.where([_is_common(one.change) for one in ranked], 1.0, _UNCOMMON)
     if belief[near].sum() < _BELIEVED * belief.sum():
         return None
     close = (one for one, gap, same in zip(ranked, behind, near, strict=True) if same and gap < _SURELY)
-    return next((one for one in close if _is_common(one.factor)), ranked[0])
+    return next((one for one in close if _is_common(one.change)), ranked[0])
 
 
-def _is_common(factor: float) -> bool:
-    return any(abs(np.log(factor / one)) < 1e-6 for one in _COMMON)
+def _is_common(change: Change) -> bool:
+    return any(_same(change, one) for one in _COMMON)
+
+
+def _same(one: Change, other: Change, room: float = 1e-6) -> bool:
+    """Whether two factors are as good as one, with the same offset."""
+    return one[1] == other[1] and one[0] / other[0] > 0 and abs(float(np.log(one[0] / other[0]))) <= room
 
 
 def _named(suspect: Suspect, way: _Way, joint: Joint, leaves: float) -> Cause | None:
@@ -208,13 +268,14 @@ def _named(suspect: Suspect, way: _Way, joint: Joint, leaves: float) -> Cause | 
     bins = suspect.feature.bins
     if not isinstance(bins, NumericBins):
         return None
+    factor, offset = way.change
     if way.column:
         hit = joint.beside[way.column] == way.value
-        codes = bins.assign(np.where(hit, joint.values / way.factor, joint.values))
+        codes = bins.assign(np.where(hit, (joint.values - offset) / factor, joint.values))
         left = distance_of(p, _shares(codes, bins.size))
     else:
         values = np.interp(np.linspace(0.0005, 0.9995, 2000), suspect.feature.levels, suspect.feature.quantiles)
-        part = _shares(bins.assign(values * way.factor), bins.size)
+        part = _shares(bins.assign(values * factor + offset), bins.size)
         left = distance_of(p + way.share * (part - p), q)
     before = distance_of(p, q)
     if left > max(leaves * before, min(_by_chance(suspect, len(p)), 0.8 * before)):
@@ -231,9 +292,13 @@ def _by_chance(suspect: Suspect, bins: int) -> float:
 
 
 def _cause(way: _Way) -> Cause:
-    named = nearest_factor(way.factor, 1e-6)
+    factor, offset = way.change
     details = (("where", {"column": way.column, "value": way.value}),) if way.column else ()
-    return Cause(FACTOR, way.factor, share=way.share, name=named.words if named else None, details=details)
+    if offset:
+        words = next(one.words for one in affine() if (one.factor, one.offset) == way.change)
+        return Cause(OFFSET if factor == 1.0 else AFFINE, factor, offset, way.share, name=words, details=details)
+    named = nearest_factor(factor, 1e-6)
+    return Cause(FACTOR, factor, share=way.share, name=named.words if named else None, details=details)
 
 
 def _shares(codes: Integers, size: int) -> Floats:

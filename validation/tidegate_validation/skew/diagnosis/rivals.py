@@ -6,17 +6,20 @@ A cause is named only where it leaves little of the difference and clearly less 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import numpy as np
 
-from tidegate_validation.skew.diagnosis.categories import category_cause
+from tidegate_validation.skew.diagnosis.categories import category_cause, respelled
 from tidegate_validation.skew.diagnosis.cause import Cause
 from tidegate_validation.skew.diagnosis.clock import moved_around_the_clock
+from tidegate_validation.skew.diagnosis.dates import day_and_month_swapped
 from tidegate_validation.skew.diagnosis.frozen import frozen_at
+from tidegate_validation.skew.diagnosis.in_order import sorted_over_days
 from tidegate_validation.skew.diagnosis.landing import landing
 from tidegate_validation.skew.diagnosis.part_of_rows import part_in_another_unit
 from tidegate_validation.skew.diagnosis.suspect import Suspect, both, distance_of, shares_of
-from tidegate_validation.skew.diagnosis.transformed import moved_by_steps, transformed
+from tidegate_validation.skew.diagnosis.transformed import moved_by_steps, moved_rather, transformed
 from tidegate_validation.skew.diagnosis.units import affine
 from tidegate_validation.skew.distance import LARGEST
 from tidegate_validation.skew.points import PointExcess
@@ -25,6 +28,7 @@ from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.bins import DiscreteBins, NumericBins
 from tidegate_validation.statistics.points import FINEST, digits, step_of
 from tidegate_validation.statistics.sample import TextSample, ValueSample
+from tidegate_validation.statistics.sql import Family
 
 INVERTED = "inverted"
 OTHER_COLUMN = "other column"
@@ -48,15 +52,19 @@ _NOISY = 1.5
 _HARDLY = 0.001
 _TWO_VALUES = 3
 _TELLING_VALUES = 8
+_MOST_OF_IT = 0.6
 
 
 def name_cause(suspect: Suspect, plain: Callable[[], Cause | None]) -> Cause | None:
     """The change that explains the column best, or None; `plain` looks for one factor or offset."""
-    found = frozen_at(suspect) or _inverted(suspect)
+    found = frozen_at(suspect) or sorted_over_days(suspect) or _inverted(suspect)
     if found is not None:
         return found
     if isinstance(suspect.sample, TextSample):
-        return _another_column(suspect) or category_cause(suspect)
+        return respelled(suspect) or _another_column(suspect) or category_cause(suspect)
+    dates = day_and_month_swapped(suspect, suspect.sample)
+    if dates is not None:
+        return dates
     factor = plain()
     other = _values_of_another(suspect) or _another_column(suspect)
     if other is not None and not _nearer(suspect, suspect.sample, factor, other):
@@ -66,18 +74,18 @@ def name_cause(suspect: Suspect, plain: Callable[[], Cause | None]) -> Cause | N
     return (
         _clipped(suspect, suspect.sample)
         or moved_around_the_clock(suspect, suspect.sample)
-        or (factor and _of_some_rows(suspect, factor))
+        or (factor and _of_some_rows(suspect, factor, alone=False))
         or moved_by_steps(suspect, suspect.sample)
         or transformed(suspect, suspect.sample)
         or _fewer_digits(suspect, suspect.sample)
         or _single_value(suspect)
-        or _of_some_rows(suspect, None)
+        or _of_some_rows(suspect, factor)
         or _outside(suspect, suspect.sample)
     )
 
 
-def _of_some_rows(suspect: Suspect, factor: Cause | None) -> Cause | None:
-    return part_in_another_unit(suspect, suspect.joint(), factor)
+def _of_some_rows(suspect: Suspect, factor: Cause | None, *, alone: bool = True) -> Cause | None:
+    return part_in_another_unit(suspect, suspect.joint(), factor, alone=alone)
 
 
 def _inverted(suspect: Suspect) -> Cause | None:
@@ -93,7 +101,10 @@ def _inverted(suspect: Suspect) -> Cause | None:
 
 
 def _another_column(suspect: Suspect) -> Cause | None:
-    """The column's values are distributed as those of another column are in training, and not as its own."""
+    """The column's values are distributed as those of another column are in training, and not as its own.
+
+    Of `others`, only columns are told of which enough values were listed to be known again.
+    """
     before = distance_of(*both(suspect))
     near = sorted(suspect.others().items(), key=lambda one: one[1])
     if before < _UNLIKE or not near or near[0][1] > min(_LEAVES * before, max(2.0 * suspect.noise, 0.6)):
@@ -174,9 +185,23 @@ def _clipped(suspect: Suspect, sample: ValueSample) -> Cause | None:
         inside = float(quantiles[0]) < at < float(quantiles[-1])
         if not inside or share < max(_PART / 2, 2 * own) or beyond < _PART / 3:
             continue
-        if 0.4 * beyond <= share <= 2.5 * (beyond + own):
+        if 0.4 * beyond <= share <= 2.5 * (beyond + own) and _as_if_cut(suspect, at, side):
             return Cause(CLIPPED, share=share, details=(("at", at), ("side", side)))
     return None
+
+
+def _as_if_cut(suspect: Suspect, at: float, side: str) -> bool:
+    """Whether training's values, cut off there, are spread as those that are served."""
+    bins = suspect.feature.bins
+    if not isinstance(bins, NumericBins | DiscreteBins):
+        return False
+    p, q = both(suspect)
+    if isinstance(bins, DiscreteBins):
+        return not moved_rather(suspect, suspect.sample, at, side)
+    known = np.interp(np.linspace(0.0005, 0.9995, 2000), suspect.feature.levels, suspect.feature.quantiles)
+    cut = np.minimum(known, at) if side == "above" else np.maximum(known, at)
+    left = distance_of(_shares(bins.assign(cut), np.ones(len(cut)), bins.size), q)
+    return left <= max(_CLEARLY * distance_of(p, q), _NOISY * suspect.noise)
 
 
 def _shares(codes: Integers, n: Integers | Floats, size: int) -> Floats:
@@ -187,6 +212,10 @@ def _shares(codes: Integers, n: Integers | Floats, size: int) -> Floats:
 def _single_value(suspect: Suspect) -> Cause | None:
     point = suspect.numbers.point
     if point is None or not (suspect.flagged(Aspect.POINT) or _one_grew(suspect, point)):
+        return None
+    if point.expected > 0 and isinstance(suspect.feature.bins, DiscreteBins) and len(suspect.feature.bins.values) <= 2:
+        return None  # Of two values one grows whatever happened.
+    if not _explained_by_one(suspect, point):
         return None
     low, high = suspect.feature.minimum, suspect.feature.maximum
     beyond = isinstance(point.value, float) and low is not None and high is not None and not low <= point.value <= high
@@ -200,6 +229,27 @@ def _single_value(suspect: Suspect) -> Cause | None:
     return Cause(kind, share=share, details=(("value", point.value), *before))
 
 
+def _explained_by_one(suspect: Suspect, point: PointExcess) -> bool:
+    """Whether other values are spread about as in training once the one value is left out, and it is most of what is
+    new in its range."""
+    bins = suspect.feature.bins
+    if not isinstance(bins, NumericBins | DiscreteBins):
+        return False
+    p, q = both(suspect)
+    place = bins.assign(np.array([float(point.value)]))[0]
+    if point.excess < _MOST_OF_IT * (q[place] - p[place]):
+        return False
+    return _after_growth(bins, p, q, point) <= max(_CLEARLY * distance_of(p, q), _NOISY * suspect.noise)
+
+
+def _after_growth(bins: NumericBins | DiscreteBins, p: Floats, q: Floats, point: PointExcess) -> float:
+    """Δ that is left where one value weighs more, and the others less in proportion."""
+    grown = np.zeros(len(p))
+    grown[bins.assign(np.array([float(point.value)]))[0]] = 1.0
+    share = point.excess / max(1 - point.expected, 1e-9)
+    return distance_of(p + share * (grown - p), q)
+
+
 def _one_grew(suspect: Suspect, point: PointExcess) -> bool:
     """Whether all that differs is that one value weighs more and the others less in proportion; of two values that says
     nothing."""
@@ -207,10 +257,7 @@ def _one_grew(suspect: Suspect, point: PointExcess) -> bool:
     if not isinstance(bins, NumericBins | DiscreteBins) or bins.size <= _TWO_VALUES or point.p_value(0.0) > _HARDLY:
         return False
     p, q = both(suspect)
-    grown = np.zeros(len(p))
-    grown[bins.assign(np.array([float(point.value)]))[0]] = 1.0
-    share = point.excess / max(1 - point.expected, 1e-9)
-    return distance_of(p + share * (grown - p), q) <= min(_LEAVES * distance_of(p, q), max(suspect.noise, _PART))
+    return _after_growth(bins, p, q, point) <= min(_LEAVES * distance_of(p, q), max(suspect.noise, _PART))
 
 
 def _fewer_digits(suspect: Suspect, sample: ValueSample) -> Cause | None:
@@ -266,7 +313,10 @@ def _outside(suspect: Suspect, sample: ValueSample) -> Cause | None:
     if not _explained_by_the_ends(suspect, sample, low, high):
         return None
     side, share, limit = ("above", above, high) if above >= below else ("below", below, low)
-    return Cause(OUTSIDE, share=share, details=(("side", side), ("limit", limit)))
+    told = (
+        limit if suspect.feature.family is not Family.TIME else f"{datetime.fromtimestamp(limit, UTC):%Y-%m-%d %H:%M}"
+    )
+    return Cause(OUTSIDE, share=share, details=(("side", side), ("limit", told)))
 
 
 def _explained_by_the_ends(suspect: Suspect, sample: ValueSample, low: float, high: float) -> bool:

@@ -19,10 +19,12 @@ from tidegate_validation.statistics.sample import TextSample, ValueSample
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """A column's values, row by row, and beside each what the row holds in other columns, as texts."""
+    """A column's values, row by row, and beside each what the row holds in other columns, as texts; `related` are
+    those of the columns that go together with it in training."""
 
     values: Floats
     beside: Mapping[str, npt.NDArray[np.object_]]
+    related: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from tidegate_validation.skew.diagnosis.cause import OFFSET, Cause
 from tidegate_validation.skew.diagnosis.suspect import Suspect, both, distance_of
 from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.bins import DiscreteBins, quantile_edges
-from tidegate_validation.statistics.sample import ValueSample
+from tidegate_validation.statistics.sample import TextSample, ValueSample
 
 TRANSFORMED = "transformed"
 _FARTHEST = 5
@@ -45,6 +45,18 @@ def moved_by_steps(suspect: Suspect, sample: ValueSample) -> Cause | None:
     if left[best] > min(_LEAVES * before, max(_NOISE * suspect.noise, 0.1)) or left[best] > _CLEARLY * others:
         return None
     return Cause(OFFSET, offset=best * step)
+
+
+def moved_rather(suspect: Suspect, sample: ValueSample | TextSample, at: float, side: str) -> bool:
+    """Whether few values on a grid are all some steps further, rather than cut off at a value."""
+    bins = suspect.feature.bins
+    steps = moved_by_steps(suspect, sample) if isinstance(sample, ValueSample) else None
+    if steps is None or not isinstance(bins, DiscreteBins) or not isinstance(sample, ValueSample):
+        return False
+    known, weights = np.array(bins.values), both(suspect)[0][: len(bins.values)]
+    cut = np.minimum(known, at) if side == "above" else np.maximum(known, at)
+    values, n = sample.distinct()
+    return _apart(known + steps.offset, weights, values, n) < _apart(cut, weights, values, n)
 
 
 def _apart(known: Floats, weights: Floats, values: Floats, n: Floats) -> float:

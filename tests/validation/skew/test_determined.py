@@ -1,0 +1,180 @@
+"""A cause is named only where the data determine it: what looks alike is not guessed at, and what was changed by
+another number than people usually mix up is not given the nearest name.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.validation.skew.causes import like
+
+from tidegate_serving.admission import Outcome
+from tidegate_validation.skew import Columns, SkewReport
+from tidegate_validation.skew.two_tables import profile_table, report_on_table
+from tidegate_validation.statistics import Profile
+from tidegate_validation.tables import as_table
+
+COLUMNS = Columns(time="at", label="churned")
+DAY = 86_400
+ROWS = 300
+SEEN = (Outcome.FAIL, Outcome.WARN)
+
+
+def customers(seed: int, days: int, first_day: int) -> pd.DataFrame:
+    """Days of a shop's customers, with ids, codes, texts that come once, a meter's volts and a label."""
+    random = np.random.default_rng(seed)
+    n = days * ROWS
+    day = first_day + np.repeat(np.arange(days), ROWS)
+    second = np.sort(random.integers(0, DAY, (days, ROWS)), axis=1).ravel()
+    country = random.choice(["DE", "FR", "IT", "ES"], n, p=[0.4, 0.25, 0.2, 0.15])
+    kind = random.choice(["small", "large"], n, p=[0.7, 0.3])
+    code = random.zipf(1.4, n) % 700
+    return pd.DataFrame(
+        {
+            "spent": np.round(random.lognormal(3, 0.8, n), 2),
+            "size": np.exp(random.normal(0, 0.5, n) + 1.5 * (kind == "large")),
+            "volts": np.round(random.normal(230, 1.5, n), 2),
+            "member": random.integers(1, 20_000, n),
+            "account": 3_900_000_000 + random.integers(0, 10**6, n) * 397,
+            "errors": np.where(random.random(n) < 0.96, 0, random.geometric(0.4, n)),
+            "code": [f"K{one:04d}" for one in code],
+            "country": country,
+            "kind": kind,
+            "note": [f"note {one}" for one in random.integers(0, 10**9, n)],
+            "score": 1 / (1 + np.exp(random.normal(0, 1, n))),
+            "churned": (random.random(n) < 0.1).astype(np.int64),
+            "at": pd.to_datetime(day * DAY + second, unit="s"),
+        }
+    )
+
+
+@functools.cache
+def training() -> Profile:
+    rows = customers(1, 50, 19_600)
+    return profile_table(as_table(rows, "training"), COLUMNS, [str(name) for name in rows])
+
+
+def week() -> pd.DataFrame:
+    return customers(2, 7, 19_650)
+
+
+def report(rows: pd.DataFrame) -> SkewReport:
+    return report_on_table(training(), as_table(rows, "the week"), COLUMNS)
+
+
+def test_a_week_as_it_is_has_nothing_to_tell() -> None:
+    assert report(week()).outcome is Outcome.PASS
+
+
+Change = Callable[[pd.DataFrame], pd.DataFrame]
+
+NOT_DETERMINED: dict[str, tuple[str, Change]] = {
+    "ids given anew are no five times the old ones": (
+        "member",
+        lambda rows: rows.assign(member=(rows["member"] * 7919) % 99_991),
+    ),
+    "of two values one grows whatever happened": (
+        "churned",
+        lambda rows: rows.assign(churned=rows["churned"].mask(np.arange(len(rows)) % 5 == 0, 1)),
+    ),
+    "an offset on two of seven days is no factor": (
+        "volts",
+        lambda rows: rows.assign(volts=rows["volts"].mask(rows["at"].dt.day % 7 < 2, rows["volts"] + 20)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOT_DETERMINED)
+def test_no_cause_is_named_where_the_data_determine_none(name: str) -> None:
+    subject, change = NOT_DETERMINED[name]
+    found = report(change(week())).feature(subject)
+    assert found.outcome in SEEN
+    assert (found.cause or {}).get("kind") in (None, "outside the range")
+
+
+DETERMINED: dict[str, tuple[str, Change, dict[str, object]]] = {
+    "free text is not any other column": (
+        "country",
+        lambda rows: rows.assign(country=rows["country"].str.lower()),
+        {"kind": "written another way", "change": "letter case"},
+    ),
+    "zeros left out in front of numbers": (
+        "code",
+        lambda rows: rows.assign(code="K" + rows["code"].str[1:].str.lstrip("0")),
+        {"kind": "written another way", "change": "leading zeros"},
+    ),
+    "a column that hardly ever changes is counted from 1": (
+        "errors",
+        lambda rows: rows.assign(errors=rows["errors"] + 1),
+        {"kind": "constant offset", "offset": 1.0},
+    ),
+    "sorted apart from its rows": (
+        "score",
+        lambda rows: rows.assign(score=np.sort(rows["score"])),
+        {"kind": "sorted", "way": "ascending"},
+    ),
+    "ids went through 32-bit floats": (
+        "account",
+        lambda rows: rows.assign(account=rows["account"].astype(np.float32).astype(np.int64)),
+        {"kind": "32-bit floats", "step": 256.0},
+    ),
+    "a sign turned in one country": (
+        "volts",
+        lambda rows: rows.assign(volts=rows["volts"].where(rows["country"] != "IT", -rows["volts"])),
+        {"kind": "constant factor", "factor": -1.0, "where": {"column": "country", "value": "IT"}},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DETERMINED)
+def test_what_the_data_determine_is_named(name: str) -> None:
+    subject, change, wanted = DETERMINED[name]
+    found = report(change(week())).feature(subject)
+    assert found.outcome is Outcome.FAIL
+    assert found.cause == like(wanted)
+
+
+def test_a_factor_that_has_no_name_is_told_as_it_was_estimated() -> None:
+    rows = week()
+    found = report(rows.assign(spent=rows["spent"].where(rows["country"] != "FR", rows["spent"] * 4.3)))
+    cause = found.feature("spent").cause or {}
+    assert cause["where"] == {"column": "country", "value": "FR"}
+    assert abs(cause["factor"] / 4.3 - 1) < 3 * cause["precision"] < 0.2
+    assert "units" not in cause
+
+
+def test_rows_of_a_category_that_has_other_values_anyway_are_not_blamed() -> None:
+    rows, random = week(), np.random.default_rng(5)
+    found = report(rows.assign(size=rows["size"].where(random.random(len(rows)) > 0.25, rows["size"] * 1.609344)))
+    assert "where" not in (found.feature("size").cause or {})
+
+
+@pytest.mark.parametrize("column", ["country", "spent", "errors"])
+def test_a_column_without_a_single_value_is_missing_whatever_its_type(column: str) -> None:
+    found = report(week().assign(**{column: None})).feature(column)
+    assert found.outcome is Outcome.FAIL
+    assert found.cause == like({"kind": "missing values"})
+
+
+def test_days_in_the_middle_of_a_window_are_seen_though_windows_beside_it_hold_them_too() -> None:
+    rows = week()
+    middle = rows["at"].dt.floor("D").rank(method="dense").isin([3, 4, 5])
+    assert report(rows.assign(spent=rows["spent"].where(~middle, rows["spent"] * 2))).feature("spent").outcome in SEEN
+
+
+def test_missing_values_of_one_category_are_told_with_it() -> None:
+    rows = week()
+    found = report(rows.assign(spent=rows["spent"].where(rows["country"] != "ES"))).feature("spent")
+    assert found.cause == like({"kind": "missing values", "where": {"column": "country", "value": "ES"}})
+    assert found.sentence.endswith(": where `country` is “ES”")
+
+
+def test_missing_values_of_any_rows_are_told_without_a_category() -> None:
+    rows = week()
+    found = report(rows.assign(spent=rows["spent"].where(np.arange(len(rows)) % 7 > 0))).feature("spent")
+    assert found.cause == like({"kind": "missing values"})
+    assert "where" not in (found.cause or {})

@@ -1,0 +1,114 @@
+"""Columns of vectors, such as embeddings: other ones are found, and those of other days are not."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pytest
+
+from tidegate_serving.admission import Outcome
+from tidegate_validation.skew import Columns, SkewReport
+from tidegate_validation.skew.release import Evidence, release_findings
+from tidegate_validation.skew.rule import SkewRule
+from tidegate_validation.skew.two_tables import profile_table, report_on_table
+from tidegate_validation.statistics import Profile
+from tidegate_validation.statistics.profile import read_profile, write_profile
+from tidegate_validation.statistics.window import table_window
+
+Vectors = npt.NDArray[np.float64]
+WIDTH = 24
+ROWS = 200
+COLUMNS = Columns(time="at")
+
+
+def embedded(seed: int, days: int, first_day: int) -> Vectors:
+    mixing = np.random.default_rng(3).normal(size=(5, WIDTH))
+    random = np.random.default_rng(seed)
+    moved = np.repeat(random.normal(0, 0.05, (days, 5)), ROWS, axis=0)
+    n = days * ROWS
+    return (random.normal(size=(n, 5)) + moved) @ mixing + 0.2 * random.normal(size=(n, WIDTH)) + np.arange(WIDTH) / 12
+
+
+def table(vectors: Vectors, first_day: int) -> pa.Table:
+    n = len(vectors)
+    seconds = (first_day + np.arange(n) // ROWS) * 86_400 + np.arange(n) % ROWS * 400
+    lists = pa.array(list(vectors.astype(np.float32)))
+    return pa.table({"text": lists, "at": seconds, "other": np.random.default_rng(n).normal(size=n)})
+
+
+@functools.cache
+def training() -> Profile:
+    rows = table(embedded(1, 40, 19_600), 19_600)
+    return profile_table(rows, COLUMNS, rows.column_names)
+
+
+def report(vectors: Vectors, profile: Profile | None = None) -> SkewReport:
+    return report_on_table(profile or training(), table(vectors, 19_640), COLUMNS)
+
+
+def week() -> Vectors:
+    return embedded(2, 7, 19_640)
+
+
+def test_vectors_of_other_days_are_as_in_training() -> None:
+    found = report(week())
+    assert found.outcome is Outcome.PASS
+    assert [one.subject for one in found.findings].count("text") == 1
+
+
+def turned(vectors: Vectors) -> Vectors:
+    turn, _ = np.linalg.qr(np.random.default_rng(8).normal(size=(WIDTH, WIDTH)))
+    return np.asarray(vectors @ turn)
+
+
+OTHER: dict[str, tuple[Callable[[Vectors], Vectors], str | None]] = {
+    "turned": (turned, None),
+    "of another model": (lambda vectors: np.tanh(turned(vectors)), None),
+    "normalised": (lambda vectors: vectors / np.linalg.norm(vectors, axis=1, keepdims=True), "normalised"),
+    "a tenth of zeros": (lambda vectors: vectors * (np.arange(len(vectors)) % 10 > 0)[:, None], "zero vectors"),
+    "all zeros": (lambda vectors: vectors * 0, "zero vectors"),
+}
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_other_vectors_are_found(name: str) -> None:
+    change, kind = OTHER[name]
+    found = report(change(week())).feature("text")
+    assert found.outcome is Outcome.FAIL
+    assert (found.cause or {}).get("kind") == kind
+
+
+def test_shorter_vectors_are_told_as_that() -> None:
+    found = report(week()[:, :16]).feature("text")
+    assert found.outcome is Outcome.FAIL
+    assert found.sentence.startswith("`text`: how many numbers its vectors have: ")
+
+
+def test_what_is_no_list_of_numbers_any_more_is_a_change_of_the_schema() -> None:
+    rows = table(week(), 19_640)
+    words = rows.set_column(0, "text", pa.array([["a", "b"]] * rows.num_rows))
+    found = report_on_table(training(), words, COLUMNS).feature("text")
+    assert (found.check, found.outcome) == ("schema", Outcome.FAIL)
+
+
+def test_a_profile_that_was_written_knows_its_vectors(tmp_path: Path) -> None:
+    write_profile(training(), tmp_path)
+    read = read_profile(tmp_path)
+    assert report(week(), read).outcome is Outcome.PASS
+    assert report(turned(week()), read).feature("text").outcome is Outcome.FAIL
+
+
+def test_a_candidate_trained_on_other_vectors_is_refused_and_one_on_the_same_is_not() -> None:
+    rows = table(turned(embedded(3, 40, 19_600)), 19_600)
+    other = profile_table(rows, COLUMNS, rows.column_names)
+    with table_window(table(week(), 19_640), event_time="at") as window:
+        evidence = Evidence(window, served=True)
+        refused = release_findings(other, training(), evidence, SkewRule())
+        mended = release_findings(training(), other, evidence, SkewRule())
+    assert [one.outcome for one in refused if one.subject == "text"] == [Outcome.FAIL]
+    assert [one.outcome for one in mended if one.subject == "text"] == [Outcome.PASS]

@@ -1,0 +1,99 @@
+"""Columns that hold a list of numbers in each row, such as embeddings: measured as a few plain numbers.
+
+Each row is measured by how many numbers it has, their length as a vector, some of them, and where it lies along a few
+fixed random directions, in which vectors that were turned, or made by another model, lie elsewhere. A profile keeps
+what training's measures looked like as a profile of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tidegate_validation.statistics.arrays import Floats
+from tidegate_validation.statistics.counting import types_of
+from tidegate_validation.statistics.sql import quote
+from tidegate_validation.statistics.window import Window
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NUMBERS = "numbers"
+NORM = "norm"
+BLOCK = "tidegate block"
+MOST_ROWS = 100_000
+_SHOWN = 8
+_DIRECTIONS = 8
+_AT_ONCE = 20_000
+_TYPE = re.compile(r"(FLOAT|REAL|DOUBLE|U?(TINY|SMALL|BIG)INT|U?INTEGER|DECIMAL\(.*\))\[\d*\]")
+_RELATION = "tidegate_measures"
+
+
+def is_vector(sql_type: str) -> bool:
+    """Whether a DuckDB type is a list of numbers."""
+    return _TYPE.fullmatch(sql_type.upper()) is not None
+
+
+def measures_of(column: pa.ChunkedArray) -> dict[str, Floats]:
+    """The measures of each row, float64 of shape [n]; NaN where a row has none.
+
+    Single numbers and directions are those of rows with as many numbers as most rows have.
+    """
+    import pyarrow.compute as pc
+
+    sizes = np.nan_to_num(np.asarray(pc.list_value_length(column).to_numpy(), dtype=np.float64)).astype(np.int64)
+    flat = np.asarray(pc.list_flatten(column).cast("float64").to_numpy(), dtype=np.float64)
+    there = sizes > 0
+    rows = np.repeat(np.arange(len(sizes)), sizes)
+    norm = _to_five_digits(np.sqrt(np.bincount(rows, weights=flat**2, minlength=len(sizes))))
+    found = {NUMBERS: np.where(there, sizes, np.nan).astype(np.float64), NORM: np.where(there, norm, np.nan)}
+    if not there.any():
+        return found
+    width = int(np.bincount(sizes[there]).argmax())
+    whole = sizes == width
+    matrix = flat[whole[rows]].reshape(-1, width)
+    shown = np.unique(np.linspace(0, width - 1, min(width, _SHOWN)).astype(np.int64))
+    directions = np.random.default_rng(width).normal(size=(width, _DIRECTIONS)) / width**0.5
+    along = np.concatenate([matrix[start : start + _AT_ONCE] @ directions for start in range(0, len(matrix), _AT_ONCE)])
+    for name, values in (
+        *((f"number {place}", matrix[:, place]) for place in shown.tolist()),
+        *((f"direction {place}", along[:, place]) for place in range(_DIRECTIONS)),
+    ):
+        found[name] = np.full(len(sizes), np.nan)
+        found[name][whole] = values
+    return found
+
+
+def _to_five_digits(values: Floats) -> Floats:
+    """As many as 32-bit floats keep of a sum: vectors of length 1 all have it."""
+    places = 4 - np.floor(np.log10(np.where(values > 0, values, 1.0)))
+    return np.asarray(np.round(values * 10.0**places) / 10.0**places)
+
+
+def measured(connection: Any, relation: str, block: str, column: str) -> pa.Table:
+    """The measures of a column of `relation` (SQL text) with the block of each row; a repeatable sample where there are
+    very many rows."""
+    import pyarrow as pa
+
+    found = connection.sql(
+        f"SELECT {block} AS b, {quote(column)} AS v FROM {relation} "
+        f"USING SAMPLE reservoir({MOST_ROWS} ROWS) REPEATABLE (7)"
+    ).to_arrow_table()
+    return pa.table({**measures_of(found["v"]), BLOCK: found["b"].cast("int64")})
+
+
+@contextmanager
+def measured_window(window: Window, column: str) -> Iterator[Window]:
+    """The measures of one column of a window as a window of its own."""
+    import duckdb
+
+    table = measured(window.connection, window.relation, window.block, column)
+    with duckdb.connect() as connection:
+        connection.register(_RELATION, table)
+        names = [name for name in table.column_names if name != BLOCK]
+        types = types_of(connection, _RELATION)
+        yield Window(connection, _RELATION, types, {one: one for one in names}, quote(BLOCK), table.num_rows)
