@@ -147,6 +147,8 @@ class Signature:
     `event_time` names the input that holds the time of a row's event in Unix seconds, by whose day the row is logged;
     one that is not a number per row is as none. One that is `streaming` is `free` and answers each request with
     messages: its executor returns an iterator of what it would return else, which is closed where nobody wants more.
+    One of `sequences` is `free` and has scalar inputs `sequence_id`, `sequence_start` and `sequence_end`; its requests
+    run one after the other.
     `schema` are the JSON schemas of request and answer where its only input and its only output are JSON documents.
     """
 
@@ -161,6 +163,7 @@ class Signature:
         defaults: Mapping[str, Any] | None = None,
         event_time: str | None = None,
         streaming: bool = False,
+        sequences: bool = False,
         schema: tuple[str, str] | None = None,
     ) -> Signature: ...
     @property

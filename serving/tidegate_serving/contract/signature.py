@@ -30,6 +30,9 @@ DTYPES = (
 )
 SERVING_DEFAULT = "serving_default"
 PREDICT = "tensorflow/serving/predict"
+SEQUENCE_ID, SEQUENCE_START, SEQUENCE_END = "sequence_id", "sequence_start", "sequence_end"
+SEQUENCE_INPUTS = {SEQUENCE_ID: "string", SEQUENCE_START: "bool", SEQUENCE_END: "bool"}
+"""Scalar inputs that say where in its sequence a request is, by name with their dtypes."""
 
 
 class FirstAxis(enum.StrEnum):
@@ -111,7 +114,8 @@ class Signature:
 
     `defaults` are values, as nested lists or scalars, for inputs that a request may leave out. One that is `streaming`
     answers each request with messages, one after the other, each with all outputs; its first axis is FREE. One with a
-    `schema` has one input and one output, of strings that are JSON documents.
+    `schema` has one input and one output, of strings that are JSON documents. One with `sequences` keeps something from
+    request to request of a sequence; it has the scalar inputs of SEQUENCE_INPUTS, and its first axis is FREE.
     """
 
     inputs: tuple[TensorSpec, ...]
@@ -121,6 +125,7 @@ class Signature:
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
     streaming: bool = False
     schema: DocumentSchema | None = None
+    sequences: bool = False
 
     def __post_init__(self) -> None:
         for what, specs in (("inputs", self.inputs), ("outputs", self.outputs)):
@@ -137,9 +142,23 @@ class Signature:
             )
         if unknown := sorted(set(self.defaults) - set(self.input_names)):
             raise InvalidInput(f"a signature has a default for {unknown[0]!r}, which is none of its inputs")
-
         if self.schema is not None:
             self._check_documents()
+        if self.sequences:
+            self._check_sequences()
+
+    def _check_sequences(self) -> None:
+        if self.first_axis is not FirstAxis.FREE or self.streaming:
+            raise InvalidInput(
+                "requests of a signature with sequences run alone, answered once: give it the first axis 'free', "
+                "with whole shapes such as [1, 4], and no streaming"
+            )
+        for name, dtype in SEQUENCE_INPUTS.items():
+            if TensorSpec(name, dtype, ()) not in self.inputs:
+                raise InvalidInput(
+                    f"a signature with sequences needs input {name!r} of dtype {dtype} and shape [], which "
+                    "Signature.from_dict adds where there is no input of that name"
+                )
 
     def _check_documents(self) -> None:
         specs = [(spec.dtype, spec.shape) for spec in (*self.inputs, *self.outputs)]
@@ -177,6 +196,8 @@ class Signature:
             data["streaming"] = True
         if self.schema is not None:
             data["schema"] = self.schema.to_dict()
+        if self.sequences:
+            data["sequences"] = True
         return {**data, "defaults": dict(self.defaults)} if self.defaults else data
 
     @classmethod
@@ -192,7 +213,18 @@ class Signature:
             raise InvalidInput(f"a signature has first axis {axis!r}: use one of {', '.join(FirstAxis)}")
         defaults, method = dict(data.get("defaults", {})), str(data.get("method_name", PREDICT))
         schema = DocumentSchema.from_dict(data["schema"]) if data.get("schema") is not None else None
-        return cls(inputs, outputs, method, FirstAxis(axis), defaults, bool(data.get("streaming", False)), schema)
+        streaming, sequences = bool(data.get("streaming", False)), bool(data.get("sequences", False))
+        if sequences:
+            inputs, defaults = _with_sequence_inputs(inputs, defaults)
+        return cls(inputs, outputs, method, FirstAxis(axis), defaults, streaming, schema, sequences)
+
+
+def _with_sequence_inputs(
+    inputs: tuple[TensorSpec, ...], defaults: dict[str, Any]
+) -> tuple[tuple[TensorSpec, ...], dict[str, Any]]:
+    names = {spec.name for spec in inputs}
+    added = tuple(TensorSpec(name, dtype, ()) for name, dtype in SEQUENCE_INPUTS.items() if name not in names)
+    return (*inputs, *added), {SEQUENCE_START: False, SEQUENCE_END: False, **defaults}
 
 
 def default_name(signatures: Mapping[str, Signature]) -> str:

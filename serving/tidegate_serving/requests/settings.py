@@ -111,6 +111,7 @@ def plane_signature(name: str, signature: Signature, event_time: str | None = No
         defaults={name: default_array(signature, name) for name in signature.defaults} or None,
         event_time=event_time,
         streaming=signature.streaming,
+        sequences=signature.sequences,
         schema=_schema(signature),
     )
 

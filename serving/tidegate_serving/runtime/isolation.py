@@ -52,7 +52,9 @@ class Isolation:
             batching, options = self._batching(id.name), platform_options(self._live.now)
             task = WorkerTask(directory, manifest.to_bytes().decode(), options, batching.allowed_batch_sizes)
             shared = self._shared if isolation == "pool" else None
-            staff = Staff(batching.concurrency, self._place(id.name), shared)
+            # What is kept of a sequence is in one place.
+            sequences = any(signature.sequences for signature in manifest.signatures.values())
+            staff = Staff(1 if sequences else batching.concurrency, self._place(id.name), shared)
             return load_in_workers(id, task, staff, self.gauges)
 
         return load

@@ -21,7 +21,7 @@ from tests.bench.load import Load, Measured, NothingAnswered
 from tests.bench.rows import Row, run_group
 from tests.bench.servers import LOAD_CORE, SERVER_CORE, Running, echo, tidegate
 from tests.bench.serving.alone import engine_alone
-from tests.bench.serving.peers import mosec, triton
+from tests.bench.serving.peers import Peer, bentoml, litserve, mlserver, mosec, triton
 from tests.bench.serving.workloads import (
     IMAGE,
     INFER,
@@ -36,7 +36,7 @@ from tests.bench.serving.workloads import (
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
 SECONDS = float(os.environ.get("SECONDS", "3"))
 CLIENTS = 64
-MOSEC_ROWS = (1, 64)
+PEER_ROWS = (1, 64)
 TRITON_STARTS = 4
 """Now and then it stops answering under load, and then it is started again: what counts is how fast it can be."""
 
@@ -57,6 +57,8 @@ class Ask:
         if self.protocol == "rest":
             path = self.path or self.workload.rest_path
             return load.rest(self.server.rest, path, self.workload.rest_body())
+        if self.protocol == "infer rest":
+            return load.rest(self.server.rest, self.workload.infer_path, self.workload.infer_body())
         if self.protocol == "infer":
             return load.grpc(self.server.grpc, INFER, self.workload.infer_bytes())
         return load.grpc(self.server.grpc, PREDICT, self.workload.predict_bytes())
@@ -198,22 +200,45 @@ def batches() -> Sequence[Row]:
 
 
 def beside_mosec() -> Sequence[Row]:
-    """REST beside mosec, which is asked one by one and in batches: the better of the two counts."""
+    """REST beside mosec."""
+    return _beside_python("mosec", mosec, ((NULL, 3.0), (REGRESSION, 2.8)), "/inference")
+
+
+def beside_litserve() -> Sequence[Row]:
+    """REST beside LitServe."""
+    return _beside_python("LitServe", litserve, ((NULL, None), (REGRESSION, None)), "/predict")
+
+
+def beside_bentoml() -> Sequence[Row]:
+    """REST beside BentoML."""
+    return _beside_python("BentoML", bentoml, ((NULL, None), (REGRESSION, None)), "/predict")
+
+
+def beside_mlserver() -> Sequence[Row]:
+    """Open Inference's REST beside MLServer."""
+    return _beside_python("MLServer", mlserver, ((NULL, None), (REGRESSION, None)), "")
+
+
+def _beside_python(
+    name: str, start: Peer, workloads: Sequence[tuple[Workload, float | None]], path: str
+) -> Sequence[Row]:
+    """A peer is asked one by one and in batches: the better of the two counts."""
     rows: list[Row] = []
-    for workload, least in ((NULL, 3.0), (REGRESSION, 2.8)):
+    protocol = "rest" if path else "infer rest"
+    for workload, least in workloads:
         with _place() as place, engine(place / "tidegate", [workload]) as mine, contextlib.ExitStack() as stack:
-            asks = {"tidegate": Ask(mine, workload, "rest")}
-            for most in MOSEC_ROWS:
-                peer = stack.enter_context(mosec(workload, place / f"mosec-{most}", SERVER_CORE, most))
-                asks[f"mosec with batches of {most}"] = Ask(peer, workload, "rest", path="/inference")
+            asks = {"tidegate": Ask(mine, workload, protocol)}
+            for most in PEER_ROWS:
+                peer = stack.enter_context(start(workload, place / f"peer-{most}", SERVER_CORE, most))
+                asks[f"{name} with batches of {most}"] = Ask(peer, workload, protocol, path=path)
             found = by_turns(asks)
             best = max(list(asks)[1:], key=lambda name: _rate(found[name]))
             rows += beside(
-                f"{workload.name}, rest, {CLIENTS} clients",
+                f"{workload.name}, {protocol}, {CLIENTS} clients",
                 found,
                 {name: None for name in list(asks)[1:] if name != best} | {best: least},
             )
-            rows += _tail(f"{workload.name}, rest", found["tidegate"]) if workload is REGRESSION else []
+            rows += _tail(f"{workload.name}, {protocol}", found["tidegate"]) if workload is REGRESSION else []
     return rows
 
 
@@ -263,6 +288,9 @@ if __name__ == "__main__":
         ("pool", worker_pool),
         ("batches", batches),
         ("mosec", beside_mosec),
+        ("litserve", beside_litserve),
+        ("bentoml", beside_bentoml),
+        ("mlserver", beside_mlserver),
         ("triton", beside_triton),
     ]
     sys.exit(run_group("serving", measures, sys.argv[1:]))

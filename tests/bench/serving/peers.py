@@ -6,6 +6,7 @@ Triton is the server that nvidia-pytriton brings, with a backend in C (`linear.c
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -14,12 +15,13 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import joblib
 import numpy as np
 import sklearn
 from tests.bench.environments import environment
-from tests.bench.servers import Running, pinned
+from tests.bench.servers import ROOT, Running, pinned
 from tests.bench.serving.workloads import ESTIMATOR, WORKLOADS, Workload, estimator
 from tests.support.engine_process import free_port
 from tests.support.eventually import eventually
@@ -28,6 +30,9 @@ _RUNS_MODELS = [f"numpy=={np.__version__}", f"scikit-learn=={sklearn.__version__
 _PACKAGES = {
     "mosec": ["mosec==0.9.8", "orjson==3.11.4", *_RUNS_MODELS],
     "triton": ["nvidia-pytriton==0.7.0"],
+    "mlserver": ["mlserver==1.7.1", *_RUNS_MODELS],
+    "bentoml": ["bentoml==1.4.40", *_RUNS_MODELS],
+    "litserve": ["litserve==0.2.19", *_RUNS_MODELS],
 }
 _HERE = Path(__file__).parent
 _TRITON_PYTHON = """
@@ -49,21 +54,81 @@ def _environment(name: str) -> Path:
     return environment(name, _PACKAGES[name])
 
 
+class Peer(Protocol):
+    """Starts a server in Python with one worker, which takes up to `most_rows` requests at once."""
+
+    def __call__(
+        self, workload: Workload, folder: Path, core: int, most_rows: int
+    ) -> contextlib.AbstractContextManager[Running]:
+        """The running server, whose answers are right."""
+
+
 @contextlib.contextmanager
 def mosec(workload: Workload, folder: Path, core: int, most_rows: int) -> Iterator[Running]:
-    """mosec with one worker, which takes up to `most_rows` requests at once; `/inference` is its path."""
+    """mosec; `/inference` is its path."""
+    port = free_port()
+    command = [_python("mosec"), str(_HERE / "mosec_server.py"), "--port", str(port)]
+    command += ["--address", "127.0.0.1", "--timeout", "60000", "--log-level", "error"]
+    with _process(command, folder, core, _told(workload, folder, most_rows)) as process:
+        _until_up(process, folder, f"http://127.0.0.1:{port}/metrics")
+        workload.check_rest(f"127.0.0.1:{port}", "/inference")
+        yield Running("", f"127.0.0.1:{port}", process.pid)
+
+
+@contextlib.contextmanager
+def litserve(workload: Workload, folder: Path, core: int, most_rows: int) -> Iterator[Running]:
+    """LitServe; `/predict` is its path."""
+    port = free_port()
+    command = [_python("litserve"), str(_HERE / "litserve_server.py"), str(port)]
+    with _process(command, folder, core, _told(workload, folder, most_rows)) as process:
+        _until_up(process, folder, f"http://127.0.0.1:{port}/health")
+        workload.check_rest(f"127.0.0.1:{port}", "/predict")
+        yield Running("", f"127.0.0.1:{port}", process.pid)
+
+
+@contextlib.contextmanager
+def bentoml(workload: Workload, folder: Path, core: int, most_rows: int) -> Iterator[Running]:
+    """BentoML; `/predict` is its path."""
+    port = free_port()
+    command = [_python("bentoml"), "-m", "bentoml", "serve", "tests.bench.serving.bentoml_server:Model"]
+    command += ["--host", "127.0.0.1", "--port", str(port), "--working-dir", str(ROOT)]
+    told = {**_told(workload, folder, most_rows), "BENTOML_HOME": str(folder), "BENTOML_DO_NOT_TRACK": "True"}
+    with _process(command, folder, core, told) as process:
+        _until_up(process, folder, f"http://127.0.0.1:{port}/readyz")
+        workload.check_rest(f"127.0.0.1:{port}", "/predict")
+        yield Running("", f"127.0.0.1:{port}", process.pid)
+
+
+@contextlib.contextmanager
+def mlserver(workload: Workload, folder: Path, core: int, most_rows: int) -> Iterator[Running]:
+    """MLServer with its model in its own process; it is asked at the workload's `infer_path`."""
+    told, (rest, grpc, metrics) = _told(workload, folder, most_rows), (free_port() for _ in range(3))
+    server = {"host": "127.0.0.1", "http_port": rest, "grpc_port": grpc, "metrics_port": metrics}
+    model = {"name": workload.name, "implementation": "tests.bench.serving.mlserver_model.Model"}
+    batching = {"max_batch_size": most_rows, "max_batch_time": 0.001} if most_rows > 1 else {}
+    (folder / "settings.json").write_text(
+        json.dumps({**server, "parallel_workers": 0, "use_structured_logging": False})
+    )
+    (folder / "model-settings.json").write_text(json.dumps({**model, **batching}))
+    command = [str(_environment("mlserver") / "bin/mlserver"), "start", str(folder)]
+    with _process(command, folder, core, told) as process:
+        _until_up(process, folder, f"http://127.0.0.1:{rest}/v2/health/ready")
+        workload.check_infer_rest(f"127.0.0.1:{rest}")
+        yield Running(f"127.0.0.1:{grpc}", f"127.0.0.1:{rest}", process.pid)
+
+
+def _python(name: str) -> str:
+    return str(_environment(name) / "bin/python")
+
+
+def _told(workload: Workload, folder: Path, most_rows: int) -> dict[str, str]:
+    """What `computing.py` reads, with the estimator in the folder."""
     folder.mkdir(parents=True)
     path = folder / ESTIMATOR
     if workload.regression:
         joblib.dump(estimator(), path)
-    port = free_port()
-    command = [str(_environment("mosec") / "bin/python"), str(_HERE / "mosec_server.py"), "--port", str(port)]
-    command += ["--address", "127.0.0.1", "--timeout", "60000", "--log-level", "error"]
-    told = {"CALL": workload.call, "ESTIMATOR": str(path) if workload.regression else "", "MOST_ROWS": str(most_rows)}
-    with _process(command, folder, core, told) as process:
-        _until_up(process, folder, f"http://127.0.0.1:{port}/metrics")
-        workload.check_rest(f"127.0.0.1:{port}", "/inference")
-        yield Running("", f"127.0.0.1:{port}", process.pid)
+    estimated = str(path) if workload.regression else ""
+    return {"CALL": workload.call, "ESTIMATOR": estimated, "MOST_ROWS": str(most_rows), "PYTHONPATH": str(ROOT)}
 
 
 @contextlib.contextmanager
@@ -136,7 +201,7 @@ def _until_up(process: subprocess.Popen[bytes], folder: Path, url: str) -> None:
         try:
             with urllib.request.urlopen(url, timeout=5):
                 return True
-        except (urllib.error.URLError, ConnectionError):
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
             return False
 
     eventually(up, 120)

@@ -106,6 +106,16 @@ class Workload:
         """TensorFlow Serving's row form."""
         return json.dumps({"instances": self.x.tolist()}, separators=(",", ":")).encode()
 
+    @property
+    def infer_path(self) -> str:
+        """Open Inference's address."""
+        return f"/v2/models/{self.name}/infer"
+
+    def infer_body(self) -> bytes:
+        """Open Inference's request in JSON."""
+        tensor = {"name": "x", "datatype": "FP32", "shape": list(self.x.shape), "data": self.x.reshape(-1).tolist()}
+        return json.dumps({"inputs": [tensor]}, separators=(",", ":")).encode()
+
     # Whether the answers are right: a fast wrong answer is no measurement
 
     def check_predict(self, address: str) -> None:
@@ -120,10 +130,14 @@ class Workload:
         self._same(address, np.frombuffer(response.raw_output_contents[0], np.float32))
 
     def check_rest(self, address: str, path: str) -> None:
-        """Raises unless a server with JSON answers right: rows in `predictions`, of a number or a list each."""
-        url = f"http://{address}{path}"
-        with urllib.request.urlopen(url, data=self.rest_body(), timeout=30) as answer:
-            self._same(url, np.array(json.load(answer)["predictions"], np.float32))
+        """Raises unless a server with JSON answers right: rows of a number or a list each, in `predictions` or bare."""
+        found = _post(f"http://{address}{path}", self.rest_body())
+        self._same(address, np.array(found["predictions"] if isinstance(found, dict) else found, np.float32))
+
+    def check_infer_rest(self, address: str) -> None:
+        """Raises unless a server with Open Inference's REST answers right."""
+        found = _post(f"http://{address}{self.infer_path}", self.infer_body())
+        self._same(address, np.array(found["outputs"][0]["data"], np.float32))
 
     def _same(self, where: str, found: Array) -> None:
         if not np.allclose(found.reshape(-1), self.answer().reshape(-1), rtol=1e-4):
@@ -165,6 +179,12 @@ def publish(workload: Workload, repository: Path) -> None:
         metadata={"python.file": "model.py", "python.class": "Model"},
     )
     write_manifest(manifest, directory)
+
+
+def _post(url: str, body: bytes) -> Any:
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return json.load(answer)
 
 
 def _call(address: str, method: str, body: bytes) -> bytes:

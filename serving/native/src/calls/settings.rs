@@ -200,7 +200,7 @@ pub(crate) struct Signature(pub(crate) CoreSignature);
 impl Signature {
     #[new]
     #[pyo3(signature = (*, name, method_name, inputs, outputs, first_axis="batch", defaults=None, event_time=None,
-        streaming=false, schema=None))]
+        streaming=false, sequences=false, schema=None))]
     #[expect(clippy::too_many_arguments, reason = "keyword-only in Python, one structure from here on")]
     fn new(
         name: String,
@@ -211,6 +211,7 @@ impl Signature {
         defaults: Option<Bound<'_, PyDict>>,
         event_time: Option<&str>,
         streaming: bool,
+        sequences: bool,
         schema: Option<(String, String)>,
     ) -> PyResult<Signature> {
         let specs = |list: &[PyRef<'_, TensorSpec>]| list.iter().map(|spec| spec.0.clone()).collect();
@@ -225,6 +226,7 @@ impl Signature {
             None => signature,
         };
         let signature = if streaming { signature.with_streaming().map_err(PyValueError::new_err)? } else { signature };
+        let signature = if sequences { signature.with_sequences().map_err(PyValueError::new_err)? } else { signature };
         let signature = match schema {
             Some((request, response)) => {
                 signature.with_schema(DocumentSchema { request, response }).map_err(PyValueError::new_err)?

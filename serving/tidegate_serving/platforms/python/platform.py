@@ -2,12 +2,15 @@
 
 For a streaming signature the method is a generator: it yields outputs by name, once for each message. A method whose
 parameter is annotated with a pydantic model, or a list of one, takes and returns such documents instead of arrays.
+A method of a signature with sequences takes a second argument, a `Sequence` with the state that it keeps of that one.
 
 Metadata: `python.file` (default: the only .py file), `python.class` (default `Model`), `python.methods` (JSON of
-signature name to method name, default `predict`). A class whose constructor needs an argument gets the folder.
-The file's own folder is a package, so `from . import helper` works; inputs are as in the signature, without the
-manifest's event time unless the class sets `uses_event_time = True`. A class with a method `device_bytes()` tells with
-it what it holds of GPUs, `{"gpu:0": 2_000_000_000}`, which then counts against the engine's `device_limits_bytes`.
+signature name to method name, default `predict`), `python.sequences` (how many sequences each signature may have under
+way, default 10000), `python.sequence_idle_seconds` (how long one without a request is kept, default 60).
+A class whose constructor needs an argument gets the folder. The file's own folder is a package, so `from . import
+helper` works; inputs are as in the signature, without the manifest's event time unless the class sets
+`uses_event_time = True`. A class with a method `device_bytes()` tells with it what it holds of GPUs,
+`{"gpu:0": 2_000_000_000}`, which then counts against the engine's `device_limits_bytes`.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import itertools
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from functools import partial
 from importlib.util import find_spec
 from numbers import Integral
 from pathlib import Path
@@ -34,6 +38,7 @@ from tidegate_serving.platforms.documents import documents_of
 from tidegate_serving.platforms.loader import Answer, Servable
 from tidegate_serving.platforms.memory_need import RAM
 from tidegate_serving.platforms.platform import ModelDescription, PlatformOptions, model_file
+from tidegate_serving.platforms.python.sequences import SequenceLimits, Sequences
 
 _PACKAGE = "tidegate_version_"
 _SIGNATURE = (
@@ -145,10 +150,32 @@ def _methods(manifest: Manifest, model: Any) -> dict[str, Any]:
                 f"method {name!r} of {manifest.id} is a generator, but signature {signature!r} answers once: give it "
                 '"streaming": true and the first axis "free", or have the method return a dict'
             )
-        methods[signature] = (
-            method if manifest.signatures[signature].schema is None else _of_documents(manifest, method)
-        )
+        methods[signature] = _as_called(manifest, signature, method)
     return methods
+
+
+def _as_called(manifest: Manifest, signature: str, method: Any) -> Any:
+    """A method that takes arrays by name alone."""
+    if manifest.signatures[signature].sequences:
+        return partial(Sequences(manifest.id, _sequence_limits(manifest)).ask, method)
+    return method if manifest.signatures[signature].schema is None else _of_documents(manifest, method)
+
+
+def _sequence_limits(manifest: Manifest) -> SequenceLimits:
+    default = SequenceLimits()
+    seconds = _number(manifest, "python.sequence_idle_seconds", default.idle_seconds)
+    return SequenceLimits(seconds, int(_number(manifest, "python.sequences", default.most)))
+
+
+def _number(manifest: Manifest, key: str, default: float) -> float:
+    text = manifest.metadata.get(key, str(default))
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not number > 0:
+        raise InvalidInput(f"metadata {key!r} of {manifest.id} is {text!r}: use a number above 0")
+    return number
 
 
 def _of_documents(manifest: Manifest, method: Any) -> Any:

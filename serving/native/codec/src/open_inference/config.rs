@@ -38,8 +38,9 @@ impl ModelConfig<'_> {
         if self.max_batch_rows > 0 {
             wire::put_uint(&mut config, 4, self.max_batch_rows as u64);
         }
-        for (field, dims_field, specs) in [(5, 4, &self.signature.inputs), (6, 3, &self.signature.outputs)] {
-            for spec in specs.iter() {
+        let outputs = self.signature.outputs.iter().collect();
+        for (field, dims_field, specs) in [(5, 4, self.signature.asked_inputs()), (6, 3, outputs)] {
+            for spec in specs {
                 let mut tensor = Vec::new();
                 wire::put_bytes(&mut tensor, 1, spec.name.as_bytes());
                 wire::put_uint(&mut tensor, 2, data_type(spec.dtype).0);
@@ -48,6 +49,11 @@ impl ModelConfig<'_> {
                 wire::put_bytes(&mut tensor, dims_field, &dims);
                 wire::put_bytes(&mut config, field, &tensor);
             }
+        }
+        if self.signature.sequences {
+            let mut batching = Vec::new();
+            wire::put_bytes(&mut batching, 3, &[]);
+            wire::put_bytes(&mut config, 13, &batching);
         }
         wire::put_bytes(&mut config, 17, SERVER.as_bytes());
         if self.signature.streaming {
@@ -68,10 +74,11 @@ impl ModelConfig<'_> {
         out.extend_from_slice(
             format!(",\"platform\":\"{SERVER}\",\"backend\":\"{SERVER}\",\"max_batch_size\":{rows}").as_bytes(),
         );
-        for (key, specs) in [("input", &self.signature.inputs), ("output", &self.signature.outputs)] {
+        let outputs = self.signature.outputs.iter().collect();
+        for (key, specs) in [("input", self.signature.asked_inputs()), ("output", outputs)] {
             out.extend_from_slice(format!(",\"{key}\":").as_bytes());
             write_list(&mut out, specs.len(), |out, index| {
-                let spec = &specs[index];
+                let spec = specs[index];
                 out.extend_from_slice(b"{\"name\":");
                 write_text(out, &spec.name);
                 let (kind, dims) = (data_type(spec.dtype).1, self.dims(spec));
@@ -79,6 +86,9 @@ impl ModelConfig<'_> {
                 write_list(out, dims.len(), |out, at| out.extend_from_slice(dims[at].to_string().as_bytes()));
                 out.push(b'}');
             });
+        }
+        if self.signature.sequences {
+            out.extend_from_slice(b",\"sequence_batching\":{\"direct\":{}}");
         }
         if self.signature.streaming {
             out.extend_from_slice(b",\"model_transaction_policy\":{\"decoupled\":true}");

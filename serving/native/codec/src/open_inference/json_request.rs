@@ -10,7 +10,9 @@ use crate::open_inference::classification::CLASSIFICATION;
 use crate::open_inference::input::{InferData, InferInput};
 use crate::open_inference::request::{
     InferRequest, PRIORITY, SIGNATURE_NAME, TIMEOUT, WantedOutput, refuse_elsewhere, wrong_count, wrong_priority,
+    wrong_turn,
 };
+use crate::signatures::sequences::{SEQUENCE_END, SEQUENCE_ID, SEQUENCE_START};
 use crate::status::Status;
 use crate::tensors::Number;
 
@@ -156,6 +158,12 @@ fn note_parameter(request: &mut InferRequest<'_>, name: &str, parameter: Paramet
         (PRIORITY, _) => return Err(wrong_priority()),
         (TIMEOUT, Parameter::Count(micros)) => request.timeout_us = micros as u64,
         (TIMEOUT, _) => return Err(wrong_count(name)),
+        (SEQUENCE_ID, Parameter::Text(id)) => request.turn.id = id.into(),
+        (SEQUENCE_ID, Parameter::Count(0)) => {}
+        (SEQUENCE_ID, Parameter::Count(id)) => request.turn.id = id.to_string().into(),
+        (SEQUENCE_START, Parameter::Truth(start)) => request.turn.start = start,
+        (SEQUENCE_END, Parameter::Truth(end)) => request.turn.end = end,
+        (SEQUENCE_ID | SEQUENCE_START | SEQUENCE_END, _) => return Err(wrong_turn(name)),
         (SIGNATURE_NAME | "binary_data_output", _) => return Err(wrong_parameter(name)),
         _ => {}
     }

@@ -10,12 +10,13 @@ use crate::open_inference::classification::CLASSIFICATION;
 use crate::open_inference::input::{InferData, InferInput};
 use crate::open_inference::request::{
     InferRequest, PRIORITY, SIGNATURE_NAME, TIMEOUT, WantedOutput, refuse_elsewhere, version_choice, wrong_count,
-    wrong_priority,
+    wrong_priority, wrong_turn,
 };
 use crate::open_inference::stream_answer::ENABLE_EMPTY_FINAL;
 use crate::open_inference::{contents, datatype, raw};
 use crate::protobuf::frame::{finish_frame, start_frame};
 use crate::protobuf::wire::{self, Field, Reader, Value, push_entry};
+use crate::signatures::sequences::{SEQUENCE_END, SEQUENCE_ID, SEQUENCE_START};
 use crate::status::Status;
 use crate::tensors::Slice;
 
@@ -53,6 +54,13 @@ pub fn parse(message: &[u8]) -> Result<ModelInfer<'_>, Status> {
                 (PRIORITY, _) => return Err(wrong_priority()),
                 (TIMEOUT, Some(Parameter::Count(micros))) => request.timeout_us = micros,
                 (TIMEOUT, _) => return Err(wrong_count(TIMEOUT)),
+                (SEQUENCE_ID, Some(Parameter::Text(id))) => request.turn.id = Cow::Borrowed(id),
+                // Triton's clients send 0 for none.
+                (SEQUENCE_ID, Some(Parameter::Count(0))) => {}
+                (SEQUENCE_ID, Some(Parameter::Count(id))) => request.turn.id = Cow::Owned(id.to_string()),
+                (SEQUENCE_START, Some(Parameter::Truth(start))) => request.turn.start = start,
+                (SEQUENCE_END, Some(Parameter::Truth(end))) => request.turn.end = end,
+                (name @ (SEQUENCE_ID | SEQUENCE_START | SEQUENCE_END), _) => return Err(wrong_turn(name)),
                 (ENABLE_EMPTY_FINAL, Some(Parameter::Truth(wanted))) => request.empty_final = wanted,
                 _ => {}
             },

@@ -11,12 +11,13 @@ use crate::status::Status;
 /// The server's name.
 pub const SERVER: &str = "tidegate";
 /// The parts beyond the protocol's core that are here.
-pub const EXTENSIONS: [&str; 6] = [
+pub const EXTENSIONS: [&str; 7] = [
     "binary_tensor_data",
     "classification",
     "model_configuration",
     "model_repository",
     "schedule_policy",
+    "sequence",
     "statistics",
 ];
 
@@ -84,8 +85,9 @@ impl ModelDescription<'_> {
         wire::put_bytes(&mut out, 1, self.name.as_bytes());
         self.versions.iter().for_each(|version| wire::put_bytes(&mut out, 2, version.to_string().as_bytes()));
         wire::put_bytes(&mut out, 3, SERVER.as_bytes());
-        for (number, specs) in [(4, &self.signature.inputs), (5, &self.signature.outputs)] {
-            for spec in specs.iter() {
+        let outputs = self.signature.outputs.iter().collect();
+        for (number, specs) in [(4, self.signature.asked_inputs()), (5, outputs)] {
+            for spec in specs {
                 let mut tensor = Vec::new();
                 wire::put_bytes(&mut tensor, 1, spec.name.as_bytes());
                 wire::put_bytes(&mut tensor, 2, datatype::name(spec.dtype).as_bytes());
@@ -110,9 +112,10 @@ impl ModelDescription<'_> {
         write_list(&mut out, self.versions.len(), |out, index| write_text(out, &self.versions[index].to_string()));
         out.extend_from_slice(b",\"platform\":");
         write_text(&mut out, SERVER);
-        for (key, specs) in [("inputs", &self.signature.inputs), ("outputs", &self.signature.outputs)] {
+        let outputs = self.signature.outputs.iter().collect();
+        for (key, specs) in [("inputs", self.signature.asked_inputs()), ("outputs", outputs)] {
             out.extend_from_slice(format!(",\"{key}\":").as_bytes());
-            write_list(&mut out, specs.len(), |out, index| write_spec(out, &specs[index]));
+            write_list(&mut out, specs.len(), |out, index| write_spec(out, specs[index]));
         }
         out.push(b'}');
         out

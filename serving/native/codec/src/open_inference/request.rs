@@ -7,8 +7,9 @@ use crate::model_spec::{ModelSpec, VersionChoice};
 use crate::open_inference::answer::{AnswerOutput, InferAnswer, OutputForm};
 use crate::open_inference::classification::Classification;
 use crate::open_inference::extensions::Elsewhere;
-use crate::open_inference::input::InferInput;
+use crate::open_inference::input::{InferData, InferInput};
 use crate::protobuf::wire::push_entry;
+use crate::signatures::sequences::{SEQUENCE_END, SEQUENCE_ID, SEQUENCE_START, Turn};
 use crate::signatures::{InputTally, RequestRows, Signature};
 use crate::status::Status;
 use crate::tensors::Page;
@@ -48,6 +49,8 @@ pub struct InferRequest<'a> {
     pub form: OutputForm,
     /// Whether an answer without outputs is to follow the last message of a stream.
     pub empty_final: bool,
+    /// Where in its sequence it is.
+    pub turn: Turn<'a>,
     inputs: Vec<InferInput<'a>>,
     outputs: Vec<WantedOutput<'a>>,
 }
@@ -132,6 +135,9 @@ impl<'a> InferRequest<'a> {
             let found = input.read(&signature.inputs[index], &mut page.columns[index], max_bytes, page.room)?;
             tally.note(index, found, page.shapes)?;
         }
+        if signature.sequences {
+            self.read_turn(signature, page, max_bytes, (&mut tally, &mut came))?;
+        }
         let inputs = signature.inputs.iter().zip(&*signature.defaults).zip(&came);
         let missing = inputs.filter(|((_, default), came)| !**came && default.is_none());
         let missing: Vec<&str> = missing.map(|((spec, _), _)| spec.name.as_str()).collect();
@@ -140,6 +146,34 @@ impl<'a> InferRequest<'a> {
         }
         let rows = tally.settle(page)?;
         rows.ok_or_else(|| Status::invalid("the request has no input: send those that the model's metadata names"))
+    }
+}
+
+impl InferRequest<'_> {
+    /// Appends what the parameters say of its sequence, where no inputs do.
+    fn read_turn(
+        &self,
+        signature: &Signature,
+        page: &mut Page<'_>,
+        max_bytes: usize,
+        (tally, came): (&mut InputTally<'_>, &mut [bool]),
+    ) -> Result<(), Status> {
+        let Turn { id, start, end } = &self.turn;
+        let mut text = (id.len() as u32).to_le_bytes().to_vec();
+        text.extend_from_slice(id.as_bytes());
+        let (start, end) = ([u8::from(*start)], [u8::from(*end)]);
+        let told: [(&str, &str, &[u8]); 3] =
+            [(SEQUENCE_ID, "BYTES", &text), (SEQUENCE_START, "BOOL", &start), (SEQUENCE_END, "BOOL", &end)];
+        for (name, datatype, bytes) in told {
+            let named = signature.inputs.iter().position(|spec| spec.name == name);
+            let Some(index) = named.filter(|index| !came[*index]) else { continue };
+            let mut input = InferInput::new(Cow::Borrowed(name));
+            (input.datatype, input.data) = (Cow::Borrowed(datatype), InferData::Raw(bytes));
+            let found = input.read(&signature.inputs[index], &mut page.columns[index], max_bytes, page.room)?;
+            came[index] = true;
+            tally.note(index, found, page.shapes)?;
+        }
+        Ok(())
     }
 }
 
@@ -163,6 +197,13 @@ pub fn version_choice(text: &str) -> Result<VersionChoice<'_>, Status> {
 #[cold]
 pub(crate) fn wrong_priority() -> Status {
     Status::invalid(format!("parameter '{PRIORITY}' must be a whole number, 1 for the highest priority"))
+}
+
+/// The answer to a parameter that says nothing of a sequence.
+#[cold]
+pub(crate) fn wrong_turn(parameter: &str) -> Status {
+    let wanted = if parameter == SEQUENCE_ID { "a whole number or a string" } else { "true or false" };
+    Status::invalid(format!("parameter '{parameter}' must be {wanted}"))
 }
 
 /// The answer to a number that is none.

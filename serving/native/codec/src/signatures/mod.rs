@@ -1,6 +1,7 @@
 //! Signatures: what a version takes and gives, and how one request's inputs are checked against it.
 
 pub mod inputs;
+pub mod sequences;
 pub mod signature;
 pub mod spec;
 

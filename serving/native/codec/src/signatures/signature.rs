@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::dtype::{DType, tensorflow_type};
+use crate::signatures::sequences::{SEQUENCE_END, SEQUENCE_ID, SEQUENCE_START, is_turn};
 use crate::signatures::spec::{FirstAxis, TensorSpec};
 use crate::status::Status;
 use crate::tensors::Tensor;
@@ -39,6 +40,8 @@ pub struct Signature {
     pub event_time: Option<usize>,
     /// Whether a request is answered with messages, one after the other, instead of once.
     pub streaming: bool,
+    /// Whether requests belong to sequences, of which a model keeps something from request to request.
+    pub sequences: bool,
     /// Where its only input and its only output are JSON documents, what these look like.
     pub schema: Option<Arc<DocumentSchema>>,
 }
@@ -81,7 +84,7 @@ impl Signature {
         let exact_rows = inputs.first().and_then(TensorSpec::exact_rows);
         let defaults = vec![None; inputs.len()].into();
         let (inputs, outputs) = (inputs.into(), outputs.into());
-        let (event_time, streaming, schema) = (None, false, None);
+        let (event_time, streaming, sequences, schema) = (None, false, false, None);
         Ok(Signature {
             name,
             method_name,
@@ -93,6 +96,7 @@ impl Signature {
             exact_rows,
             event_time,
             streaming,
+            sequences,
             schema,
         })
     }
@@ -116,6 +120,29 @@ impl Signature {
             return Err(format!("signature '{name}' streams and has first axis '{axis}': use 'free'"));
         }
         Ok(Signature { streaming: true, ..self })
+    }
+
+    /// The same, of sequences. Each request runs alone, so that its first axis must be free.
+    pub fn with_sequences(self) -> Result<Signature, String> {
+        let name = &self.name;
+        if self.first_axis != FirstAxis::Free {
+            let axis = self.first_axis.name();
+            return Err(format!("signature '{name}' is of sequences and has first axis '{axis}': use 'free'"));
+        }
+        for (wanted, dtype) in
+            [(SEQUENCE_ID, DType::String), (SEQUENCE_START, DType::Bool), (SEQUENCE_END, DType::Bool)]
+        {
+            if !self.inputs.iter().any(|spec| spec.name == wanted && spec.dtype == dtype && spec.shape.is_empty()) {
+                let dtype = dtype.name();
+                return Err(format!("signature '{name}' is of sequences: give it input '{wanted}', a scalar {dtype}"));
+            }
+        }
+        Ok(Signature { sequences: true, ..self })
+    }
+
+    /// The inputs that requests bring as tensors.
+    pub fn asked_inputs(&self) -> Vec<&TensorSpec> {
+        self.inputs.iter().filter(|spec| !(self.sequences && is_turn(&spec.name))).collect()
     }
 
     /// The same with schemas of its documents, one in each row.

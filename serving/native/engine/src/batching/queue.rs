@@ -222,9 +222,9 @@ impl Queue {
     }
 
     /// The next batch that need not wait for large answers to be made or written: its own are small, and it is no stream,
-    /// which may go on for long.
+    /// which may go on for long, nor part of a sequence, in which nothing may pass what came before.
     pub fn take_light(&self, now: Instant) -> Option<Box<Batch>> {
-        if self.queued_rows() == 0 || self.signature().streaming {
+        if self.queued_rows() == 0 || self.signature().streaming || self.signature().sequences {
             return None;
         }
         let timeout_us = self.batching.load().timeout_us;

@@ -91,7 +91,7 @@ impl<R: Reply> Dispatcher<R> {
     ) where
         R: From<P::Reply>,
     {
-        let requester = Requester { id: &context.id, key };
+        let requester = Requester { id: &context.id, key, sequence: payload.sequence() };
         let (model, version) = match map.resolve(spec.name, spec.choice, Some(&requester)) {
             Ok(found) => found,
             Err(status) => {

@@ -44,6 +44,11 @@ pub trait Payload {
         0
     }
 
+    /// The sequence that its message says it belongs to, empty for none.
+    fn sequence(&self) -> &str {
+        ""
+    }
+
     /// The queue of the signature that the request means, or why the version has none.
     fn queue<'v>(&self, spec: &ModelSpec<'_>, version: &'v Version) -> Result<&'v Arc<Queue>, Status>;
 

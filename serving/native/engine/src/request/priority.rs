@@ -14,6 +14,10 @@ pub fn level(queue: &Queue, from: &KeyValue<'_>, asked: u64) -> Result<usize, St
     if batching.priority_levels < 2 {
         return Ok(0);
     }
+    if queue.signature().sequences {
+        // None of a sequence may pass those before it.
+        return Ok(batching.level(0));
+    }
     let header = match from {
         KeyValue::In(headers) => headers.get(PRIORITY_HEADER),
         KeyValue::Is(_) => None,

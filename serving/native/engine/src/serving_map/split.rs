@@ -16,6 +16,8 @@ pub struct Requester<'a> {
     pub id: &'a RequestId,
     /// Where the key's value is.
     pub key: KeyValue<'a>,
+    /// The sequence that the request belongs to, which stays with a version; empty for none.
+    pub sequence: &'a str,
 }
 
 /// Where the value of a split's key is.
@@ -71,7 +73,11 @@ impl Split {
 
     /// The version that this request draws; none where its part waits for one.
     pub fn draw(&self, requester: &Requester<'_>) -> Option<&Arc<Version>> {
-        let drawn = request_id::mix(self.value(requester).map_or(requester.id.hash(), request_id::hash) ^ self.salt);
+        let own = match requester.sequence {
+            "" => requester.id.hash(),
+            sequence => request_id::hash(sequence.as_bytes()),
+        };
+        let drawn = request_id::mix(self.value(requester).map_or(own, request_id::hash) ^ self.salt);
         let (_, version) = self.parts.iter().find(|(end, _)| end.covers(drawn))?;
         version.as_ref()
     }

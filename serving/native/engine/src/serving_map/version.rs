@@ -92,10 +92,12 @@ impl Version {
         })
     }
 
-    /// Changes its queues' limits and the number of its executor threads; requests that wait stay where they are.
+    /// Changes its queues' limits and the number of its executor threads, of which one of sequences has one; requests that
+    /// wait stay where they are.
     pub fn tune(&self, batching: &Batching) {
         let before = self.executors.limit();
-        self.executors.resize(batching.concurrency);
+        let sequences = self.queues.iter().any(|queue| queue.signature().sequences);
+        self.executors.resize(if sequences { 1 } else { batching.concurrency });
         for queue in &*self.queues {
             queue.tune(batching);
         }

@@ -169,7 +169,7 @@ impl<R: Reply + From<EmbeddedReply> + From<StreamReply>> Embedded<R> {
         let engine = &self.dispatcher.engine;
         let id = RequestId::from_text(request.request_id, &engine.ids);
         let map = engine.map.load_full();
-        let requester = Requester { id: &id, key: KeyValue::Is(request.key) };
+        let requester = Requester { id: &id, key: KeyValue::Is(request.key), sequence: "" };
         let spec = &request.spec;
         let found = match self.closed.load(Ordering::Acquire) {
             true => Err(Status::new(Code::Unavailable, "the server is draining")),
