@@ -15,8 +15,8 @@ from tidegate_operators.steps.publish import GivenSignature, Publication, publis
 from tidegate_serving.admission import Verdict
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.manifest import FILE_NAME
+from tidegate_serving.contract.model_files import recognisable, recognised_platform
 from tidegate_serving.contract.servable import is_name
-from tidegate_serving.platforms.registry import recognisable, recognised_platform
 from tidegate_validation.evidence import Evidence
 from tidegate_validation.progress import SILENT, Progress
 

@@ -13,7 +13,7 @@ from tidegate_serving.contract.errors import InvalidInput, Unsupported
 from tidegate_serving.contract.servable import check_name
 from tidegate_serving.sources.file_system.source import FileSystemOptions
 from tidegate_serving.sources.file_system.version_policy import parse_version_policy
-from tidegate_serving.sources.file_system.watched import DEFAULT_PLATFORM, WatchOptions
+from tidegate_serving.sources.file_system.watched import WatchOptions
 
 _LOCAL = "file://"
 
@@ -51,7 +51,7 @@ def _watch(config: EngineConfig, model: ModelConfig) -> WatchOptions:
         policy=parse_version_policy(config.versions if model.versions is None else model.versions),
         poll_seconds=config.poll_seconds if model.poll_seconds is None else model.poll_seconds,
         unpublished=config.allow_unpublished,
-        platform=model.platform or DEFAULT_PLATFORM,
+        platform=model.platform,
         quiet_seconds=config.quiet_seconds,
         always_present=config.versions_always_present if always is None else always,
     )

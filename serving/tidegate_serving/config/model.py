@@ -86,7 +86,7 @@ class ModelConfig:
     """What one servable wants differently.
 
     path: absolute folder that holds the servable's versions (PATH/VERSION), instead of one under the repository.
-    platform: what loads version directories without a manifest; None for tensorflow.
+    platform: what loads version directories without a manifest; None where the names of their files tell it.
     versions: `latest:N`, `all`, `specific:1,4` or `none`; for servables that the file system source serves.
     versions_always_present: instead of the engine's.
     poll_seconds: instead of the engine's.

@@ -11,7 +11,7 @@ from pathlib import Path
 from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import InvalidInput, NotAdmitted, NotFound
 from tidegate_serving.contract.manifest import read_manifest
-from tidegate_serving.platforms.registry import recognised_platform
+from tidegate_serving.contract.model_files import recognised_platform
 from tidegate_serving.platforms.unpublished import has_manifest
 
 

@@ -1,4 +1,4 @@
-"""Which platforms there are: those built in, and those of installed packages; and which one a model's files are for.
+"""Which platforms there are: those built in, and those of installed packages.
 
 A package adds a platform by an entry point of the group `tidegate.platforms`: a callable that takes `PlatformOptions`
 and returns a `Platform`. A new built-in platform gets a folder beside this module and a line in `_BUILT_IN`.
@@ -44,17 +44,6 @@ _BUILT_IN = {
 }
 _RUN_PYTHON_CODE = ("mlflow", "python", "stages")
 _WITH_SETTINGS = ("onnx", "tensorflow", "torch")
-_MLFLOW_FILE, _SAVED_MODEL_FILE, _STAGES_FILE = "MLmodel", "saved_model.pb", "stages.json"
-_SUFFIXES = {
-    ".lgb": "lightgbm",
-    ".lightgbm": "lightgbm",
-    ".onnx": "onnx",
-    ".parquet": "table",
-    ".pt": "torch",
-    ".pt2": "torch",
-    ".skops": "sklearn",
-    ".ubj": "xgboost",
-}
 _log = logging.getLogger(__name__)
 
 
@@ -154,20 +143,3 @@ def _factory(
     load: Callable[[], Callable[[PlatformOptions], Platform]], options: PlatformOptions
 ) -> Callable[[], Platform]:
     return lambda: load()(options)
-
-
-def recognised_platform(model: Path) -> str | None:
-    """The platform of a model's file or directory; None where no file, or more than one kind of them, tells it."""
-    names = [model.name] if model.is_file() else [path.name for path in model.iterdir()]
-    if _STAGES_FILE in names:
-        return "stages"
-    if _MLFLOW_FILE in names:
-        return "mlflow"
-    found = {_SUFFIXES[suffix] for name in names if (suffix := Path(name).suffix) in _SUFFIXES}
-    found |= {"tensorflow"} if _SAVED_MODEL_FILE in names else set()
-    return found.pop() if len(found) == 1 else None
-
-
-def recognisable() -> str:
-    """The platforms that can be recognised, for messages."""
-    return ", ".join(sorted({"mlflow", "stages", "tensorflow", *_SUFFIXES.values()}))

@@ -16,8 +16,9 @@ from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, Unsupported
 from tidegate_serving.contract.manifest import Manifest, read_manifest
 from tidegate_serving.contract.messages import message
+from tidegate_serving.contract.model_files import recognised_platform
 from tidegate_serving.platforms.platform import PlatformOptions, WarmUpOptions
-from tidegate_serving.platforms.registry import installed_platforms, recognised_platform
+from tidegate_serving.platforms.registry import installed_platforms
 from tidegate_serving.platforms.settings import Settings
 from tidegate_serving.platforms.tensorflow.platform import TensorflowPlatform
 from tidegate_serving.platforms.tensorflow.session import session_config

@@ -15,6 +15,7 @@ from tidegate_serving.admission import Admission
 from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError, Unavailable
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest, read_manifest
+from tidegate_serving.contract.model_files import recognised_platform
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.sources.file_system.quiet_period import QuietPeriod
 from tidegate_serving.sources.file_system.version_folder import VersionFolder
@@ -22,8 +23,7 @@ from tidegate_serving.sources.file_system.version_policy import VersionPolicy
 from tidegate_serving.sources.target import AspiredVersion
 
 PathVersion = AspiredVersion[VersionReference]
-DEFAULT_PLATFORM = "tensorflow"
-_SAVED_MODEL = ("saved_model.pb", "saved_model.pbtxt")
+_TENSORFLOW = "tensorflow"
 _log = logging.getLogger(__name__)
 
 
@@ -34,14 +34,14 @@ class WatchOptions:
     policy: which of the versions that lie there.
     poll_seconds: seconds between two looks; 0 looks once.
     unpublished: takes directories without a manifest too, once nothing in them has changed for `quiet_seconds`.
-    platform: that of directories without a manifest.
+    platform: that of directories without a manifest; None where their files tell it.
     always_present: keeps the versions of a servable whose last version directory vanished.
     """
 
     policy: VersionPolicy = field(default_factory=VersionPolicy)
     poll_seconds: float = 1.0
     unpublished: bool = False
-    platform: str = DEFAULT_PLATFORM
+    platform: str | None = None
     quiet_seconds: float = 2.0
     always_present: bool = False
 
@@ -72,6 +72,8 @@ class WatchedServable:
         self._folder = VersionFolder(path)
         self._admission = admission
         self._quiet = QuietPeriod(options.quiet_seconds)
+        self._left_out = QuietPeriod(options.quiet_seconds)
+        self._said: set[tuple[Path, str]] = set()
         self._manifests: dict[Path, tuple[object, Manifest, str]] = {}
         self._missed: list[int] = []
 
@@ -83,7 +85,7 @@ class WatchedServable:
     def set_options(self, options: WatchOptions, admission: Admission) -> None:
         """Sets other options, from the next look on; what was complete stays complete."""
         self.options, self._admission = options, admission
-        self._quiet.seconds = options.quiet_seconds
+        self._quiet.seconds = self._left_out.seconds = options.quiet_seconds
 
     def look(self) -> list[PathVersion]:
         """The versions to aspire now, newest first, each with the error that stands in its way where there is one.
@@ -126,6 +128,8 @@ class WatchedServable:
                 directory.stat()
             if stamp is None and self.options.unpublished:
                 return self._unpublished(id, directory)
+            if stamp is None:
+                return self._leave_out(directory, "set allow_unpublished to serve it as it is")
             return self._published(id, directory, stamp)
         except NotFound:
             return None
@@ -154,8 +158,11 @@ class WatchedServable:
         return AspiredVersion(id, VersionReference(id.version, directory, digest, manifest.platform))
 
     def _unpublished(self, id: ServableId, directory: Path) -> PathVersion | None:
-        platform = self.options.platform
-        if platform == DEFAULT_PLATFORM and not any((directory / name).is_file() for name in _SAVED_MODEL):
+        found = recognised_platform(directory)
+        platform = self.options.platform or found
+        if platform is None:
+            return self._leave_out(directory, f"name what loads it as models.{self.name}.platform")
+        if platform == _TENSORFLOW and found != _TENSORFLOW:
             return None
         state = self._quiet.settled(directory)
         if state is None:
@@ -164,9 +171,19 @@ class WatchedServable:
             id, VersionReference(id.version, directory, "", platform, revision=state, unpublished=True)
         )
 
+    def _leave_out(self, directory: Path, cure: str) -> None:
+        """Says once of a directory that is not written any more why it is not served."""
+        if (directory, cure) not in self._said and self._left_out.settled(directory) is not None:
+            self._said.add((directory, cure))
+            _log.warning(
+                "%s has no manifest and is not served: publish it with `tidegate publish`, or %s", directory, cure
+            )
+
     def _forget(self, directories: dict[int, Path]) -> None:
         present = set(directories.values())
         self._quiet.keep(present)
+        self._left_out.keep(present)
+        self._said = {one for one in self._said if one[0] in present}
         for directory in self._manifests.keys() - present:
             del self._manifests[directory]
 

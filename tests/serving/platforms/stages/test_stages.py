@@ -13,10 +13,11 @@ from tests.support.versions import Draft, publish
 
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed
 from tidegate_serving.contract.manifest import Manifest, read_manifest
+from tidegate_serving.contract.model_files import recognised_platform
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
 from tidegate_serving.platforms.loader import Servable, ask
 from tidegate_serving.platforms.platform import PlatformOptions
-from tidegate_serving.platforms.registry import installed_platforms, recognised_platform
+from tidegate_serving.platforms.registry import installed_platforms
 
 MODEL = """
 import numpy as np

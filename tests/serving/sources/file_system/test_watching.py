@@ -193,6 +193,45 @@ def test_without_leave_an_unpublished_directory_is_no_version(bench: Bench) -> N
     assert bench.target.wanted == {}
 
 
+def test_files_tell_the_platform_of_a_directory_without_a_manifest_where_nobody_names_one(bench: Bench) -> None:
+    fill(bench.folder / "a" / "1", {"model.onnx": "x", "notes.txt": "x"})
+    fill(bench.folder / "b" / "1", {"model.onnx": "x"})
+    bench.watch("a", "b", watch=replace(WATCH, unpublished=True), b=replace(WATCH, unpublished=True, platform="python"))
+    assert bench.source is not None
+    bench.source.poll()
+    told = {name: wanted[0].payload for name, wanted in bench.target.wanted.items()}
+    assert {name: payload and payload.platform for name, payload in told.items()} == {"a": "onnx", "b": "python"}
+
+
+@pytest.mark.parametrize(
+    ("file", "unpublished", "cure"),
+    [
+        ("model.onnx", False, "set allow_unpublished to serve it as it is"),
+        ("weights.bin", True, "name what loads it as models.a.platform"),
+    ],
+)
+def test_what_is_not_served_is_said_once_it_is_not_written_any_more(
+    bench: Bench, caplog: pytest.LogCaptureFixture, file: str, unpublished: bool, cure: str
+) -> None:
+
+    def said() -> list[str]:
+        return [message for message in caplog.messages if "is not served" in message]
+
+    fill(bench.folder / "a" / "1", {file: "x"})
+    watch = replace(WATCH, unpublished=unpublished)
+    source = bench.watch("a", watch=replace(watch, quiet_seconds=1000))
+    source.start()
+    source.poll()
+    assert not said(), "it may still be on its way"
+    tell(source, bench.options("a", watch=watch), bench.admission)
+    source.poll()
+    source.poll()
+    assert said() == [
+        f"{bench.folder}/a/1 has no manifest and is not served: publish it with `tidegate publish`, or {cure}"
+    ]
+    assert (bench.target.numbers("a"), source.waiting()) == ([], frozenset())
+
+
 def test_a_path_that_stalls_holds_up_no_other(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a", "b"):
         publish(bench.folder, name, 1)
