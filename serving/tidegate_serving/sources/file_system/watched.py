@@ -129,7 +129,8 @@ class WatchedServable:
             if stamp is None and self.options.unpublished:
                 return self._unpublished(id, directory)
             if stamp is None:
-                return self._leave_out(directory, "set allow_unpublished to serve it as it is")
+                self._leave_out(directory, "set allow_unpublished to serve it as it is")
+                return None
             return self._published(id, directory, stamp)
         except NotFound:
             return None
@@ -161,7 +162,8 @@ class WatchedServable:
         found = recognised_platform(directory)
         platform = self.options.platform or found
         if platform is None:
-            return self._leave_out(directory, f"name what loads it as models.{self.name}.platform")
+            self._leave_out(directory, f"name what loads it as models.{self.name}.platform")
+            return None
         if platform == _TENSORFLOW and found != _TENSORFLOW:
             return None
         state = self._quiet.settled(directory)
