@@ -163,7 +163,9 @@ def test_a_column_without_a_single_value_is_missing_whatever_its_type(column: st
 def test_days_in_the_middle_of_a_window_are_seen_though_windows_beside_it_hold_them_too() -> None:
     rows = week()
     middle = rows["at"].dt.floor("D").rank(method="dense").isin([3, 4, 5])
-    assert report(rows.assign(spent=rows["spent"].where(~middle, rows["spent"] * 2))).feature("spent").outcome in SEEN
+    found = report(rows.assign(spent=rows["spent"].where(~middle, rows["spent"] * 2))).feature("spent")
+    assert found.check == "distribution"
+    assert found.outcome in SEEN
 
 
 def test_missing_values_of_one_category_are_told_with_it() -> None:
@@ -178,3 +180,24 @@ def test_missing_values_of_any_rows_are_told_without_a_category() -> None:
     found = report(rows.assign(spent=rows["spent"].where(np.arange(len(rows)) % 7 > 0))).feature("spent")
     assert found.cause == like({"kind": "missing values"})
     assert "where" not in (found.cause or {})
+
+
+def test_two_days_of_a_week_that_are_unlike_all_days_of_training_are_a_warning() -> None:
+    rows = week()
+    two = rows["at"].dt.floor("D").rank(method="dense").isin([3, 4])
+    found = report(rows.assign(spent=rows["spent"].where(~two, rows["spent"] * 2)))
+    mine = [one for one in found.findings if one.subject == "spent"]
+    assert mine[0].outcome is Outcome.WARN
+    assert "on 2 of 7 days it is unlike on any day of training (2023-10-22, 2023-10-23)" in mine[0].sentence
+
+
+def test_a_column_under_another_name_is_told_with_it() -> None:
+    found = report(week().rename(columns={"spent": "spent_eur", "kind": "type"}))
+    assert found.feature("spent").cause == like({"kind": "renamed column", "column": "spent_eur"})
+    assert found.feature("kind").cause == like({"kind": "renamed column", "column": "type"})
+
+
+def test_a_new_column_that_holds_other_values_is_not_taken_for_a_missing_one() -> None:
+    rows = week().drop(columns="spent")
+    found = report(rows.assign(price=np.random.default_rng(6).lognormal(1, 0.3, len(rows)))).feature("spent")
+    assert (found.check, found.cause) == ("schema", None)

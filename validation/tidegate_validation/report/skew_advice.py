@@ -41,6 +41,8 @@ def _step(finding: Finding) -> str:
     cause = finding.cause or {}
     advice = _BY_KIND.get(str(cause.get("kind")))
     since = f" since {cause['since']}" if cause.get("since") else ""
+    if cause.get("kind") == "renamed column":
+        return f"Send `{cause['column']}` under its old name, `{finding.subject}`, or train with the new one."
     if finding.check == "schema":
         return f"Send `{finding.subject}` under the name and in the type of training, or train without it."
     if advice is None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.skew.days import unlike_days
 from tidegate_validation.skew.diagnosis.cause import Cause, find_cause
 from tidegate_validation.skew.diagnosis.frozen import frozen_since
 from tidegate_validation.skew.diagnosis.rivals import name_cause
@@ -15,6 +16,7 @@ from tidegate_validation.skew.missing import said_where
 from tidegate_validation.skew.narrowed import narrowed
 from tidegate_validation.skew.numbers import FeatureNumbers, likeness_of, measure_feature
 from tidegate_validation.skew.onset import date_of, onset
+from tidegate_validation.skew.renamed import with_new_names
 from tidegate_validation.skew.repeated import repeated_rows
 from tidegate_validation.skew.rule import Aspect, Judgement, SkewRule, judge
 from tidegate_validation.skew.schema import compare_schema
@@ -78,16 +80,19 @@ def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
     causes = {one.name: cause for one in schema.comparable if (cause := inquiry.cause(one)) is not None}
     findings: dict[str, list[Finding]] = {}
     for name, measured in numbers.items():
-        day = onset(profile.features[name], profile.counts[name], counts[name])
-        if day is not None and name in causes:
-            causes[name] = frozen_since(causes[name], samples[name], day)
-        since = None if day is None else date_of(day)
+        begun = onset(profile.features[name], profile.counts[name], counts[name])
+        if begun is not None and name in causes:
+            causes[name] = frozen_since(causes[name], samples[name], begun)
+        since = None if begun is None else date_of(begun)
         found = findings_of(measured, judgements[name], causes.get(name), rule, since)
         findings[name] = [said_where(one, window, inquiry.few_valued) for one in found]
     for feature in schema.comparable:
         narrow = narrowed(feature, samples[feature.name])
         if narrow is not None:
             findings[feature.name].insert(0, narrow)
+        elif all(one.outcome not in (Outcome.FAIL, Outcome.WARN) for one in findings[feature.name]):
+            day = unlike_days(feature, profile.counts[feature.name], counts[feature.name])
+            findings[feature.name] = [*([day] if day is not None else []), *findings[feature.name]]
     excused = {name for name, found in findings.items() if found[0].outcome is Outcome.FAIL}
     together = looser_columns(profile, window, numbers, excused, rule)
     for finding in together:
@@ -96,7 +101,7 @@ def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
         with measured_window(window, window.columns.get(name, name)) as measures:
             measured_findings = compare(profile.vectors[name], measures, rule).findings
         findings[name] = [finding_of_vectors(name, measured_findings)]
-    for finding in [*schema.findings, *repeated_rows(profile, window, rule)]:
+    for finding in [*with_new_names(schema.findings, profile, window), *repeated_rows(profile, window, rule)]:
         findings.setdefault(finding.subject, []).append(finding)
     unlogged = {one.name: window.unlogged[one.name] for one in profile.inputs if one.name in window.unlogged}
     return Comparison(window.rows, findings, numbers, causes, counts, unlogged)

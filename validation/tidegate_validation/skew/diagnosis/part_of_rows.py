@@ -102,8 +102,7 @@ def part_in_another_unit(suspect: Suspect, joint: Joint, found: Cause | None, *,
         better = (best.gain - whole) / effect - np.log(len(cells.moved)) - np.log(len(joint.values)) / 2
         if found.share < 1 or (better <= CLEARLY and not _ambiguous(found, best, whole)):
             return found
-        if better <= CLEARLY:
-            return None
+        return part_in_another_unit(suspect, joint, None) if alone and better > CLEARLY else None
     part = _best(anywhere, effect) if alone else None
     return None if part is None else _of_part(suspect, part, joint, ranges, grid)
 

@@ -1,0 +1,61 @@
+"""Single days of a window that are unlike every day of training, such as a weekend that another job writes: over the
+whole window they hardly show, and days drawn at random could hold them too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.skew.distance import ENOUGH_BLOCKS
+from tidegate_validation.skew.numbers import compared_bins
+from tidegate_validation.skew.onset import date_of
+from tidegate_validation.statistics.arrays import Floats
+from tidegate_validation.statistics.counts import FeatureCounts
+from tidegate_validation.statistics.profile import FeatureProfile
+
+CHECK = "days"
+_TIMES = 2.5
+"""Where days have tails as heavy as those of storms, a week has a day that much further out than any of sixty once in a
+hundred times; where they are bell-shaped, never."""
+_LEAST = 0.3
+_LEAST_ROWS = 50
+_SHOWN = 3
+
+
+def unlike_days(feature: FeatureProfile, reference: FeatureCounts, current: FeatureCounts) -> Finding | None:
+    """A WARN about days further from training, beyond what their rows explain, than any of its days by far.
+
+    None where all are: then the whole window tells it.
+    """
+    if len(current.blocks) < 2 or current.blocks[0] <= 0:
+        return None
+    codes = compared_bins(feature, reference)
+    before, now = (
+        np.stack([part.of(group) for group in codes], axis=1).astype(np.float64) for part in (reference, current)
+    )
+    before = before[before.sum(axis=1) >= _LEAST_ROWS]
+    if len(before) < ENOUGH_BLOCKS:
+        return None
+    usual = before.sum(axis=0) / before.sum()
+    kept = usual > 0
+    limit = max(_LEAST, _TIMES * float(_apart(before[:, kept], usual[kept]).max()))
+    away = _apart(now[:, kept], usual[kept])
+    far = away > limit
+    if not far.any() or far.all():
+        return None
+    days = [date_of(int(day)) for day in current.blocks[far]]
+    named = f"{', '.join(days[:_SHOWN])}{' and others' if len(days) > _SHOWN else ''}"
+    words = f"on {len(days)} of {len(far)} days it is unlike on any day of training ({named})"
+    return Finding(
+        CHECK, feature.name, Outcome.WARN, f"`{feature.name}`: {words}", number=float(away.max()), limit=limit
+    )
+
+
+def _apart(days: Floats, usual: Floats) -> Floats:
+    """How far each day is from the usual shares, less what its rows bring about by chance; 0 for days of few rows."""
+    rows = days.sum(axis=1)
+    shares = days / np.maximum(rows, 1.0)[:, None]
+    squares = ((shares - usual) ** 2 / ((shares + usual) / 2)).sum(axis=1)
+    chance = (len(usual) - 1) / np.maximum(rows, 1.0)
+    return np.where(rows >= _LEAST_ROWS, np.sqrt(np.maximum(squares - chance, 0.0)), 0.0)
