@@ -186,7 +186,12 @@ CLINIC = (
     ("months for years", ("age",), _column("age", _times(12)), _factor(12.0)),
     ("rounded to 10", ("systolic",), _column("systolic", lambda v, r, x: np.round(v, -1)), kind("rounded", step=10.0)),
     ("flag as text", ("insured",), _column("insured", lambda v, r, x: v.astype(str)), _never),
-    ("column renamed", ("weight", "weight_kg"), lambda r, x: r.rename(columns={"weight": "weight_kg"}), _never),
+    (
+        "column renamed",
+        ("weight", "weight_kg"),
+        lambda r, x: r.rename(columns={"weight": "weight_kg"}),
+        kind("renamed column"),
+    ),
 )
 PAYMENTS = (
     (
