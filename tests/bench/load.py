@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import tempfile
@@ -105,8 +104,16 @@ def _let_run(process: subprocess.Popen[str], seconds: float) -> None:
 
 
 def _cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """What all threads of a process have run, by the scheduler's own clock: its ticks miss a tenth of short runs."""
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    return sum(_thread_nanoseconds(thread) for thread in threads) / 1e9
+
+
+def _thread_nanoseconds(thread: Path) -> int:
+    try:
+        return int((thread / "schedstat").read_text().split()[0])
+    except FileNotFoundError:  # it has ended since
+        return 0
 
 
 def _number(pattern: str, text: str) -> float:

@@ -7,7 +7,7 @@ checked here for all of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -78,6 +78,8 @@ def _check_output(
         value = outputs[spec.name]
     except (KeyError, TypeError) as error:
         raise ModelFailed(f"{id} gave no output {spec.name!r}: its model and its signature differ") from error
+    if _is_as_declared(value, spec, rows):
+        return value
     array = _cast(id, spec, _as_array(id, spec, value))
     if axis is FirstAxis.ASSUMED:
         return array if array.flags.c_contiguous else np.asarray(array, order="C")
@@ -87,6 +89,16 @@ def _check_output(
             f"{'' if rows is None else f' for {rows} rows'}, its signature says {list(spec.shape)}"
         )
     return array if array.flags.c_contiguous else np.asarray(array, order="C")
+
+
+def _is_as_declared(value: Any, spec: TensorSpec, rows: int | None) -> TypeGuard[Array]:
+    """Whether an output is to the letter what its signature says, as nearly all are: nothing is to be done with it."""
+    return (
+        type(value) is np.ndarray
+        and value.dtype is _NUMPY_TYPES.get(spec.dtype)
+        and value.shape == (rows, *spec.shape[1:])
+        and value.flags.c_contiguous
+    )
 
 
 def _as_array(id: ServableId, spec: TensorSpec, value: Any) -> Array:

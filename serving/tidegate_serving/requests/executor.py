@@ -17,7 +17,7 @@ from tidegate_serving.contract.signature import Signature
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.contract.words import words_of
 from tidegate_serving.platforms.complaints import Complaints
-from tidegate_serving.platforms.loader import Answer, LoadedVersion, as_answer, each, messages_of
+from tidegate_serving.platforms.loader import Answer, LoadedVersion, each, messages_of
 from tidegate_serving.platforms.tensor_checks import check_outputs
 
 
@@ -55,7 +55,8 @@ class Executor:
     def __call__(self, batch: native.Batch) -> native.Result | Iterator[native.Result]:
         """The outputs of a batch, or the messages of a stream."""
         name = batch.signature
-        if self._signatures[name].streaming:
+        signature = self._signatures[name]
+        if signature.streaming:
             return self._stream(batch)
         try:
             result = self._servable.predict(name, batch.inputs)
@@ -63,7 +64,7 @@ class Executor:
             raise
         except (Exception, SystemExit) as error:
             raise self._failed(error) from error
-        return self._checked(batch, as_answer(result))
+        return _checked(self._id, signature, None if batch.unbatched else batch.rows, result)
 
     def told(self, batch: native.Batch, worker: Any, text: bytes, outputs: Mapping[str, Array]) -> native.Result:
         """The outputs of a batch that a worker answered with more than outputs."""
@@ -79,7 +80,7 @@ class Executor:
         name = batch.signature
         try:
             messages = messages_of(self._id, name, self._servable.predict(name, batch.inputs))
-            yield from each(messages, lambda one: _checked(self._id, self._signatures[name], None, as_answer(one)))
+            yield from each(messages, lambda one: _checked(self._id, self._signatures[name], None, one))
         except TidegateError:
             raise
         except (Exception, SystemExit) as error:
@@ -94,14 +95,16 @@ class Executor:
         return ModelFailed(f"{self._id} raised {words_of(error)}")
 
 
-def _checked(id: ServableId, signature: Signature, rows: int | None, answer: Answer) -> native.Result:
-    outputs = check_outputs(id, signature, rows, answer.outputs)
-    if not answer.errors:
+def _checked(id: ServableId, signature: Signature, rows: int | None, given: Any) -> native.Result:
+    """What a servable gave: an answer, or outputs, of which none is made first: this is done for every batch."""
+    answered = isinstance(given, Answer)
+    outputs = check_outputs(id, signature, rows, given.outputs if answered else given)
+    if not answered or not given.errors:
         return native.Result(outputs)
-    wrong = [row for row in answer.errors if not 0 <= row < (1 if rows is None else rows)]
+    wrong = [row for row in given.errors if not 0 <= row < (1 if rows is None else rows)]
     if wrong:
         raise ModelFailed(f"{id} reports an error for row {wrong[0]} of a batch of {rows} rows")
-    return native.Result(outputs, {row: _told(error) for row, error in answer.errors.items()})
+    return native.Result(outputs, {row: _told(error) for row, error in given.errors.items()})
 
 
 def _told(error: TidegateError) -> tuple[int, str] | tuple[int, str, str]:

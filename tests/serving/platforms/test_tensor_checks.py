@@ -61,6 +61,11 @@ def test_outputs_of_an_assumed_batch_are_not_held_against_their_shapes() -> None
     assert [(array.shape, array.flags.c_contiguous) for array in found.values()] == [((7, 2), True), ((), True)]
 
 
+def test_outputs_that_are_as_declared_are_passed_on() -> None:
+    v = np.zeros((3, 2), "i4")
+    assert check_outputs(ID, SIGNATURE, 3, {**GOOD_OUT, "v": v})["v"] is v
+
+
 def test_outputs_are_contiguous() -> None:
     outputs = check_outputs(ID, SIGNATURE, 3, {**GOOD_OUT, "v": np.zeros((2, 3), "i4").T})
     assert outputs["v"].flags.c_contiguous

@@ -205,7 +205,7 @@ class PythonServable:
         for name in self._dropped:
             given.pop(name, None)
         result = self._methods[signature](given)
-        if not isinstance(result, Mapping | Answer | Iterator):
+        if type(result) is not dict and not isinstance(result, Mapping | Answer | Iterator):
             raise ModelFailed(f"the model returned {type(result).__name__}: return a dict of arrays by output name")
         return result
 
