@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate_serving.admission import Finding, Outcome
-from tidegate_validation.skew.distance import ENOUGH_BLOCKS
+from tidegate_validation.skew.distance import ENOUGH_BLOCKS, MIN_EXPECTED
 from tidegate_validation.skew.numbers import compared_bins
 from tidegate_validation.skew.onset import date_of
 from tidegate_validation.statistics.arrays import Floats
@@ -20,6 +20,8 @@ _TIMES = 2.5
 hundred times; where they are bell-shaped, never."""
 _LEAST = 0.3
 _LEAST_ROWS = 50
+_SURELY = 5.0
+_NOTHING = 1e-9
 _SHOWN = 3
 
 
@@ -37,10 +39,10 @@ def unlike_days(feature: FeatureProfile, reference: FeatureCounts, current: Feat
     before = before[before.sum(axis=1) >= _LEAST_ROWS]
     if len(before) < ENOUGH_BLOCKS:
         return None
+    before, now = _pooled(before, now)
     usual = before.sum(axis=0) / before.sum()
-    kept = usual > 0
-    limit = max(_LEAST, _TIMES * float(_apart(before[:, kept], usual[kept]).max()))
-    away = _apart(now[:, kept], usual[kept])
+    limit = max(_LEAST, _TIMES * float(_apart(before, usual, 0.0).max()))
+    away = _apart(now, usual, _SURELY)
     far = away > limit
     if not far.any() or far.all():
         return None
@@ -52,10 +54,20 @@ def unlike_days(feature: FeatureProfile, reference: FeatureCounts, current: Feat
     )
 
 
-def _apart(days: Floats, usual: Floats) -> Floats:
-    """How far each day is from the usual shares, less what its rows bring about by chance; 0 for days of few rows."""
-    rows = days.sum(axis=1)
-    shares = days / np.maximum(rows, 1.0)[:, None]
+def _pooled(before: Floats, now: Floats) -> tuple[Floats, Floats]:
+    """Bins of which a day of the window has few rows by nature become one, for chance hits these hardest."""
+    usual = before.sum(axis=0) / before.sum()
+    often = usual * np.median(now.sum(axis=1)) >= MIN_EXPECTED
+    rare = [part[:, ~often].sum(axis=1) + _NOTHING for part in (before, now)]
+    return np.column_stack([before[:, often], rare[0]]), np.column_stack([now[:, often], rare[1]])
+
+
+def _apart(days: Floats, usual: Floats, surely: float) -> Floats:
+    """How far each day is from the usual shares, less what its rows bring about by chance and so many standard
+    deviations of that; 0 for days of few rows."""
+    rows = np.maximum(days.sum(axis=1), 1.0)
+    shares = days / rows[:, None]
     squares = ((shares - usual) ** 2 / ((shares + usual) / 2)).sum(axis=1)
-    chance = (len(usual) - 1) / np.maximum(rows, 1.0)
+    freedom = len(usual) - 1
+    chance = (freedom + surely * (2 * freedom) ** 0.5) / rows
     return np.where(rows >= _LEAST_ROWS, np.sqrt(np.maximum(squares - chance, 0.0)), 0.0)
