@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,6 +14,8 @@ from tidegate_serving.admission import Outcome
 from tidegate_validation.skew import Columns, SkewReport
 from tidegate_validation.skew.two_tables import profile_table, report_on_table
 from tidegate_validation.statistics import Profile
+from tidegate_validation.statistics.bins import CategoryBins
+from tidegate_validation.statistics.sql import hash_of
 from tidegate_validation.tables import as_table
 
 COLUMNS = Columns(time="at")
@@ -66,3 +69,11 @@ def test_ids_in_another_letter_case_are_told_as_that() -> None:
     found = report(calls(2, 7, 19_640)["customer"].str.upper()).feature("customer")
     assert found.outcome is Outcome.FAIL
     assert found.cause == like({"kind": "written another way", "change": "letter case"})
+
+
+def test_sql_and_python_look_at_the_same_part_of_the_categories() -> None:
+    bins, names = CategoryBins((), (), False, 4), [f"Köln {one}" for one in range(100)]
+    with duckdb.connect() as connection:
+        found = connection.execute(f"SELECT v FROM unnest(?) AS t(v) WHERE {hash_of('v')} % 4 = 0", [names]).fetchall()
+    assert [name for (name,) in found] == [name for name in names if bins.tells(name)]
+    assert 10 < len(found) < 40

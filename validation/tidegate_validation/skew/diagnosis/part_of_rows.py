@@ -100,7 +100,7 @@ def part_in_another_unit(suspect: Suspect, joint: Joint, found: Cause | None, *,
         return _of_one_category(suspect, category, joint, ranges, grid, found)
     if found is not None:
         better = (best.gain - whole) / effect - np.log(len(cells.moved)) - np.log(len(joint.values)) / 2
-        if found.share < 1 or (better <= CLEARLY and not _ambiguous(found, best, whole)):
+        if found.share < 1 or (better <= CLEARLY and not _ambiguous(found, anywhere, whole, effect)):
             return found
         return part_in_another_unit(suspect, joint, None) if alone and better > CLEARLY else None
     part = _best(anywhere, effect) if alone else None
@@ -123,10 +123,11 @@ def _telling_grid(suspect: Suspect, values: Floats) -> float | None:
     return None if grid is not None and np.mean(~on_grid(values, grid)) < _PART / 3 else grid
 
 
-def _ambiguous(found: Cause, part: _Way, whole: float) -> bool:
-    """Whether an unusual factor of all rows explains them no better than a usual one of a part of them."""
+def _ambiguous(found: Cause, anywhere: Sequence[_Way], whole: float, effect: float) -> bool:
+    """Whether an unusual factor of all rows explains them not clearly better than a usual one of a part of them."""
+    usual = max((one.gain for one in anywhere if _is_common(one.change)), default=-np.inf)
     unusual = not found.by_values and not _is_common((found.factor, found.offset))
-    return unusual and _is_common(part.change) and part.gain > whole
+    return unusual and (whole - usual) / effect < CLEARLY
 
 
 def _of_one_category(
