@@ -219,3 +219,12 @@ def test_a_new_column_that_holds_other_values_is_not_taken_for_a_missing_one() -
     rows = week().drop(columns="spent")
     found = report(rows.assign(price=np.random.default_rng(6).lognormal(1, 0.3, len(rows)))).feature("spent")
     assert (found.check, found.cause) == ("schema", None)
+
+
+def test_days_of_few_rows_are_not_unlike_all_others_by_chance() -> None:
+    blamed = []
+    for seed in range(6):
+        rows = customers(20 + seed, 7, 19_650)
+        thin = rows.groupby(rows["at"].dt.floor("D"), group_keys=False).sample(60, random_state=seed)
+        blamed += [one.sentence for one in report(thin).findings if one.check == "days"]
+    assert blamed == []
