@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from tidegate_serving.config import EngineConfig
+from tidegate_serving.config.open_files import allow_many
 from tidegate_serving.contract.errors import TidegateError
 from tidegate_serving.engine import Engine
 from tidegate_serving.files.atomic import write_atomically
@@ -41,6 +42,7 @@ def run(
     entered while the engine serves.
     """
     share_heaps()
+    allow_many(config.max_connections)
     engine = Engine(config, reread=reread)
     with StopSignal() as stop:
         stop.guard.arm(int((config.drain_seconds + _BEYOND_SECONDS) * 1000))

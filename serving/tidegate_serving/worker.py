@@ -161,7 +161,7 @@ def _serve(channel: Channel, held: Held) -> None:
     try:
         with _without_children():
             loaded = _load(WorkerTask.from_dict(request["task"]))
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         cause = error.__cause__ if isinstance(error, TidegateError) else error
         trace = "" if cause is None else trace_of(cause)
         channel.send(_failed(error) | {"trace": trace})
@@ -245,7 +245,7 @@ def _predict(
         result = loaded.servable.predict(name, inputs)
     except TidegateError:
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         complain(error)
         raise ModelFailed(f"{servable_id} raised {words_of(error)}") from error
     answer = as_answer(result)
@@ -274,9 +274,9 @@ def _messages(
 
     try:
         yield from each(messages_of(servable_id, name, loaded.servable.predict(name, inputs)), checked)
-    except TidegateError:
+    except (TidegateError, GeneratorExit):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         complain(error)
         raise ModelFailed(f"{servable_id} raised {words_of(error)}") from error
 

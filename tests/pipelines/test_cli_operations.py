@@ -194,6 +194,9 @@ def test_notes_are_told_once_with_the_versions_that_they_are_about(tidegate: Com
 def test_the_log_level_changes_live(tidegate: Command, engine: EngineProcess) -> None:
     assert tidegate("log-level", "debug").stdout == "the engine logs at DEBUG now, at INFO before\n"
     assert tidegate("log-level", "INFO", "--logger", "tidegate_serving").stdout.endswith("at DEBUG before\n")
+    unknown = tidegate("log-level", "INFO", "--logger", "somebody.else")
+    assert unknown.returncode, "a logger of any name would be kept for ever"
+    assert "no logger is called 'somebody.else' in this engine: use one such as tidegate_serving" in unknown.stderr
     wrong = tidegate("log-level", "LOUD")
     assert wrong.returncode == 2
     assert "use DEBUG, INFO, WARNING, ERROR" in wrong.stderr

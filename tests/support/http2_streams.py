@@ -13,6 +13,7 @@ from tests.support.http2 import (
     END_STREAM,
     FIRST_WINDOW,
     HEADERS,
+    HELLO,
     MOST_IN_A_FRAME,
     SETTINGS,
     WINDOW_UPDATE,
@@ -26,8 +27,10 @@ from tests.support.http2 import (
 class Streams:
     """Many calls of one connection that send the same message by turns, as far as the engine gives them room."""
 
-    def __init__(self, address: str, path: str, body: bytes, count: int, more: Mapping[str, str]) -> None:
-        self._connection = Http2(address)
+    def __init__(
+        self, address: str, path: str, body: bytes, count: int, more: Mapping[str, str], hello: bytes = HELLO
+    ) -> None:
+        self._connection = Http2(address, hello)
         self._body = memoryview(body)
         self._reader = FrameReader()
         self._room, self._first = FIRST_WINDOW, FIRST_WINDOW

@@ -20,6 +20,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from tidegate_operators.steps.keys import new_key
 from tidegate_pipelines.hub.access import Access
+from tidegate_pipelines.hub.access.patience import PatientProtocol
 from tidegate_pipelines.hub.alerts import AlertBook, Courier
 from tidegate_pipelines.hub.api import api_router
 from tidegate_pipelines.hub.api.decisions import decision_routes
@@ -145,6 +146,7 @@ def run(config: HubConfig, ready_file: Path | None = None, on_ready: Callable[[s
             signal.signal(number, _ended_well)
         settings = uvicorn.Config(
             service.app,
+            http=PatientProtocol,
             log_config=None,
             access_log=False,
             proxy_headers=False,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate_serving.admission.keys import Signer, key_id
 from tidegate_serving.contract.errors import NotAdmitted, Tampered
 from tidegate_serving.contract.formats import MALFORMED
+from tidegate_serving.contract.plain_file import read_plain
 from tidegate_serving.files import write_atomically
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def open_envelope(path: Path, predicate_type: str, cure: str) -> Envelope:
     """The envelope in a file. NotAdmitted where there is none, Tampered where it is no envelope of a statement; `cure`
     ends the sentence, such as "run `tidegate validate` again"."""
     try:
-        data = path.read_bytes()
+        data = read_plain(path, cure)
     except FileNotFoundError as error:
         raise NotAdmitted(f"{path} is missing: {cure}") from error
     try:

@@ -86,6 +86,9 @@ class EngineConfig:
         the engine. A version has `concurrency` workers, and processes that die are replaced.
     pool_processes: worker processes that versions share, for each Python and set of processors; 0 for as many as there
         are processors, but 4 at most.
+    worker_memory_bytes: what one worker process may hold with those that it started; beyond it it is ended and
+        replaced, and versions that shared it get processes of their own. 0 for three quarters of the memory that this
+        process may use.
     load_threads: versions that load at the same time.
     initial_load_threads: versions that load at the same time at the start; 0 for four per processor.
     unload_threads: versions that unload at the same time.
@@ -174,6 +177,7 @@ class EngineConfig:
     warm_up_batch_sizes: tuple[int, ...] = within(ROWS, ())
     isolation: str = "auto"
     pool_processes: int = within((0, THREADS[1]), 0)
+    worker_memory_bytes: int = within(BYTES, 0)
     load_threads: int = within(THREADS, 2)
     initial_load_threads: int = within((0, THREADS[1]), 0)
     unload_threads: int = within(THREADS, 1)
@@ -220,9 +224,11 @@ class EngineConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self)
+        # The values themselves, so that whoever looks at the config sees how much that is.
         if self.request_memory_bytes == 0:
-            # The value itself, so that whoever looks at the config sees how much that is.
-            object.__setattr__(self, "request_memory_bytes", usable_memory() // REQUEST_SHARE)
+            object.__setattr__(self, "request_memory_bytes", usable_memory() // 4)
+        if self.worker_memory_bytes == 0:
+            object.__setattr__(self, "worker_memory_bytes", usable_memory() // 4 * 3)
         for name in ADDRESSES:
             _check_address(name, getattr(self, name))
         if self.metrics_path and not _PATH.match(self.metrics_path):
@@ -338,7 +344,6 @@ class EngineConfig:
         return dataclasses.replace(made, origins=origins)
 
 
-REQUEST_SHARE = 4
 ADDRESSES = ("grpc_address", "rest_address", "control_address")
 _ADDRESS = re.compile(r"(?:[^\s:/\[\]]+|\[[0-9A-Fa-f:.%a-z]+\]):(\d{1,5})\Z")
 _URL = re.compile(r"https?://[^\s/?#]+(?:/[^\s#]*)?\Z")

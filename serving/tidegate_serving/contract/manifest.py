@@ -16,6 +16,7 @@ from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Tampered
 from tidegate_serving.contract.formats import MALFORMED, check_format
+from tidegate_serving.contract.plain_file import read_plain
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import Signature
 
@@ -83,11 +84,11 @@ def digest(data: bytes) -> str:
 def read_manifest(directory: Path) -> tuple[Manifest, str]:
     """The manifest of a version directory and the digest of its bytes.
 
-    Raises NotFound when there is none, Tampered when its bytes are no manifest, Unsupported for a foreign format.
+    Raises NotFound when there is none, Tampered when it or its bytes are no manifest, Unsupported for a foreign format.
     """
     path = directory / FILE_NAME
     try:
-        data = path.read_bytes()
+        data = read_plain(path, "publish the version again")
     except FileNotFoundError as error:
         raise NotFound(f"{directory} has no {FILE_NAME}: the version is not complete, publish it again") from error
     manifest = manifest_of(data, str(path))

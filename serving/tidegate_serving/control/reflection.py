@@ -12,6 +12,7 @@ import grpc
 
 from tidegate_serving.contract.messages import file_of, message, parsed
 from tidegate_serving.control.access.rules import HEALTH, REFLECTION
+from tidegate_serving.control.crowd import Crowd
 from tidegate_serving.control.handlers import Handler, serialize
 from tidegate_serving.control.messages import SERVICE
 
@@ -67,12 +68,14 @@ class Reflection:
         return answer
 
 
-def reflection_handlers() -> tuple[grpc.GenericRpcHandler, ...]:
-    """The control port's, of both names that tools know the protocol by; their messages are the same on the wire."""
-    reflection = Reflection(CONTROL_SERVICES)
+def reflection_handlers(most: int) -> tuple[grpc.GenericRpcHandler, ...]:
+    """The control port's, of both names that tools know the protocol by; their messages are the same on the wire. So
+    many clients may ask at a time."""
+    reflection, asking = Reflection(CONTROL_SERVICES), Crowd(most)
 
-    def answers(questions: Iterator[Any], _context: grpc.ServicerContext) -> Iterator[Any]:
-        yield from map(reflection.respond, questions)
+    def answers(questions: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
+        with asking.one_more(context):
+            yield from map(reflection.respond, questions)
 
     def handler() -> Handler:
         return grpc.stream_stream_rpc_method_handler(

@@ -12,6 +12,7 @@ import grpc
 from tidegate_serving.contract.errors import ResourceExhausted, Unavailable
 from tidegate_serving.contract.messages import message
 from tidegate_serving.control.config_service import ConfigService
+from tidegate_serving.control.crowd import MessageFirst
 from tidegate_serving.control.handlers import stream, unary
 from tidegate_serving.control.health import Health
 from tidegate_serving.control.log_service import LogService
@@ -25,7 +26,11 @@ from tidegate_serving.sources.rpc.source import RpcSource
 
 MAX_WATCHERS = 64
 MAX_HEALTH_WATCHERS = 16
-THREADS = MAX_WATCHERS + MAX_HEALTH_WATCHERS + 16
+MAX_READERS = 16
+MAX_REFLECTIONS = 16
+MAX_WITHOUT_MESSAGE = 32
+THREADS = MAX_WATCHERS + MAX_HEALTH_WATCHERS + MAX_READERS + MAX_REFLECTIONS + MAX_WITHOUT_MESSAGE + 16
+HANDSHAKE_MS = 10_000
 _PACKAGE = "tidegate.v1"
 _HEARTBEAT_SECONDS = 0.5
 
@@ -52,10 +57,14 @@ class ControlServer:
         self._stopping = threading.Event()
         self._watchers = threading.Semaphore(MAX_WATCHERS)
         self._threads = futures.ThreadPoolExecutor(THREADS, thread_name_prefix="tidegate-control")
-        guards = [] if guard is None else [guard]
-        self._server = grpc.server(self._threads, interceptors=guards, options=(("grpc.so_reuseport", 0),))
+        self._readers = threading.Semaphore(MAX_READERS)
+        guards = [MessageFirst(MAX_WITHOUT_MESSAGE), *([] if guard is None else [guard])]
+        options = (("grpc.so_reuseport", 0), ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS))
+        self._server = grpc.server(self._threads, interceptors=guards, options=options)
         self._health = Health(MAX_HEALTH_WATCHERS, self._stopping)
-        self._server.add_generic_rpc_handlers((self._handlers(), self._health.handlers(), *reflection_handlers()))
+        self._server.add_generic_rpc_handlers(
+            (self._handlers(), self._health.handlers(), *reflection_handlers(MAX_REFLECTIONS))
+        )
 
     def start(self, address: str, credentials: grpc.ServerCredentials | None = None) -> str:
         """Listens and returns the address with its real port. OSError, naming the address, when it cannot."""
@@ -103,10 +112,19 @@ class ControlServer:
         return to_status(self._status(request.servable))
 
     def _read_journal(self, request: Any, _context: grpc.ServicerContext) -> Iterator[Any]:
-        return self._service.read_journal(request)
+        return self._read(self._service.read_journal(request))
 
     def _read_log(self, request: Any, _context: grpc.ServicerContext) -> Iterator[Any]:
-        return self._log.read(request)
+        return self._read(self._log.read(request))
+
+    def _read(self, answers: Iterator[Any]) -> Iterator[Any]:
+        """One that does not take what it asked for keeps a thread."""
+        if not self._readers.acquire(blocking=False):
+            raise ResourceExhausted(f"{MAX_READERS} clients read journal or log already, which is the limit: try later")
+        try:
+            yield from answers
+        finally:
+            self._readers.release()
 
     def _watch_states(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
         if not self._watchers.acquire(blocking=False):

@@ -19,6 +19,7 @@ from tidegate_serving.journal.entry import Entry, Kind
 from tidegate_serving.journal.journal import IN_MEMORY, Journal
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+_TOLD = 100  # characters of a wrong name
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +54,17 @@ class ControlService:
         return map(to_journal_entry, self.journal.read(request.since_us, wanted, newest))
 
     def set_log_level(self, request: Any) -> Any:
-        """Answers a `SetLogLevelRequest`. InvalidInput for a level that there is not."""
+        """Answers a `SetLogLevelRequest`. InvalidInput for a level that there is not, and for a logger that nobody
+        has asked for: one of any name would be kept for ever."""
         if request.level not in LEVELS:
             raise InvalidInput(f"log level {request.level!r} is unknown: use {', '.join(LEVELS)}")
         requester = Requester("", request.requested_by, request.reason)
         name = request.logger or ENGINE_LOGGER
+        if name not in (logging.root.name, *logging.root.manager.loggerDict):
+            raise InvalidInput(
+                f"no logger is called {name[:_TOLD]!r} in this engine: use one such as {ENGINE_LOGGER} or "
+                f"{ENGINE_LOGGER}.sources, of a module that it has loaded"
+            )
         logger = logging.getLogger(name)
         before = logging.getLevelName(logger.getEffectiveLevel())
         logger.setLevel(request.level)

@@ -51,7 +51,7 @@ def ask(servable: Servable, signature: str, inputs: Mapping[str, Array]) -> Answ
             result = _last(signature, result)
     except TidegateError:
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         raise ModelFailed(f"the model raised {words_of(error)}") from error
     return as_answer(result)
 

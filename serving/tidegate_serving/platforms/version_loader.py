@@ -74,7 +74,7 @@ class VersionLoader:
             servable = self._registry.load(self._path.directory, manifest)
         except TidegateError:
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             raise ModelFailed(f"{self._id} cannot be loaded: {words_of(error)}") from error
         self._loaded = LoadedVersion(manifest, servable, device_bytes(servable))
         try:

@@ -62,7 +62,7 @@ class Executor:
             result = self._servable.predict(name, batch.inputs)
         except TidegateError:
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             raise self._failed(error) from error
         return _checked(self._id, signature, None if batch.unbatched else batch.rows, result)
 
@@ -81,9 +81,9 @@ class Executor:
         try:
             messages = messages_of(self._id, name, self._servable.predict(name, batch.inputs))
             yield from each(messages, lambda one: _checked(self._id, self._signatures[name], None, one))
-        except TidegateError:
+        except (TidegateError, GeneratorExit):
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             raise self._failed(error) from error
 
     def _checked(self, batch: native.Batch, answer: Answer) -> native.Result:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.config.engine_config import CONNECTIONS, MESSAGE_BYTES, SOME_SECONDS
+from tidegate_serving.config.open_files import most_connections
 from tidegate_serving.typed_config import bounded, check_bounds
 
 
@@ -26,8 +27,9 @@ class Limits:
 
     @classmethod
     def of(cls, config: EngineConfig) -> Limits:
-        """Those of a config."""
-        return cls(config.max_message_bytes, config.max_connections, config.request_timeout_seconds)
+        """Those of a config, as far as this process may have files open."""
+        connections = most_connections(config.max_connections)
+        return cls(config.max_message_bytes, connections, config.request_timeout_seconds)
 
     def for_plane(self) -> dict[str, int]:
         """As the data plane takes them."""

@@ -60,11 +60,11 @@ class Isolation:
         return load
 
     def _place(self, name: str) -> WorkerPlace:
-        model = self._live.now.models.get(name)
+        model, most = self._live.now.models.get(name), self._live.now.worker_memory_bytes
         if model is None:
-            return WorkerPlace()
+            return WorkerPlace(memory_bytes=most)
         interpreter = sys.executable if model.interpreter is None else str(model.interpreter)
-        return WorkerPlace(interpreter, model.processors)
+        return WorkerPlace(interpreter, model.processors, most)
 
 
 def platform_options(config: EngineConfig) -> PlatformOptions:

@@ -3,6 +3,7 @@
 `python -m tidegate_serving.worker SOCKET PIPE` has one end of a socket, over which it gets the channel of each worker
 that it is to run, a thread for each, and ends once the other end is closed. Of the pipe the engine has the end that is
 never written to: once the engine is gone, the system ends the process and its children, whatever they do.
+A process that holds more memory than its place allows is ended too.
 
 Over the socket a process that is shared is also asked whether Python runs in it: one in which a model keeps all of
 Python waiting for too long, and with it its neighbours, is ended.
@@ -23,9 +24,11 @@ from collections.abc import Callable, Collection
 import tidegate_native as native
 
 from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.workers.memory import held_bytes
 from tidegate_serving.workers.place import WorkerPlace
 
 _END_SECONDS = 1.0
+_MEMORY_SECONDS = 0.25
 _PULSE_SECONDS = 0.5
 _log = logging.getLogger(__name__)
 
@@ -47,6 +50,7 @@ class Host:
         self._lock = threading.Lock()
         self._workers: dict[native.WorkerLine, Callable[[str], object] | None] = {}
         self._closing = False
+        self._held = 0
         self._ended = threading.Event()
         self._control, theirs = socket.socketpair()
         watched, self._alive = os.pipe()
@@ -64,6 +68,8 @@ class Host:
         if place.processors:
             os.sched_setaffinity(self._process.pid, place.processors)
         threading.Thread(target=self._watch, name="tidegate-worker-watch", daemon=True).start()
+        if place.memory_bytes:
+            threading.Thread(target=self._weigh, name="tidegate-worker-memory", daemon=True).start()
         if patience is not None:
             threading.Thread(
                 target=self._feel_pulse, args=[patience], name="tidegate-worker-pulse", daemon=True
@@ -84,6 +90,11 @@ class Host:
     def is_open(self) -> bool:
         """Whether it takes workers."""
         return not self._closing
+
+    @property
+    def outgrew(self) -> bool:
+        """Whether it was ended since it held more memory than its place allows."""
+        return self._held > 0
 
     def open(self) -> native.WorkerLine:
         """The line to one more worker. HostEnded where there can be none."""
@@ -130,9 +141,22 @@ class Host:
         if not self._ended.wait(_END_SECONDS):
             return "it closed its connection"
         status = self._process.wait()
+        if self.outgrew:
+            held, most = self._held / 2**20, self.place.memory_bytes / 2**20
+            return f"it held {held:,.0f} MB of memory, and worker_memory_bytes allows {most:,.0f} MB"
         if status < 0:
             return f"it was ended by {_name(-status)}"
         return f"it ended with status {status}"
+
+    def _weigh(self) -> None:
+        """Ends the process once it holds too much."""
+        most = self.place.memory_bytes
+        while not self._ended.wait(_MEMORY_SECONDS):
+            with contextlib.suppress(OSError):  # it has ended just now
+                if (held := held_bytes(self.pid, most)) > most:
+                    self._held = held
+                    self.kill()
+                    return
 
     def _feel_pulse(self, patience: Callable[[], float]) -> None:
         """Ends the process once it has said nothing for too long although it has several workers."""

@@ -1,4 +1,4 @@
-"""Where the workers of a version run: with which Python, and on which processors."""
+"""Where the workers of a version run: with which Python, on which processors, and in how much memory."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ class WorkerPlace:
     """interpreter: a program that runs Python, such as `venv/bin/python`; it needs this release of Tidegate, and what
         the model imports. The engine's own by default.
     processors: the numbers of those that the workers may use; empty for all that the engine may.
+    memory_bytes: what a process may hold with those that it started; 0 for no bound.
     """
 
     interpreter: str = sys.executable
     processors: tuple[int, ...] = ()
+    memory_bytes: int = 0
 
     @property
     def is_foreign(self) -> bool:

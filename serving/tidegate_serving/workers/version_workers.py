@@ -246,7 +246,7 @@ class VersionWorkers:
     def _keep_alone(self) -> None:
         """Whoever ends a process that others share does so once."""
         if self._staff.shared is not None and self._staff.shared.keep_alone(self._id):
-            _log.warning("%s was running when a process ended that others share: it gets its own", self._id)
+            _log.warning("a process has ended that %s shared with others: it gets its own", self._id)
 
     def _notice(self, worker: Worker, words: str) -> None:
         """A worker's process ended. One that had something to do is missed by whoever waits for its answer."""
@@ -288,7 +288,10 @@ class VersionWorkers:
                 self._changed.notify()
 
     def _mourn(self, worker: Worker, why: WorkerDied) -> None:
-        """Buries a worker and has another one come."""
+        """Buries a worker and has another one come. Of those that held too much memory together nobody knows whose it
+        was: each gets a process of its own."""
+        if worker.host.outgrew:
+            self._keep_alone()
         worker.bury()
         with self._changed:
             self._lose(worker)

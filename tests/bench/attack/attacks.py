@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from tests.bench.attack import wire
+from tests.bench.attack import floods, trickles, wire
 from tests.bench.attack.models import PIXELS, TABLES
 from tests.bench.attack.wire import CLASSIFY, MEGABYTE, PREDICT, Target
 from tests.bench.rows import Row
@@ -214,6 +214,31 @@ ATTACKS: dict[str, Attack] = {
     "hung-model": Attack(hung_model, 20),
     "always-raises": Attack(always_raises, 20),
     "resets": Attack(resets),
+    "packed-headers": Attack(floods.packed_headers),
+    "endless-headers": Attack(floods.endless_headers),
+    "empty-continuations": Attack(floods.empty_continuations),
+    "slow-resets": Attack(floods.slow_resets),
+    "resets-by-the-engine": Attack(floods.resets_by_the_engine),
+    "flood-of-settings": Attack(floods.flood_of_settings),
+    "flood-of-windows": Attack(floods.flood_of_windows),
+    "flood-of-tables": Attack(floods.flood_of_tables),
+    "flood-of-pings": Attack(floods.flood_of_pings),
+    "flood-of-room": Attack(floods.flood_of_room),
+    "no-room": Attack(floods.no_room),
+    "flood-of-priorities": Attack(floods.flood_of_priorities),
+    "empty-data": Attack(floods.empty_data),
+    "data-by-the-byte": Attack(floods.data_by_the_byte),
+    "slow-bodies": Attack(trickles.slow_bodies, 20),
+    "unread-pipeline": Attack(trickles.unread_pipeline),
+    "unread-metrics": Attack(trickles.unread_metrics),
+    "endless-extension": Attack(trickles.endless_extension),
+    "chunks-by-the-byte": Attack(trickles.chunks_by_the_byte),
+    "endless-trailers": Attack(trickles.endless_trailers),
+    "endless-path": Attack(trickles.endless_path),
+    "many-names": Attack(trickles.many_names),
+    "hung-up-streams": Attack(trickles.hung_up_streams),
+    "unread-streams": Attack(trickles.unread_streams),
+    "unread-conversations": Attack(trickles.unread_conversations),
 }
 
 

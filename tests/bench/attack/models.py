@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.support.versions import Draft, publish
 
-from tidegate_serving.contract.signature import Signature, TensorSpec
+from tidegate_serving.contract.signature import FirstAxis, Signature, TensorSpec
 
 PIXELS = 150528
 TABLES = 1000
@@ -60,6 +60,12 @@ class Model:
             ctypes.PyDLL(None).sleep(1_000_000)
         return {"y": inputs["x"] * 2}
 """
+ENDLESS = """
+class Model:
+    def predict(self, inputs):
+        for number in range(int(inputs["n"])):
+            yield {"i": number}
+"""
 RAISES = """
 class Model:
     def predict(self, inputs):
@@ -70,6 +76,9 @@ class Model:
 ROW = Signature((TensorSpec("x", "float32"),), (TensorSpec("y", "float32"),))
 IMAGE = Signature((TensorSpec("x", "float32", (-1, PIXELS)),), (TensorSpec("y", "float32"),))
 DEEP = Signature((TensorSpec("x", "float32", (-1, *(1,) * 252)),), (TensorSpec("y", "float32"),))
+STREAM = Signature(
+    (TensorSpec("n", "int64", ()),), (TensorSpec("i", "int64", ()),), first_axis=FirstAxis.FREE, streaming=True
+)
 ANSWER = Signature((TensorSpec("x", "float32"),), (TensorSpec("y", "float32", (-1, 100_000)),))
 EXAMPLES = Signature(
     (TensorSpec("inputs", "string"),), (TensorSpec("scores", "float32", (-1, 1)),), "tensorflow/serving/classify"
@@ -83,6 +92,7 @@ MODELS: Mapping[str, Draft] = {
     "large": Draft(files={"model.py": LARGE}, signature=ANSWER),
     "slow": Draft(files={"model.py": SLOW}, signature=ROW),
     "hangs": Draft(files={"model.py": HANGS}, signature=ROW),
+    "endless": Draft(files={"model.py": ENDLESS}, signature=STREAM, example={"n": 1}),
     "raises": Draft(files={"model.py": RAISES}, signature=ROW),
 }
 

@@ -32,3 +32,5 @@ def test_the_least_limit_around_the_process_counts(tmp_path: Path, own: str, fil
 def test_requests_get_a_quarter_unless_the_config_says_how_much() -> None:
     assert EngineConfig().request_memory_bytes == usable_memory() // 4
     assert EngineConfig(request_memory_bytes=GB).request_memory_bytes == GB
+    assert EngineConfig().worker_memory_bytes == usable_memory() // 4 * 3
+    assert EngineConfig(worker_memory_bytes=GB).worker_memory_bytes == GB

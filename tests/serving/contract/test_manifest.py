@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,23 @@ def test_links_are_refused(version: Path, tmp_path: Path) -> None:
 def test_half_a_directory_is_not_complete(version: Path) -> None:
     (version / "manifest.json").unlink()
     with pytest.raises(NotFound, match="not complete"):
+        read_manifest(version)
+
+
+def test_a_manifest_that_is_no_plain_file_is_refused_at_once(version: Path) -> None:
+    manifest = version / "manifest.json"
+    manifest.unlink()
+    os.mkfifo(manifest)
+    with pytest.raises(Tampered, match="is no plain file"):
+        read_manifest(version)
+    manifest.unlink()
+    manifest.symlink_to("/dev/zero")
+    with pytest.raises(Tampered, match="is no plain file"):
+        read_manifest(version)
+    manifest.unlink()
+    with manifest.open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(Tampered, match="has 1099511627776 bytes, more than 33554432: publish the version again"):
         read_manifest(version)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -286,3 +288,29 @@ def test_a_push_that_cannot_be_kept_is_not_told(bench: Bench, monkeypatch: pytes
         assert desired is not None
         assert desired.revision == 1
         bench.restart()
+
+
+def test_nothing_is_kept_of_names_that_were_refused(bench: Bench) -> None:
+    there = VersionReference(1, bench.root / "nothing" / "1", "0" * 64)
+    for number in range(100):
+        with pytest.raises(TidegateError):
+            bench.source.set_desired_state(DesiredState(f"m{number}", (there,), requested_by="somebody"))
+    assert not bench.source._turns
+
+
+def test_one_push_of_a_servable_at_a_time(bench: Bench) -> None:
+    inside, most = 0, 0
+
+    def push(number: int) -> None:
+        nonlocal inside, most
+        with bench.source._turn("m"):
+            inside += 1
+            most = max(most, inside)
+            for _ in range(100):
+                os.sched_yield()
+            inside -= 1
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(push, range(200)))
+    assert most == 1
+    assert not bench.source._turns

@@ -178,6 +178,7 @@ impl Endpoints {
             limits,
             lifeline: lifeline.clone(),
             connections,
+            pace: Pace::default(),
             aside: self.state.aside.clone(),
             names: Vec::new(),
             address: None,

@@ -171,6 +171,17 @@ fn the_first_frame_has_to_be_settings() {
 }
 
 #[test]
+fn who_changes_its_settings_all_the_time_is_told_to_calm_down() {
+    let running = with(patience());
+    let mut socket = silent(&running);
+    socket.write_all(&SETTINGS.repeat(100)).unwrap();
+    let (kinds, last) = frames(&mut socket);
+    assert_eq!((kinds.last(), last.get(4..8)), (Some(&GOAWAY), Some(&[0, 0, 0, 11][..])), "{kinds:?}");
+    assert_eq!(closed(&running, "grpc", "settings"), 1.0);
+    eventually("it is gone", || open(&running) == 0.0);
+}
+
+#[test]
 fn silent_connections_make_room_for_others() {
     let running = serving(&Settings { max_connections: 8, ..settings() });
     let mut known = running.rest();

@@ -6,11 +6,12 @@ then told; after a restart what was told last is told again.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tidegate_serving.admission import Admission
@@ -52,6 +53,14 @@ class VersionChecks:
     fetch: Fetch = no_stores
 
 
+@dataclass(slots=True)
+class _Turns:
+    """Who has the lock may push a servable; so many do or wait."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    wanted: int = 0
+
+
 class RpcSource:
     """A `Source` driven by remote calls; `tell` takes what is accepted."""
 
@@ -64,7 +73,7 @@ class RpcSource:
         self._owners = owners
         self._journal = journal
         self._lock = threading.Lock()
-        self._turns: dict[str, threading.Lock] = {}
+        self._turns: dict[str, _Turns] = {}
         self._stopped = False
 
     def start(self) -> None:
@@ -113,10 +122,21 @@ class RpcSource:
             versions = tuple(replace(version, revision=revision) for version in versions)
             return self._accept(replace(desired, versions=versions, revision=revision, at_us=now), action)
 
-    def _turn(self, name: str) -> threading.Lock:
-        """One push of a servable at a time; reading a large version holds up no other servable."""
+    @contextlib.contextmanager
+    def _turn(self, name: str) -> Iterator[None]:
+        """One push of a servable at a time; reading a large version holds up no other servable. Of a name that nobody
+        pushes now nothing is kept."""
         with self._lock:
-            return self._turns.setdefault(name, threading.Lock())
+            turns = self._turns.setdefault(name, _Turns())
+            turns.wanted += 1
+        try:
+            with turns.lock:
+                yield
+        finally:
+            with self._lock:
+                turns.wanted -= 1
+                if not turns.wanted:
+                    del self._turns[name]
 
     def _accept(self, desired: DesiredState, action: str) -> int:
         with self._lock:

@@ -28,10 +28,12 @@ pub enum Closing {
     Keepalive = 3,
     /// Its peer took nothing of an answer.
     Write = 4,
+    /// Its peer changed its settings all the time.
+    Settings = 5,
 }
 
 /// Their names in metrics.
-pub const CLOSINGS: [&str; 5] = ["evicted", "header", "idle", "keepalive", "write"];
+pub const CLOSINGS: [&str; 6] = ["evicted", "header", "idle", "keepalive", "write", "settings"];
 
 /// The method of a request, in any protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,7 +21,9 @@ use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::Tags;
 use tidegate_plane::aside;
 use tidegate_plane::connections::lifeline::Lifeline;
+use tidegate_plane::connections::pace::Pace;
 use tidegate_plane::connections::peer::Peer;
+use tidegate_plane::connections::socket::WatchedSocket;
 use tidegate_plane::connections::tended::Connections;
 use tidegate_plane::drain::DrainWatch;
 use tidegate_plane::endpoints::grpc::connection as grpc;
@@ -143,11 +145,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for jobs in [jobs.clone(), jobs] {
         std::thread::spawn(move || jobs.run(&|| ()));
     }
+    let pace = Pace::default();
     let peer = |endpoint| {
         let peer = Peer {
             limits: limits.clone(),
             lifeline: Lifeline::new(endpoint, false),
             connections: connections.clone(),
+            pace: pace.clone(),
             aside: aside.clone(),
             names: Vec::new(),
             address: None,
@@ -160,10 +164,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     runtime.block_on(async {
         let over_grpc = accept(grpc, |socket| {
             let (peer, drain) = peer(Endpoint::Grpc);
+            let socket = WatchedSocket::new(socket, peer.lifeline.clone(), peer.pace.clone());
             grpc::serve(socket, echo.clone(), peer, drain)
         });
         let over_rest = accept(rest, |socket| {
             let (peer, drain) = peer(Endpoint::Rest);
+            let socket = WatchedSocket::new(socket, peer.lifeline.clone(), peer.pace.clone());
             rest::serve(socket, echo.clone(), peer, drain)
         });
         tokio::join!(over_grpc, over_rest);

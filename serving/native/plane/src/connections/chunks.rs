@@ -1,5 +1,5 @@
 //! Follows the chunks of an HTTP/1.1 body as they are read, to know a size that is beyond the limit at once: the HTTP layer
-//! waits for all of its bytes first.
+//! waits for all of its bytes first. They are counted too, since many small ones cost more than one large one.
 
 /// What follows in the stream of a request whose body comes in chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,17 +20,20 @@ const END_OF_HEAD: &[u8] = b"\r\n\r\n";
 const END_OF_LINE: u64 = 2;
 /// Digits of a size that fits.
 const MOST_DIGITS: u32 = 16;
+/// So many chunks cost as much as a call.
+const CHUNKS_OF_A_CALL: usize = 8;
 
 /// Where the chunks of one connection stand.
 #[derive(Debug)]
 pub struct Chunks {
     next: Next,
     largest: u64,
+    begun: usize,
 }
 
 impl Default for Chunks {
     fn default() -> Chunks {
-        Chunks { next: Next::Unknown, largest: 0 }
+        Chunks { next: Next::Unknown, largest: 0, begun: 0 }
     }
 }
 
@@ -72,10 +75,18 @@ impl Chunks {
             Some(digit) => Next::Size(size << 4 | u64::from(digit), digits + 1),
             None if digits > 0 && matches!(byte, b'\r' | b';' | b' ' | b'\t') => {
                 self.largest = self.largest.max(size);
+                self.begun += 1;
                 Next::Extension(size)
             }
             None => Next::Unknown,
         }
+    }
+
+    /// As many calls as the chunks cost that began since this was asked last.
+    pub fn take_calls(&mut self) -> usize {
+        let calls = self.begun / CHUNKS_OF_A_CALL;
+        self.begun %= CHUNKS_OF_A_CALL;
+        calls
     }
 
     /// The largest chunk that was announced, in bytes.
@@ -111,6 +122,14 @@ mod tests {
             let stream = "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nfffffffffffffffff\r\n";
             assert_eq!(largest(stream, piece), u64::MAX);
         }
+    }
+
+    #[test]
+    fn small_chunks_count_as_calls() {
+        let mut chunks = Chunks::default();
+        chunks.feed(b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n", true);
+        chunks.feed(&b"1\r\na\r\n".repeat(CHUNKS_OF_A_CALL * 3), false);
+        assert_eq!((chunks.take_calls(), chunks.take_calls()), (3, 0));
     }
 
     #[test]

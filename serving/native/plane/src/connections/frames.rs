@@ -1,5 +1,8 @@
-//! Follows the frames of an HTTP/2 connection as they are read: whether it begins as it must, and whether one is only there
-//! in part. Frames of data do not count, whose calls have deadlines of their own.
+//! Follows the frames of an HTTP/2 connection as they are read: whether it begins as it must, whether it changes its
+//! settings all the time, and whether a frame is only there in part. Frames of data do not count there, whose calls have
+//! deadlines of their own.
+
+use std::time::{Duration, Instant};
 
 const PREFACE: usize = 24;
 const HEAD: usize = 9;
@@ -8,6 +11,21 @@ const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
+const ACK: u8 = 1;
+/// Settings within a second that an honest client may need: each may cost a look at every open call.
+const MOST_SETTINGS: u32 = 64;
+/// So many other frames cost as much as a call.
+const FRAMES_OF_A_CALL: usize = 32;
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What is wrong with a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It is the first, and not SETTINGS.
+    NoSettings,
+    /// It is one of too many SETTINGS.
+    ManySettings,
+}
 
 /// Where the stream of frames stands.
 #[derive(Debug)]
@@ -22,18 +40,25 @@ pub struct Frames {
     /// Frames, or blocks of headers, that are complete.
     complete: u64,
     calls: usize,
+    /// Frames that began no call.
+    others: usize,
+    /// SETTINGS that came since then.
+    settings: u32,
+    since: Instant,
 }
 
 impl Default for Frames {
     fn default() -> Frames {
         let (data, block_open, begun) = (false, false, false);
-        Frames { left: PREFACE, head: [0; HEAD], come: 0, data, block_open, begun, complete: 0, calls: 0 }
+        let (left, head, come, complete) = (PREFACE, [0; HEAD], 0, 0);
+        let (calls, others, settings, since) = (0, 0, 0, Instant::now());
+        Frames { left, head, come, data, block_open, begun, complete, calls, others, settings, since }
     }
 }
 
 impl Frames {
-    /// Follows bytes. The error is the position at which a first frame ends its head that is not SETTINGS.
-    pub fn feed(&mut self, bytes: &[u8]) -> Result<(), usize> {
+    /// Follows bytes. The error is what is wrong with a frame, and the position at which the rest of its head begins.
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<(), (Fault, usize)> {
         let mut at = 0;
         while at < bytes.len() {
             if self.left > 0 {
@@ -47,7 +72,7 @@ impl Frames {
                 self.come += taken;
                 at += taken;
                 if self.come == HEAD {
-                    self.begin_frame().map_err(|()| start)?;
+                    self.begin_frame().map_err(|fault| (fault, start))?;
                 }
             }
             if self.left == 0 && self.come == 0 && !self.block_open {
@@ -57,25 +82,43 @@ impl Frames {
         Ok(())
     }
 
-    fn begin_frame(&mut self) -> Result<(), ()> {
+    fn begin_frame(&mut self) -> Result<(), Fault> {
         let [a, b, c, kind, flags, ..] = self.head;
         self.left = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
         self.come = 0;
         if !self.begun && kind != SETTINGS {
-            return Err(());
+            return Err(Fault::NoSettings);
         }
         self.begun = true;
+        if kind == SETTINGS && flags & ACK == 0 {
+            self.count_settings()?;
+        }
         self.data = kind == DATA;
         self.calls += usize::from(kind == HEADERS);
+        self.others += usize::from(kind != HEADERS);
         if kind == HEADERS || kind == CONTINUATION {
             self.block_open = flags & END_HEADERS == 0;
         }
         Ok(())
     }
 
-    /// How many calls began since this was asked last.
+    fn count_settings(&mut self) -> Result<(), Fault> {
+        self.settings += 1;
+        if self.settings <= MOST_SETTINGS {
+            return Ok(());
+        }
+        if self.since.elapsed() < SECOND {
+            return Err(Fault::ManySettings);
+        }
+        (self.settings, self.since) = (1, Instant::now());
+        Ok(())
+    }
+
+    /// How many calls began since this was asked last, with as many as the other frames that came cost.
     pub fn take_calls(&mut self) -> usize {
-        std::mem::take(&mut self.calls)
+        let others = self.others / FRAMES_OF_A_CALL;
+        self.others %= FRAMES_OF_A_CALL;
+        std::mem::take(&mut self.calls) + others
     }
 
     /// The number of the frame of which only a part has come; 0 for none, or for one of data.
@@ -136,6 +179,33 @@ mod tests {
     fn the_first_frame_is_settings() {
         let mut frames = Frames::default();
         assert_eq!(frames.partial(), 1, "nothing came");
-        assert_eq!(frames.feed(&[vec![b'P'; PREFACE], frame(HEADERS, 4, 3)].concat()), Err(PREFACE));
+        assert_eq!(
+            frames.feed(&[vec![b'P'; PREFACE], frame(HEADERS, 4, 3)].concat()),
+            Err((Fault::NoSettings, PREFACE))
+        );
+    }
+
+    #[test]
+    fn small_frames_count_as_calls_too() {
+        let mut frames = begun();
+        frames.take_calls();
+        frames
+            .feed(&[frame(HEADERS, END_HEADERS, 30), frame(DATA, 0, 0).repeat(FRAMES_OF_A_CALL * 7)].concat())
+            .unwrap();
+        assert_eq!(frames.take_calls(), 8);
+        assert_eq!(frames.take_calls(), 0);
+    }
+
+    #[test]
+    fn settings_may_change_now_and_then() {
+        let mut frames = begun();
+        for _ in 1..MOST_SETTINGS {
+            frames.feed(&frame(SETTINGS, 0, 6)).unwrap();
+        }
+        frames.feed(&frame(SETTINGS, ACK, 0).repeat(1000)).unwrap();
+        assert_eq!(frames.feed(&frame(SETTINGS, 0, 6)), Err((Fault::ManySettings, 0)));
+        frames.since -= SECOND;
+        frames.left = 0;
+        frames.feed(&frame(SETTINGS, 0, 6).repeat(MOST_SETTINGS as usize - 1)).unwrap();
     }
 }

@@ -19,6 +19,8 @@ pub const LEAVE: u8 = 2;
 pub const CLOSE: u8 = 4;
 /// The peer does not speak HTTP/2: say so and end.
 pub const PROTOCOL_ERROR: u8 = 8;
+/// The peer sends what costs it less than whoever reads it: say so and end.
+pub const CALM_DOWN: u8 = 16;
 
 /// One connection.
 #[derive(Debug)]
@@ -31,6 +33,8 @@ pub struct Lifeline {
     pub reserved: bool,
     /// Bytes came since this was last looked at.
     pub(crate) heard: AtomicBool,
+    /// Bytes came since a request began.
+    pub(crate) fresh: AtomicBool,
     /// The number of the head or frame of which only a part has come; 0 where there is none.
     pub(crate) partial: AtomicU64,
     /// The largest chunk of the present body that was announced, in bytes.
@@ -55,6 +59,7 @@ impl Lifeline {
             opened: Instant::now(),
             reserved,
             heard: AtomicBool::new(false),
+            fresh: AtomicBool::new(false),
             partial: AtomicU64::new(1),
             largest_chunk: AtomicU64::new(0),
             large: AtomicUsize::new(0),
@@ -89,6 +94,11 @@ impl Lifeline {
     /// Whether a large message comes.
     pub(crate) fn is_large(&self) -> bool {
         self.large.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether a request is the first that begins with what was read last; others came along with it.
+    pub(crate) fn is_first_of_read(&self) -> bool {
+        self.fresh.swap(false, Ordering::Relaxed)
     }
 
     /// The head of a request is complete.

@@ -2,6 +2,7 @@
 //! together, so that everybody else is served meanwhile, however many of them there are.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
@@ -77,6 +78,13 @@ impl Pace {
         Poll::Pending
     }
 
+    /// Waits until one more of several requests that came together may begin: reading them did not need another look at
+    /// the sockets, so nothing else would make whoever sends many at once wait. Must be awaited on the I/O thread.
+    pub async fn begin_one_more(&self) {
+        poll_fn(|context| self.poll_turn(context)).await;
+        self.note(0, 1);
+    }
+
     /// It has read so many bytes, and so many calls began with them.
     pub fn note(&self, bytes: usize, calls: usize) {
         let mut state = lock(&self.state);
@@ -106,7 +114,6 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-    use std::future::poll_fn;
     use std::rc::Rc;
 
     use tokio::runtime::Builder;
@@ -144,5 +151,27 @@ mod tests {
             looks
         });
         assert!(looks >= READERS * PIECES * PIECE / BETWEEN_LOOKS / 2, "{looks}");
+    }
+
+    #[test]
+    fn between_two_looks_so_many_requests_begin_that_came_together() {
+        let runtime = Builder::new_current_thread().event_interval(1009).build().unwrap();
+        let (pace, begun) = (Pace::default(), Rc::new(Cell::new(0)));
+        LocalSet::new().block_on(&runtime, async {
+            for _ in 0..50 {
+                let (pace, begun) = (pace.clone(), begun.clone());
+                spawn_local(async move {
+                    for _ in 0..20 {
+                        pace.begin_one_more().await;
+                        begun.set(begun.get() + 1);
+                    }
+                });
+            }
+            while begun.get() < 50 * 20 {
+                let before = begun.get();
+                yield_now().await;
+                assert!(begun.get() - before <= 2 * CALLS_BETWEEN_LOOKS, "{} at once", begun.get() - before);
+            }
+        });
     }
 }

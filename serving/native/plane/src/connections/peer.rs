@@ -11,6 +11,7 @@ use tidegate_engine::telemetry::{Came, Observation, Observer};
 
 use crate::aside::Aside;
 use crate::connections::lifeline::Lifeline;
+use crate::connections::pace::Pace;
 use crate::connections::tended::Connections;
 
 /// One connection's surroundings.
@@ -21,6 +22,8 @@ pub struct Peer {
     pub lifeline: Arc<Lifeline>,
     /// All connections.
     pub connections: Arc<Connections>,
+    /// How much is read and begun between two looks at the sockets.
+    pub pace: Pace,
     /// Where work goes that takes long.
     pub aside: Arc<Aside>,
     /// The names of its certificate, where it showed one.

@@ -10,8 +10,8 @@ use tidegate_engine::metrics::Endpoint;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::connections::chunks::Chunks;
-use crate::connections::frames::Frames;
-use crate::connections::lifeline::{Lifeline, PROTOCOL_ERROR};
+use crate::connections::frames::{Fault, Frames};
+use crate::connections::lifeline::{CALM_DOWN, Lifeline, PROTOCOL_ERROR};
 use crate::connections::pace::Pace;
 
 /// Who sends more than that at once has to wait for turns, whatever it is.
@@ -39,18 +39,22 @@ impl<S> WatchedSocket<S> {
         WatchedSocket { inner, lifeline, frames, chunks: Chunks::default(), pace, at_once: 0, last: 0, calls: 0 }
     }
 
-    /// Notes what came. Of HTTP/2 that does not begin with SETTINGS, what came before it is left.
+    /// Notes what came. Of HTTP/2 with a frame that is not to be, what came before it is left.
     fn note(&mut self, read: &mut ReadBuf<'_>, before: usize) {
         self.lifeline.heard.store(true, Ordering::Relaxed);
         match &mut self.frames {
             Some(frames) => match frames.feed(&read.filled()[before..]) {
                 Ok(()) => self.lifeline.partial.store(frames.partial(), Ordering::Relaxed),
-                Err(at) => {
+                Err((fault, at)) => {
                     read.set_filled(before + at);
-                    self.lifeline.order(PROTOCOL_ERROR);
+                    self.lifeline.order(match fault {
+                        Fault::NoSettings => PROTOCOL_ERROR,
+                        Fault::ManySettings => CALM_DOWN,
+                    });
                 }
             },
             None => {
+                self.lifeline.fresh.store(true, Ordering::Relaxed);
                 let idle = !self.lifeline.is_busy();
                 if idle {
                     self.lifeline.partial.store(self.lifeline.calls() + 1, Ordering::Relaxed);
@@ -58,6 +62,14 @@ impl<S> WatchedSocket<S> {
                 self.chunks.feed(&read.filled()[before..], idle);
                 self.lifeline.largest_chunk.store(self.chunks.largest(), Ordering::Relaxed);
             }
+        }
+    }
+
+    /// How many calls began with what was read, with as many as everything else in it costs.
+    fn take_calls(&mut self) -> usize {
+        match &mut self.frames {
+            Some(frames) => frames.take_calls(),
+            None => self.chunks.take_calls(),
         }
     }
 
@@ -88,7 +100,7 @@ fn poll_read_piece<S: AsyncRead>(
 
 impl<S: AsyncRead + Unpin> AsyncRead for WatchedSocket<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if self.lifeline.orders() & PROTOCOL_ERROR != 0 {
+        if self.lifeline.orders() & (PROTOCOL_ERROR | CALM_DOWN) != 0 {
             return Poll::Pending;
         }
         let paced = self.at_once >= AT_ONCE || self.pace.are_many(self.calls) || self.lifeline.is_large();
@@ -109,7 +121,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for WatchedSocket<S> {
         self.at_once += bytes;
         self.last = bytes;
         self.note(into, before);
-        self.calls = self.frames.as_mut().map_or(0, Frames::take_calls);
+        self.calls = self.take_calls();
         if paced || self.pace.are_many(self.calls) {
             self.pace.note(bytes, self.calls);
         }
@@ -201,6 +213,22 @@ mod tests {
         assert!(read(&mut lone).await.is_some(), "who begins few calls has it at any time");
         look().await;
         assert_eq!(read(&mut flooded).await, Some(64 * CALL));
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn who_sends_many_small_frames_reads_on_when_others_had_their_turn() {
+        let pace = Pace::default();
+        let (mut client, mut flooded) = open(&pace, 0).await;
+        client.write_all(&[0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 1].repeat(4800)).await.unwrap();
+        assert!(read(&mut flooded).await.is_some());
+        for _ in 0..3 {
+            look().await;
+            assert_eq!(read(&mut flooded).await, Some(64 * CALL));
+            while let Some(more) = read(&mut flooded).await {
+                assert_eq!(more, 64 * CALL, "one more at most");
+                assert_eq!(read(&mut flooded).await, None, "it has had its turn");
+            }
+        }
     }
 
     #[tokio::test(flavor = "current_thread")]

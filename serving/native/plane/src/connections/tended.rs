@@ -99,9 +99,22 @@ impl Connections {
         OpenConnection { connections: self.clone(), lifeline, number }
     }
 
+    /// Closes a connection that nobody needs, where there is one: the process may open no more files.
+    pub fn make_room(&self) {
+        let mut state = lock(&self.state);
+        if let Some(number) = state.dispensable(Instant::now(), self.patience.keepalive) {
+            self.close(&mut state, number, Closing::Evicted);
+        }
+    }
+
     /// Counts somebody who was turned away because there are too many connections.
     pub fn refuse(&self, endpoint: Endpoint) {
         self.metrics.refused_connections[endpoint as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a connection that is closed.
+    pub(crate) fn count_closed(&self, endpoint: Endpoint, why: Closing) {
+        self.metrics.closed_connections[endpoint as usize][why as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Looks after all connections, for as long as the runtime lives.
@@ -128,7 +141,7 @@ impl Connections {
 
     fn close(&self, state: &mut State, number: u64, why: Closing) {
         let Some(seen) = state.remove(number) else { return };
-        self.metrics.closed_connections[seen.lifeline.endpoint as usize][why as usize].fetch_add(1, Ordering::Relaxed);
+        self.count_closed(seen.lifeline.endpoint, why);
         seen.lifeline.order(CLOSE);
     }
 }

@@ -281,7 +281,10 @@ impl Host {
                 }
                 Ok(Socket::Unix(socket)) => self.receive(endpoint, UnixAuthority::new(socket), None),
                 // Out of file descriptors, as a rule; some will come free.
-                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+                Err(_) => {
+                    self.signals.connections.make_room();
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
             }
         }
     }
@@ -332,8 +335,8 @@ impl Host {
         let socket = WatchedSocket::new(socket, lifeline.clone(), self.pace.clone());
         let drain = DrainWatch::new(self.signals.draining.subscribe());
         let (limits, connections) = (self.engine.limits.clone(), self.signals.connections.clone());
-        let (aside, observer) = (self.aside.clone(), self.state.observer.clone());
-        (socket, Peer { limits, lifeline, connections, aside, names, address, observer }, drain)
+        let (pace, aside, observer) = (self.pace.clone(), self.aside.clone(), self.state.observer.clone());
+        (socket, Peer { limits, lifeline, connections, pace, aside, names, address, observer }, drain)
     }
 
     fn spawn(&self, open: OpenConnection, connection: impl Future<Output = ()> + Send + 'static) {

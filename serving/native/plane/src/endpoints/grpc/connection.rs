@@ -14,12 +14,13 @@ use http::header::CONTENT_TYPE;
 use http::request;
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::memory::Share;
+use tidegate_engine::metrics::Closing;
 use tidegate_engine::request::Tags;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Sleep;
 
 use crate::aside::LARGE;
-use crate::connections::lifeline::{LEAVE, LargeMessage, PING, PROTOCOL_ERROR};
+use crate::connections::lifeline::{CALM_DOWN, LEAVE, LargeMessage, PING, PROTOCOL_ERROR};
 use crate::connections::peer::Peer;
 use crate::drain::DrainWatch;
 use crate::endpoints::body::Arriving;
@@ -124,8 +125,17 @@ impl<S: GrpcService, T: AsyncRead + AsyncWrite + Unpin> GrpcConnection<S, T> {
             let _ = pings.poll_pong(context);
             let _ = pings.send_ping(Ping::opaque());
         }
-        if orders & PROTOCOL_ERROR != 0 && !std::mem::replace(&mut self.leaving, true) {
-            self.connection.abrupt_shutdown(Reason::PROTOCOL_ERROR);
+        let fault = match orders {
+            _ if orders & PROTOCOL_ERROR != 0 => Some(Reason::PROTOCOL_ERROR),
+            _ if orders & CALM_DOWN != 0 => Some(Reason::ENHANCE_YOUR_CALM),
+            _ => None,
+        };
+        if let Some(reason) = fault.filter(|_| !self.leaving) {
+            self.leaving = true;
+            if reason == Reason::ENHANCE_YOUR_CALM {
+                self.peer.connections.count_closed(lifeline.endpoint, Closing::Settings);
+            }
+            self.connection.abrupt_shutdown(reason);
         } else if orders & LEAVE != 0 {
             self.leave();
         }

@@ -47,9 +47,13 @@ where
         let observation = peer.observe(request.method(), request.uri().path(), request.headers());
         let refused = crowded.or_else(|| framing::check(&request).err());
         let refused = refused.or_else(|| admit(&mut request, &*service, &peer.names).err());
+        let first = peer.lifeline.is_first_of_read();
         let chunks = framing::is_chunked(&request).then(|| peer.lifeline.clone());
         let (service, peer, memory) = (&service, &peer, &memory);
         async move {
+            if !first {
+                peer.pace.begin_one_more().await;
+            }
             let mut response = match refused {
                 None => answer(request, service, peer, memory, chunks, &observation).await,
                 Some(status) => {

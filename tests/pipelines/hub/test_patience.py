@@ -1,0 +1,83 @@
+"""Clients of the hub's port that do not send a request in time."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import uvicorn
+from tests.support.eventually import eventually
+
+from tidegate_pipelines.hub.access import patience
+from tidegate_pipelines.hub.access.patience import PatientProtocol
+
+SHORT = 0.3
+GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+POST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n"
+
+
+async def application(scope: Any, receive: Any, send: Any) -> None:
+    while (await receive()).get("more_body"):
+        pass
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"OK"})
+
+
+@pytest.fixture
+def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    monkeypatch.setattr(patience, "HEAD_SECONDS", SHORT)
+    monkeypatch.setattr(patience, "BODY_SECONDS", SHORT)
+    settings = uvicorn.Config(application, http=PatientProtocol, lifespan="off", log_config=None)
+    server = uvicorn.Server(settings)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        eventually(lambda: server.started)
+        yield listener.getsockname()[1]
+        server.should_exit = True
+        thread.join()
+
+
+def until_closed(port: int, first: bytes, drop: bytes = b"") -> bytes:
+    """What comes until the server closes, where a drop is sent more often than anybody's patience ends."""
+    said, began = b"", time.monotonic()
+    with socket.create_connection(("127.0.0.1", port)) as one:
+        one.sendall(first)
+        one.settimeout(SHORT / 10)
+        while time.monotonic() - began < 20:
+            try:
+                if drop:
+                    one.sendall(drop)
+                if not (more := one.recv(100)):
+                    return said
+                said += more
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                return said
+    raise AssertionError("the connection stays open")
+
+
+@pytest.mark.parametrize(
+    ("first", "drop"),
+    [(b"", b""), (GET[:9], b""), (GET[:-2], b"a: b\r\n"), (POST, b""), (POST.replace(b"10", b"100000"), b"a")],
+    ids=["nothing", "half a head", "a head that goes on", "no body", "a body by the byte"],
+)
+def test_a_request_that_does_not_come_is_given_up(port: int, first: bytes, drop: bytes) -> None:
+    assert until_closed(port, first, drop) == b""
+
+
+def test_half_a_second_request_is_given_up_too(port: int) -> None:
+    assert until_closed(port, GET + GET[:9]).startswith(b"HTTP/1.1 200")
+
+
+def test_requests_that_come_are_answered(port: int) -> None:
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as one:
+        for _ in range(5):
+            one.sendall(POST)
+            one.sendall(b"0123456789")
+            assert one.recv(1000).startswith(b"HTTP/1.1 200")

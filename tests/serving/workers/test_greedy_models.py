@@ -1,0 +1,143 @@
+"""Models that eat memory once they are loaded: their process is ended before it takes the machine, and is replaced."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.support.engine_process import EngineProcess
+from tests.support.eventually import eventually
+from tests.support.versions import Draft, publish
+
+from tidegate_serving.contract.errors import ModelFailed
+from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.contract.signature import SERVING_DEFAULT
+from tidegate_serving.platforms.loader import ask as answer_of
+from tidegate_serving.platforms.platform import PlatformOptions
+from tidegate_serving.probing.state import resident_bytes
+from tidegate_serving.workers.gauges import WorkerGauges
+from tidegate_serving.workers.host import SharedHosts
+from tidegate_serving.workers.memory import held_bytes
+from tidegate_serving.workers.place import WorkerPlace
+from tidegate_serving.workers.task import WorkerTask
+from tidegate_serving.workers.version_workers import Staff, VersionWorkers
+
+MEGABYTE = 1 << 20
+MOST = 200 * MEGABYTE
+MODEL = """
+import os, threading
+
+class Model:
+    def __init__(self, directory):
+        self.kept = []
+        if {loads}:
+            self.eat()
+            threading.Event().wait()
+
+    def eat(self):
+        for _ in range(300):
+            self.kept.append(b"x" * (1 << 20))
+
+    def predict(self, inputs):
+        x = inputs["x"]
+        if (x == -1).any():
+            self.eat()
+            threading.Event().wait()
+        if (x == -2).any():
+            threading.Thread(target=self.eat, daemon=True).start()
+        if (x == -3).any() and not os.fork():
+            self.eat()
+            threading.Event().wait()
+        return {{"y": x * 2}}
+"""
+Make = Callable[..., VersionWorkers]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    """Makes versions, alone or in one process with others."""
+    shared, made = SharedHosts(lambda: 1, lambda: 60), list[VersionWorkers]()
+
+    def make_workers(name: str, *, alone: bool = True, loads: bool = False) -> VersionWorkers:
+        directory = publish(tmp_path, name, 1, Draft(files={"model.py": MODEL.format(loads=loads)}))
+        task = WorkerTask(directory, (directory / "manifest.json").read_text(), PlatformOptions())
+        staff = Staff(1, WorkerPlace(memory_bytes=MOST), None if alone else shared)
+        made.append(VersionWorkers(ServableId(name, 1), task, staff, WorkerGauges()))
+        made[-1].load()
+        return made[-1]
+
+    yield make_workers
+    for workers in made:
+        workers.close()
+
+
+def asked(workers: VersionWorkers, x: float) -> float:
+    return float(answer_of(workers, SERVING_DEFAULT, {"x": np.array([x], np.float32)}).outputs["y"][0])
+
+
+def test_a_batch_for_which_a_model_eats_memory_fails_and_the_next_is_answered(make: Make) -> None:
+    workers = make("a")
+    with pytest.raises(
+        ModelFailed, match=r"on this batch: it held \d+ MB of memory, and worker_memory_bytes allows 200"
+    ):
+        asked(workers, -1)
+    assert asked(workers, 3) == 6
+
+
+@pytest.mark.parametrize("x", [-2, -3], ids=["by itself", "in a child"])
+def test_a_model_that_eats_memory_while_nobody_asks_is_replaced(
+    make: Make, x: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    workers = make("a")
+    before = workers.pids
+    with caplog.at_level(logging.WARNING):
+        assert asked(workers, x) == 2 * x
+        eventually(lambda: workers.pids and workers.pids != before, 60)
+    assert "MB of memory, and worker_memory_bytes allows 200 MB" in caplog.text
+    assert asked(workers, 3) == 6
+
+
+def test_a_load_that_eats_memory_fails(make: Make) -> None:
+    with pytest.raises(ModelFailed, match=r"a:1 cannot be loaded by a worker process: it held \d+ MB"):
+        make("a", loads=True)
+
+
+def test_versions_that_held_too_much_together_are_parted(make: Make) -> None:
+    workers, neighbour = make("a", alone=False), make("b", alone=False)
+    before = workers.pids
+    assert before == neighbour.pids
+    assert asked(workers, -2) == -4
+    for one in (workers, neighbour):
+        eventually(lambda one=one: one.pids and one.pids != before, 60)
+        assert asked(one, 3) == 6
+    assert workers.pids != neighbour.pids
+
+
+def test_memory_that_a_child_shares_with_its_parent_counts_once() -> None:
+    kept = np.ones(100 * MEGABYTE, np.uint8)
+    ours, theirs = multiprocessing.Pipe()
+    if not (child := os.fork()):
+        ours.close()
+        theirs.recv()
+        os._exit(0)
+    own = resident_bytes(os.getpid())
+    try:
+        assert held_bytes(os.getpid(), 0) < own + kept.nbytes / 2
+        assert held_bytes(os.getpid(), 1 << 50) > own + kept.nbytes / 2, "nobody asks what is shared where all fits"
+    finally:
+        ours.send(None)
+        os.waitpid(child, 0)
+
+
+def test_an_engine_bounds_its_workers(tmp_path: Path) -> None:
+    publish(tmp_path / "r", "a", 1, Draft(files={"model.py": MODEL.format(loads=False)}))
+    config = {"repository": tmp_path / "r", "allow_unverified": True, "worker_memory_bytes": MOST}
+    with EngineProcess(tmp_path / "engine", **config) as engine, engine.client() as client:
+        with pytest.raises(ModelFailed, match="MB of memory, and worker_memory_bytes allows 200 MB"):
+            client.predict("a", {"x": np.array([-1], np.float32)})
+        assert client.predict("a", {"x": np.array([3], np.float32)}).outputs["y"].tolist() == [6.0]

@@ -1,0 +1,125 @@
+"""Models that do to their process whatever Python lets them: the others in it answer, and so do they afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.support.eventually import eventually
+from tests.support.versions import Draft, publish
+
+from tidegate_serving.contract.errors import ModelFailed, Unavailable
+from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.contract.signature import SERVING_DEFAULT
+from tidegate_serving.platforms.loader import ask as answer_of
+from tidegate_serving.platforms.platform import PlatformOptions
+from tidegate_serving.workers.gauges import WorkerGauges
+from tidegate_serving.workers.host import SharedHosts
+from tidegate_serving.workers.place import WorkerPlace
+from tidegate_serving.workers.task import WorkerTask
+from tidegate_serving.workers.version_workers import Staff, VersionWorkers
+
+MODEL = """
+import builtins, gc, json, os, resource, signal, socket, sys, threading
+import numpy as np
+
+class Odd(BaseException):
+    pass
+
+def deeper(n):
+    return deeper(n + 1)
+
+class Model:
+    def predict(self, inputs):
+        x = inputs["x"]
+        if (x == -1).any():
+            {oddity}
+        return {{"y": x * 2}}
+"""
+RAISED = {
+    "KeyboardInterrupt": "raise KeyboardInterrupt",
+    "a BaseException of its own": "raise Odd('odd')",
+    "GeneratorExit": "raise GeneratorExit",
+    "SystemExit": "sys.exit(0)",
+    "MemoryError": "raise MemoryError",
+    "RecursionError": "deeper(0)",
+    "an error that cannot be told": "raise type('E', (Exception,), {'__str__': lambda self: 1 / 0})",
+    "objects": "return {'y': np.array([object()] * len(x), object)}",
+    "another dtype": "return {'y': x.astype('U8')}",
+    "another shape": "return {'y': x.reshape(1, -1)[:, :0]}",
+    "an iterator": "return iter(())",
+    "itself": "return self",
+}
+DONE = {
+    "another folder": "os.chdir('/proc'); os.umask(0o777)",
+    "json is gone": "json.loads = json.dumps = None",
+    "no more files": "resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200)); "
+    "self.kept = [os.dup(0) for _ in range(190 - len(os.listdir('/proc/self/fd')))]",
+    "no more files at all": "resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))",
+    "no more memory": "resource.setrlimit(resource.RLIMIT_AS, (1 << 20, 1 << 20))",
+    "many threads": "self.kept = [threading.Thread(target=threading.Event().wait, daemon=True) for _ in range(500)]; "
+    "[one.start() for one in self.kept]",
+    "no environment": "os.environ.clear()",
+    "little depth": "sys.setrecursionlimit(60)",
+    "sockets time out": "socket.setdefaulttimeout(0.001)",
+    "nothing is opened": "builtins.open = None",
+    "no modules": "sys.modules.clear()",
+    "much is said": "[print('x' * 1000) for _ in range(10_000)]",
+    "nothing is said": "os.close(1); os.close(2); sys.stdout = sys.stderr = None",
+    "it ends": "os._exit(0)",
+    "it stops": "os.kill(os.getpid(), signal.SIGSTOP)",
+}
+Make = Callable[..., VersionWorkers]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    """Makes versions that share one process."""
+    shared, made = SharedHosts(lambda: 1, lambda: 1.5), list[VersionWorkers]()
+
+    def make_workers(name: str, oddity: str) -> VersionWorkers:
+        directory = publish(tmp_path, name, 1, Draft(files={"model.py": MODEL.format(oddity=oddity)}))
+        task = WorkerTask(directory, (directory / "manifest.json").read_text(), PlatformOptions())
+        made.append(VersionWorkers(ServableId(name, 1), task, Staff(1, WorkerPlace(), shared), WorkerGauges()))
+        made[-1].load()
+        return made[-1]
+
+    yield make_workers
+    for workers in made:
+        workers.close()
+
+
+def asked(workers: VersionWorkers, x: float) -> float:
+    return float(answer_of(workers, SERVING_DEFAULT, {"x": np.array([x], np.float32)}).outputs["y"][0])
+
+
+def answers(workers: VersionWorkers, x: float) -> bool:
+    try:
+        return asked(workers, x) == 2 * x
+    except (ModelFailed, Unavailable):
+        return False
+
+
+@pytest.mark.parametrize("oddity", RAISED.values(), ids=RAISED)
+def test_whatever_a_model_gives_back_is_told_and_its_process_goes_on(make: Make, oddity: str) -> None:
+    workers, neighbour = make("a", oddity), make("b", "pass")
+    before = workers.pids
+    with pytest.raises(ModelFailed):
+        asked(workers, -1)
+    assert [asked(workers, x) for x in range(3)] == [asked(neighbour, x) for x in range(3)] == [0, 2, 4]
+    assert workers.pids == neighbour.pids == before
+
+
+@pytest.mark.parametrize("oddity", DONE.values(), ids=DONE)
+def test_whatever_a_model_does_to_its_process_its_neighbours_answer(make: Make, oddity: str) -> None:
+    workers, neighbour = make("a", oddity), make("b", "pass")
+    with contextlib.suppress(ModelFailed):
+        assert asked(workers, -1) == -2
+    assert [asked(neighbour, x) for x in range(20)] == [2 * x for x in range(20)]
+    eventually(lambda: answers(workers, 3), 30)
+    assert [asked(neighbour, x) for x in range(20)] == [2 * x for x in range(20)]
+    third = make("c", "pass")
+    assert asked(third, 1) == 2
