@@ -11,13 +11,20 @@ use tidegate_engine::engine::Engine;
 use tidegate_engine::limits::Limits;
 use tidegate_engine::log::LogLimits;
 use tidegate_engine::metrics::Endpoint;
-use tidegate_engine::request::{Answering, Dispatcher, Reply, Rows, Tags};
+use tidegate_engine::request::inflight::Pending;
+use tidegate_engine::request::{Answering, Dispatcher, Reply, Rows, Tags, Turn};
+use tidegate_engine::sync::lock;
 
-struct Nobody;
+/// The way back through the connection of this number.
+struct Nobody(usize);
 
 impl Reply for Nobody {
     fn endpoint(&self) -> Endpoint {
         Endpoint::Grpc
+    }
+
+    fn connection(&self) -> usize {
+        self.0
     }
 
     fn is_gone(&mut self) -> bool {
@@ -65,13 +72,34 @@ proptest! {
     #[test]
     fn of_each_batch_so_many_are_answered_at_a_time(parts in proptest::collection::vec(1usize..50, 1..5), most in 1usize..40) {
         let (dispatcher, mut answering) = (dispatcher(), Answering::new(finished(&parts)));
+        let turn = Turn { enough: most, most };
         let mut left: usize = parts.iter().sum();
         while left > 0 {
-            prop_assert_eq!(dispatcher.answer_some(&mut answering, most), most.min(left));
+            prop_assert_eq!(dispatcher.answer_some(&mut answering, turn), most.min(left));
             left = left.saturating_sub(most);
             prop_assert_eq!(answering.left(), left);
         }
-        prop_assert_eq!(dispatcher.answer_some(&mut answering, most), 0);
+        prop_assert_eq!(dispatcher.answer_some(&mut answering, turn), 0);
         dispatcher.end_answers(answering);
     }
+}
+
+#[test]
+fn once_there_are_enough_answers_another_connection_waits_until_they_are_sent() {
+    let (dispatcher, fixture) = (dispatcher(), fixture(8, 1 << 20));
+    let connections = [1, 1, 1, 2, 2, 3, 3, 3, 3, 3, 4];
+    let mut batch = finished(&[5, 6]);
+    for (entry, connection) in batch.entries.iter_mut().zip(connections) {
+        let (reply, id, queue) = (Nobody(connection), entry.id.clone(), fixture.queue.clone());
+        let pending = Pending { reply, id, received: entry.received, deadline: entry.deadline, queue, place: None };
+        entry.slot = Some(lock(&dispatcher.inflight).insert(pending));
+    }
+    let mut answering = Answering::new(batch);
+    let turn = Turn { enough: 4, most: 6 };
+    let turns: Vec<usize> = std::iter::from_fn(|| Some(dispatcher.answer_some(&mut answering, turn)))
+        .take_while(|answered| *answered > 0)
+        .collect();
+    assert_eq!(turns, [5, 5, 1]);
+    assert!(dispatcher.is_empty());
+    dispatcher.end_answers(answering);
 }

@@ -22,6 +22,8 @@ use crate::text::{all_text, escaped};
 
 /// What is encoded at once, so that levels and converted elements take little memory beside a large column.
 const PIECE: usize = 1 << 14;
+/// The same where no levels go with it: what was converted is still in the processor's cache when it is encoded.
+const CONVERTED: usize = 1 << 10;
 const ROLES: [&str; 2] = ["primary", "shadow"];
 
 /// Writes all columns of these rows; `events` is the time of each row's event, empty where no row has one.
@@ -225,7 +227,7 @@ fn converted<T: DataType, F>(
     levels: BothLevels<'_>,
     convert: impl Fn(&F) -> T::T,
 ) -> Result<()> {
-    let size = if levels.is_some() { values.len().max(1) } else { PIECE };
+    let size = if levels.is_some() { values.len().max(1) } else { CONVERTED };
     let mut made = Vec::with_capacity(size.min(values.len()));
     if values.is_empty() {
         return plain::<T>(writer, &made, levels);

@@ -74,6 +74,8 @@ pub(crate) fn properties(signature: &Signature, rules: &ColumnRules) -> WriterPr
         .set_statistics_enabled(EnabledStatistics::None)
         .set_offset_index_disabled(true);
     let path = |name: &str| ColumnPath::new(vec![name.to_owned()]);
+    // Each is another: nothing repeats that could be left out.
+    builder = builder.set_column_compression(path("request_id"), Compression::UNCOMPRESSED);
     for name in ["row", "role", "status", "signature"] {
         builder = builder.set_column_dictionary_enabled(path(name), true);
     }

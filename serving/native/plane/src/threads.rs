@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_engine::disposal::Disposed;
 use tidegate_engine::memory::Memory;
-use tidegate_engine::metrics::Metrics;
+use tidegate_engine::metrics::{LogMetrics, Metrics};
 use tidegate_engine::serving_map::Remains;
 use tidegate_engine::sync::lock;
 
@@ -28,8 +28,10 @@ const LOOK: Duration = Duration::from_millis(1);
 /// How long the end waits for the access log's file and the collector of traces.
 const TELLING: Duration = Duration::from_secs(1);
 
-/// How often freed memory goes back to the system.
+/// How often freed memory goes back to the system; and after how many times that at the latest while the log is written, as
+/// the next block soon wants again what the last one took.
 const PURGE_EVERY: Duration = Duration::from_secs(1);
+const LATEST: u32 = 5;
 
 /// The running threads of a plane.
 #[derive(Default)]
@@ -85,9 +87,10 @@ impl Threads {
         }
         let (disposed, of_models, freed) =
             (engine.limits.memory.disposal.open(), engine.limits.memory.clone(), hooks.clone());
+        let metrics = engine.metrics.clone();
         let memory = spawn("tg-memory", move || {
             freed.step_back();
-            return_memory(&disposed, &of_models, &*freed);
+            return_memory(&disposed, &of_models, &metrics.log, &*freed);
         })?;
         lock(&self.helpers).push(memory);
         *lock(&self.memory) = Some(engine.limits.memory.clone());
@@ -183,9 +186,10 @@ fn join(thread: JoinHandle<()>, until: Instant) -> Result<(), JoinHandle<()>> {
 }
 
 /// Drops large blocks as they come, and has the allocator give back what else was freed every now and then.
-fn return_memory(disposed: &Receiver<Disposed>, memory: &Memory, hooks: &dyn Hooks) {
+fn return_memory(disposed: &Receiver<Disposed>, memory: &Memory, log: &LogMetrics, hooks: &dyn Hooks) {
     let mut due = Instant::now() + PURGE_EVERY;
     let (mut seen, mut owed) = (memory.large_outputs(), false);
+    let mut purge = Purge::default();
     loop {
         match disposed.recv_timeout(due.saturating_duration_since(Instant::now())) {
             Ok(block) => drop(block),
@@ -193,7 +197,9 @@ fn return_memory(disposed: &Receiver<Disposed>, memory: &Memory, hooks: &dyn Hoo
             Err(RecvTimeoutError::Disconnected) => return,
         }
         if Instant::now() >= due {
-            hooks.return_memory();
+            if purge.is_due(log.written_rows()) {
+                hooks.return_memory();
+            }
             let made = memory.large_outputs();
             match made != seen {
                 true => (seen, owed) = (made, true),
@@ -202,6 +208,27 @@ fn return_memory(disposed: &Receiver<Disposed>, memory: &Memory, hooks: &dyn Hoo
             }
             due = Instant::now() + PURGE_EVERY;
         }
+    }
+}
+
+/// When freed memory goes back to the system.
+#[derive(Debug, Default)]
+struct Purge {
+    /// Rows that the log had written when it was asked last.
+    logged: u64,
+    put_off: u32,
+}
+
+impl Purge {
+    /// Asked every now and then, with how many rows the log has written so far.
+    fn is_due(&mut self, written: u64) -> bool {
+        let quiet = std::mem::replace(&mut self.logged, written) == written;
+        self.put_off += 1;
+        let due = quiet || self.put_off == LATEST;
+        if due {
+            self.put_off = 0;
+        }
+        due
     }
 }
 
@@ -223,5 +250,17 @@ fn take_apart(remains: Remains, metrics: &Metrics, hooks: &dyn Hooks) {
     drop(executor);
     if retired {
         hooks.released(&model, number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_goes_back_at_once_where_no_log_is_written_and_now_and_then_while_one_is() {
+        let mut purge = Purge::default();
+        let due = [0, 0, 1, 2, 3, 4, 5, 6, 6, 7].map(|written| purge.is_due(written));
+        assert_eq!(due, [true, true, false, false, false, false, true, false, true, false]);
     }
 }

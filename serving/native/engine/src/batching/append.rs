@@ -203,7 +203,9 @@ impl Queue {
             return Ok(Admitted::default());
         }
         let excess = if rows > limit { rows - batching.max_batch_rows.min(limit) } else { 0 };
-        self.excess_rows.fetch_add(excess, Ordering::Relaxed);
+        if excess > 0 {
+            self.excess_rows.fetch_add(excess, Ordering::Relaxed);
+        }
         let queued = self.queued_rows.fetch_add(rows, Ordering::Relaxed);
         let before = if self.lower.get().is_none() { queued } else { self.rows_ahead(incoming.level) - rows };
         self.count_level(incoming.level, rows, true);
@@ -233,7 +235,9 @@ impl Queue {
             return Err(status);
         }
         self.served.metrics.queued_rows.fetch_add(rows as u64, Ordering::Relaxed);
-        self.served.metrics.waiting_requests.fetch_add(u64::from(beyond), Ordering::Relaxed);
+        if beyond {
+            self.served.metrics.waiting_requests.fetch_add(1, Ordering::Relaxed);
+        }
         Ok(Admitted { excess, beyond })
     }
 

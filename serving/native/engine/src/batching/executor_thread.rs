@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use tidegate_codec::status::{Code, Status};
@@ -21,6 +22,9 @@ use crate::metrics::Ran;
 
 /// A thread that had no batch for that long lets others have the memory that it keeps.
 const REST: Duration = Duration::from_secs(1);
+
+/// A batch of so many requests has company: more of them are being read when it is through.
+const COMPANY: usize = 16;
 
 /// Everything that an executor thread needs.
 #[derive(Clone)]
@@ -63,6 +67,7 @@ impl ExecutorThread {
         let pool = &*self.pool;
         let mut turn = 0;
         let mut rests_at: Option<Instant> = None;
+        let mut company = false;
         loop {
             let mut later: Option<Instant> = None;
             let mut ran = false;
@@ -71,6 +76,7 @@ impl ExecutorThread {
                 let queue = &self.queues[(turn + step) % self.queues.len()];
                 match next_of(queue, now) {
                     NextBatch::Batch(batch) => {
+                        company = batch.entries.len() >= COMPANY;
                         self.serve_guarded(queue, *batch);
                         turn += step + 1;
                         ran = true;
@@ -85,6 +91,10 @@ impl ExecutorThread {
             } else if rests_at.is_some_and(|at| at <= now) {
                 rests_at = None;
                 self.executor.share_memory();
+            }
+            if !ran && std::mem::take(&mut company) {
+                // An I/O thread that shares the processor has its turn: what it brings is there then, and nobody is woken.
+                thread::yield_now();
             }
             let instruction = match ran {
                 true if pool.should_leave() => Instruction::Leave,

@@ -19,16 +19,20 @@ pub fn check(signature: &Signature, prediction: Prediction, rows: Option<usize>)
         let Some(output) = given.next().flatten() else {
             return Err(Status::internal(format!("the model did not return output '{name}', which its signature has")));
         };
-        let got = show_shape(&output.shape);
+        let got = || show_shape(&output.shape);
         if let Some(rows) = rows.filter(|rows| output.shape.first() != Some(rows)) {
-            return Err(Status::internal(format!("the model returned output '{name}' of shape {got} for {rows} rows")));
+            return Err(Status::internal(format!(
+                "the model returned output '{name}' of shape {} for {rows} rows",
+                got()
+            )));
         }
         let unbatched = rows.is_none();
         let open = signature.first_axis == FirstAxis::Assumed && (unbatched || spec.unknown_rank);
         if !open && !spec.admits(output.inner(unbatched)) {
             let want = spec.show();
             return Err(Status::internal(format!(
-                "the model returned output '{name}' of shape {got}, but its signature says {want}"
+                "the model returned output '{name}' of shape {}, but its signature says {want}",
+                got()
             )));
         }
         if output.column.extent() != Column::row_extent(spec.dtype, &output.shape) {

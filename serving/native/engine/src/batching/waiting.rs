@@ -72,7 +72,9 @@ impl Waiting {
     /// A request enters the batch, which no executor has.
     pub(crate) fn enter(&self, count: Count, excess: usize) {
         self.count.fetch_add(count.word(), Ordering::AcqRel);
-        self.excess.fetch_add(excess, Ordering::AcqRel);
+        if excess > 0 {
+            self.excess.fetch_add(excess, Ordering::AcqRel);
+        }
     }
 
     /// A request is answered or given up. What it counted, if it was still waiting.

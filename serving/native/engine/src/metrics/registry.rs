@@ -33,6 +33,13 @@ pub struct LogMetrics {
     pub dropped: [AtomicU64; 2],
 }
 
+impl LogMetrics {
+    /// Rows that were handed over, of every role.
+    pub fn written_rows(&self) -> u64 {
+        self.written.iter().map(|rows| rows.load(Ordering::Relaxed)).sum()
+    }
+}
+
 /// What became of what was to be told of requests.
 #[derive(Debug, Default)]
 pub struct OutletCounts {

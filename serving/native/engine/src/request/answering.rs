@@ -16,6 +16,20 @@ use crate::request::reply::{Reply, Tags, note};
 use crate::request::rows::Rows;
 use crate::sync::lock;
 
+/// How many requests are answered before others have their turn, and what was written for them goes out.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    /// After so many, only those that go to the same connection as the last.
+    pub enough: usize,
+    /// At most.
+    pub most: usize,
+}
+
+impl Turn {
+    /// All at once.
+    pub const ALL: Turn = Turn { enough: usize::MAX, most: usize::MAX };
+}
+
 /// A finished batch whose requests are being answered.
 #[derive(Debug)]
 pub struct Answering {
@@ -48,23 +62,32 @@ impl<R: Reply> Dispatcher<R> {
     /// Answers every request of a finished batch.
     pub fn answer_batch(&self, finished: FinishedBatch) {
         let mut answering = Answering::new(finished);
-        self.answer_some(&mut answering, usize::MAX);
+        self.answer_some(&mut answering, Turn::ALL);
         self.end_answers(answering);
     }
 
-    /// Answers the next requests of a batch, at most so many. Returns how many there were.
-    pub fn answer_some(&self, answering: &mut Answering, most: usize) -> usize {
+    /// Answers the next requests of a batch, as many as a turn has. Returns how many there were.
+    pub fn answer_some(&self, answering: &mut Answering, turn: Turn) -> usize {
         let now = Instant::now();
         let Answering { finished, outcomes, next: (at, done), times, expected } = answering;
         // Whoever has an answer may end the plane at once.
         expected.get_or_insert_with(|| self.engine.log.expect());
         let before = outcomes.len();
+        let mut connection = None;
         while let Some(part) = finished.parts.get(*at) {
             for index in part.entries.clone().skip(*done) {
-                if outcomes.len() - before == most {
-                    return most;
-                }
+                let answered = outcomes.len() - before;
                 let entry = &finished.entries[index];
+                if answered == turn.most {
+                    return answered;
+                }
+                if answered + 1 >= turn.enough {
+                    let next = entry.slot.and_then(|slot| lock(&self.inflight).connection_of(slot));
+                    if answered >= turn.enough && next != connection {
+                        return answered;
+                    }
+                    connection = next;
+                }
                 let code = self.answer_entry(finished, part, index, now);
                 if let Some(times) = times.as_mut().filter(|_| entry.slot.is_some()) {
                     times.add(entry.received, entry.entered, now, code != Code::Ok);

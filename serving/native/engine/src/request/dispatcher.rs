@@ -28,7 +28,8 @@ pub struct Dispatcher<R> {
     pub lane: usize,
     /// What all lanes share.
     pub engine: Arc<Engine>,
-    pub(crate) inflight: Mutex<Inflight<R>>,
+    /// Those that wait for their answers.
+    pub inflight: Mutex<Inflight<R>>,
     pub(crate) sweep_clock: SweepClock,
     /// None without an I/O thread whose sockets could be idle: batches close when an executor is free.
     idle_flush: Option<IdleFlush>,

@@ -165,6 +165,11 @@ impl<R: Reply> Inflight<R> {
         }
     }
 
+    /// The connection of a request, while it waits.
+    pub fn connection_of(&mut self, key: u64) -> Option<usize> {
+        self.find(key).map(|pending| pending.reply.connection())
+    }
+
     fn find(&mut self, key: u64) -> Option<&mut Pending<R>> {
         let slot = self.slots.get_mut(key as u32 as usize)?;
         slot.pending.as_mut().filter(|_| u64::from(slot.generation) == key >> 32)

@@ -12,7 +12,7 @@ pub mod reply;
 pub mod rows;
 pub mod sweep_clock;
 
-pub use answering::Answering;
+pub use answering::{Answering, Turn};
 pub use dispatcher::{Dispatcher, Route};
 pub use idle_flush::Mixture;
 pub use payload::{Payload, RequestContext};

@@ -13,7 +13,7 @@ use rustls::ServerConfig;
 use tidegate_engine::batching::FinishedBatch;
 use tidegate_engine::engine::Engine;
 use tidegate_engine::metrics::Endpoint;
-use tidegate_engine::request::Answering;
+use tidegate_engine::request::{Answering, Turn};
 use tidegate_engine::tracker::Tracker;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -62,8 +62,9 @@ impl Signals {
 const FAREWELL: Duration = Duration::from_millis(250);
 
 /// After so many answers others have their turn; and so many where others are asked beside it whose requests come alone.
-const IN_A_ROW: usize = 128;
-const IN_A_ROW_MIXED: usize = 8;
+/// Before another connection is answered, fewer are sent: its client has work then, while the others are answered.
+const IN_A_ROW: Turn = Turn { enough: 16, most: 128 };
+const IN_A_ROW_MIXED: Turn = Turn { enough: 8, most: 8 };
 
 /// How often an I/O thread lets others have memory that it freed.
 const SHARE_EVERY: Duration = Duration::from_secs(1);
@@ -198,14 +199,14 @@ async fn answer_batches(dispatcher: Arc<PlaneDispatcher>, completions: Arc<Compl
                 None => begun.push(Answering::new(batch)),
             }
         }
-        let most = if mixture.is_mixed() { IN_A_ROW_MIXED } else { IN_A_ROW };
+        let turn = if mixture.is_mixed() { IN_A_ROW_MIXED } else { IN_A_ROW };
         if begun.len() > 1 {
             begun.sort_by_key(Answering::left);
         }
         for mut answering in std::mem::take(&mut begun) {
             // A fault in one batch must not silence all later ones; the deadline sweep answers what was left out.
             let done = catch_unwind(AssertUnwindSafe(|| {
-                answered += dispatcher.answer_some(&mut answering, most);
+                answered += dispatcher.answer_some(&mut answering, turn);
                 match answering.left() {
                     0 => dispatcher.end_answers(answering),
                     _ => begun.push(answering),
@@ -217,13 +218,15 @@ async fn answer_batches(dispatcher: Arc<PlaneDispatcher>, completions: Arc<Compl
                 let_others_run().await;
             }
         }
-        if answered >= most {
+        let looks = answered >= turn.most;
+        if looks {
             answered = 0;
-            match begun.is_empty() || mixture.is_mixed() {
-                // A request that came alone waits to be read, perhaps.
-                true => tokio::task::yield_now().await,
-                false => let_others_run().await,
-            }
+        }
+        if looks && (begun.is_empty() || mixture.is_mixed()) {
+            // A request that came alone waits to be read, perhaps.
+            tokio::task::yield_now().await;
+        } else if !begun.is_empty() {
+            let_others_run().await;
         }
     }
 }
