@@ -228,3 +228,12 @@ def test_days_of_few_rows_are_not_unlike_all_others_by_chance() -> None:
         thin = rows.groupby(rows["at"].dt.floor("D"), group_keys=False).sample(60, random_state=seed)
         blamed += [one.sentence for one in report(thin).findings if one.check == "days"]
     assert blamed == []
+
+
+def test_a_level_that_wanders_is_not_told_as_a_distance_beyond_the_margin() -> None:
+    rows = week()
+    nearly = np.argsort(np.arange(len(rows)) + np.random.default_rng(4).normal(0, 150, len(rows)))
+    wandering = np.sort(rows["score"])[nearly]
+    found = report(rows.assign(score=wandering)).feature("score")
+    assert found.outcome is Outcome.FAIL
+    assert "wanders over the days as it never did in training (Δ 0.1" in found.sentence

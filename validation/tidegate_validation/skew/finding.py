@@ -18,6 +18,8 @@ from tidegate_validation.statistics.numbers import round_up
 MISSING_VALUES = "missing values"
 _ROUGH = 0.004
 """Relative error of a factor from which on only two digits of it are told."""
+_WANDERS = 2.0
+"""A step from the days before to the window that is so many times what the window differs by is no shift of it."""
 SEVERITY = (Outcome.FAIL, Outcome.ERROR, Outcome.WARN, Outcome.INCONCLUSIVE, Outcome.PASS)
 """Unlike in a verdict, a small shift that is sure comes before a feature of which nothing can be told yet."""
 _OF_SINGLE_VALUES = (categories.NEW_CATEGORY, rivals.NEW_VALUE, rivals.DEFAULT, rivals.OUTSIDE)
@@ -262,6 +264,10 @@ def _distribution(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule)
         enough = judgement.detectable is not None and math.isfinite(judgement.detectable)
         shown = f"shifts from Δ {judgement.detectable:.2f} on only" if enough else "no shift, days differ that much"
         return f"cannot tell: {_days(distance.blocks)} and {distance.rows} rows show {shown}"
+    if distance.level is not None and abs(distance.level.size) > _WANDERS * distance.delta:
+        return (
+            f"the level of its values wanders over the days as it never did in training ({size} over the whole window)"
+        )
     margin = (
         f"more than {rule.margin:g}" if judgement.outcome is Outcome.FAIL else f"not surely more than {rule.margin:g}"
     )
