@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import sys
 
-from tests.bench.lifecycle import interference, lookup, many, memory, start, swap
+from tests.bench.lifecycle import interference, lookup, many, memory, small, start, swap
 from tests.bench.rows import Measure, run_group
 
 MEASURES: list[tuple[str, Measure]] = [
     ("swap", swap.measure),
     ("memory", memory.measure),
+    ("small", small.measure),
     ("interference", interference.measure),
     ("many", many.measure),
     ("lookup", lookup.measure),
