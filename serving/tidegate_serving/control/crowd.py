@@ -48,9 +48,10 @@ class MessageFirst(grpc.ServerInterceptor):
         self, continuation: Callable[[grpc.HandlerCallDetails], Handler | None], details: grpc.HandlerCallDetails
     ) -> Handler | None:
         """The handler of a call, which takes a stream of messages, of which it reads one."""
-        handler: Any = continuation(details)
-        if handler is None or handler.request_streaming:
-            return handler
+        found = continuation(details)
+        if found is None or found.request_streaming:
+            return found
+        handler: Any = found
         coding = handler.request_deserializer, handler.response_serializer
 
         def answer(messages: Iterator[Any], context: grpc.ServicerContext) -> Any:

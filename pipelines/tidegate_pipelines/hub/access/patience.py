@@ -6,6 +6,7 @@ uvicorn waits for ever.
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -18,7 +19,7 @@ class PatientProtocol(H11Protocol):
     """HTTP/1.1 of uvicorn. A request's head has ten seconds from the connection's beginning, or from the answer before
     it; its body two minutes more."""
 
-    _waits_for: object = None
+    _waits_for: Any = None
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
