@@ -70,7 +70,7 @@ JSON: dict[str, tuple[str, bytes, int]] = {
     "an integer too far": ("i", instances(b"9223372036854775808"), 400),
     "a hundred thousand lists": ("m", b'{"instances": ' + b"[" * 100_000, 400),
     "a hundred thousand objects": ("m", b'{"a":' * 100_000, 400),
-    "instances twice": ("m", b'{"instances": [1], "instances": [2]}', 400),
+    "instances twice": ("m", b'{"instances": [1], "instances": [2]}', 200),
     "instances and inputs": ("m", b'{"instances": [1], "inputs": [2]}', 400),
     "a zero byte": ("m", b'{"instances": [1]}\0', 400),
     "half a surrogate": ("s", instances(b'"\\ud800"'), 400),
@@ -83,7 +83,7 @@ JSON: dict[str, tuple[str, bytes, int]] = {
     "a hundred thousand keys": (
         "m",
         b"{" + b"".join(b'"k%d": 1, ' % one for one in range(100_000)) + b'"instances": [1]}',
-        400,
+        200,
     ),
     "spaces": ("m", b" " * 10 * MANY + instances(b"1"), 200),
 }
@@ -197,7 +197,7 @@ def test_protobuf(engine: Engine, data: bytes, codes: tuple[str, ...]) -> None:
         try:
             answer, code, said = ask(data, timeout=SOON), "OK", ""
         except grpc.RpcError as refused:
-            code, said = refused.code().name, refused.details()
+            code, said = refused.code().name, refused.details() or ""
     assert code in codes, said[:300]
     assert len(said) < 4000, "an error repeats little of what it is about"
     if code == "OK":
