@@ -344,7 +344,7 @@ def test_a_push_that_was_killed_is_over_once_it_runs_again(endpoints: Endpoints,
     assert (begun.beside, sorted(status(endpoints, name).desired.numbers)) == (1, [1, 2])
     with pytest.raises(ModelFailed):
         push(directory=broken, control=endpoints.control)
-    assert given_up(endpoints, name, 2)
+    eventually(lambda: given_up(endpoints, name, 2))
     assert status(endpoints, name).desired.numbers == {1}
 
 
