@@ -1,4 +1,5 @@
-"""Real GPUs: where none is, or neither PyTorch nor onnxruntime-gpu is installed, nothing here is collected."""
+"""Real GPUs: where none is, or neither PyTorch nor onnxruntime-gpu is installed, nothing here is collected. On a machine
+that has one: `python -m pytest tests/serving/gpu`."""
 
 from __future__ import annotations
 
