@@ -1,5 +1,7 @@
-"""Real GPUs: where none is, or neither PyTorch nor onnxruntime-gpu is installed, nothing here is collected. On a machine
-that has one: `python -m pytest tests/serving/gpu`."""
+"""Real GPUs: where none is, or neither PyTorch nor onnxruntime-gpu is installed, nothing here is collected.
+
+On a machine that has one: `python -m pytest tests/serving/gpu`.
+"""
 
 from __future__ import annotations
 
