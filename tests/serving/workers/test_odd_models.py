@@ -23,7 +23,7 @@ from tidegate_serving.workers.task import WorkerTask
 from tidegate_serving.workers.version_workers import Staff, VersionWorkers
 
 MODEL = """
-import builtins, gc, json, os, resource, signal, socket, sys, threading
+import builtins, json, os, resource, socket, sys, threading
 import numpy as np
 
 class Odd(BaseException):
@@ -70,7 +70,6 @@ DONE = {
     "much is said": "[print('x' * 1000) for _ in range(10_000)]",
     "nothing is said": "os.close(1); os.close(2); sys.stdout = sys.stderr = None",
     "it ends": "os._exit(0)",
-    "it stops": "os.kill(os.getpid(), signal.SIGSTOP)",
 }
 Make = Callable[..., VersionWorkers]
 
