@@ -171,7 +171,7 @@ def test_a_folder_without_manifest_needs_an_engine_that_takes_any(tmp_path: Path
     with Engine() as engine:
         with pytest.raises(TidegateError, match=r"onnx|ONNX"):
             engine.load(folder)
-        (folder / "saved_model.pb").write_bytes(b"neither")
+        (folder / "model.skops").write_bytes(b"neither")
         with pytest.raises(InvalidInput, match="does not show what kind"):
             engine.load(folder)
 
