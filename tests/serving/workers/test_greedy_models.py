@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-import multiprocessing
-import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -54,6 +54,14 @@ class Model:
             self.eat()
             threading.Event().wait()
         return {{"y": x * 2}}
+"""
+PARENT = f"""
+import os, sys
+
+kept = b"x" * {100 * MEGABYTE}
+if os.fork():
+    print("both are there", flush=True)
+sys.stdin.read()
 """
 Make = Callable[..., VersionWorkers]
 
@@ -119,19 +127,12 @@ def test_versions_that_held_too_much_together_are_parted(make: Make) -> None:
 
 
 def test_memory_that_a_child_shares_with_its_parent_counts_once() -> None:
-    kept = np.ones(100 * MEGABYTE, np.uint8)
-    ours, theirs = multiprocessing.Pipe()
-    if not (child := os.fork()):
-        ours.close()
-        theirs.recv()
-        os._exit(0)
-    own = resident_bytes(os.getpid())
-    try:
-        assert held_bytes(os.getpid(), 0) < own + kept.nbytes / 2
-        assert held_bytes(os.getpid(), 1 << 50) > own + kept.nbytes / 2, "nobody asks what is shared where all fits"
-    finally:
-        ours.send(None)
-        os.waitpid(child, 0)
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"both are there\n"
+        own, shared = resident_bytes(parent.pid), 100 * MEGABYTE
+        assert held_bytes(parent.pid, 0) < own + shared / 2
+        assert held_bytes(parent.pid, 1 << 50) > own + shared / 2, "nobody asks what is shared where all fits"
 
 
 def test_an_engine_bounds_its_workers(tmp_path: Path) -> None:
