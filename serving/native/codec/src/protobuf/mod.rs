@@ -11,5 +11,6 @@ pub mod multi_inference;
 pub mod predict;
 pub mod prediction_log;
 pub mod session_run;
+pub mod signature_defs;
 pub mod tensor;
 pub mod wire;

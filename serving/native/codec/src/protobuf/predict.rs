@@ -27,6 +27,11 @@ impl<'a> PredictRequest<'a> {
         wire::push_entry(&mut self.inputs, (name, tensor), "inputs")
     }
 
+    /// Calls an input otherwise than its client does.
+    pub(crate) fn rename_input(&mut self, position: usize, name: &'a str) {
+        self.inputs[position].0 = name.as_bytes();
+    }
+
     /// Reads the outer message; tensors are read when they are appended.
     pub fn parse(message: &'a [u8]) -> Result<PredictRequest<'a>, Status> {
         const MESSAGE: &str = "PredictRequest";

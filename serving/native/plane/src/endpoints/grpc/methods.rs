@@ -15,6 +15,7 @@ use tidegate_codec::status::{Code, Status};
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::{Dispatcher, Payload, Reply, RequestContext, Tags};
 use tidegate_engine::request_id::RequestId;
+use tidegate_engine::serving_map::Version;
 use tidegate_engine::trace_context::trace_of;
 
 use crate::control;
@@ -217,7 +218,10 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
 
     fn session_run(&self, call: GrpcCall) {
         let (head, message, context) = self.open(call);
-        match SessionRunRequest::parse(&message) {
+        let meant =
+            SessionRunRequest::parse(&message).and_then(|request| self.state.engine.version(&request.inputs.spec));
+        let meant = meant.ok();
+        match SessionRunRequest::parse(&message).and_then(|request| session_run(request, meant.as_deref())) {
             Ok(request) => {
                 self.dispatch(&head, context, &request.inputs.spec, &SessionRun(&request));
             }
@@ -292,4 +296,19 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
             }
         });
     }
+}
+
+/// The request with its tensors called as a signature of the version does that is meant.
+fn session_run<'a>(
+    mut request: SessionRunRequest<'a>,
+    meant: Option<&'a Version>,
+) -> Result<SessionRunRequest<'a>, Status> {
+    let Some(version) = meant else { return Ok(request) };
+    match &version.description {
+        Some(own) if !version.queues.iter().any(|queue| request.maps_onto(queue.signature())) => {
+            request.name_tensors(&own.message)?;
+        }
+        _ => {}
+    }
+    Ok(request)
 }
