@@ -51,6 +51,8 @@ class EngineConfig:
     rest_address: the REST endpoint, metrics and health; empty for none.
     metrics_path: one more path at which the REST endpoint answers with metrics; empty for `/metrics` alone.
     rest_cors: pages of any origin may read REST answers (TensorFlow Serving's CORS support).
+    shared_memory: clients may register shared memory of this machine that belongs to the engine's user (Triton's
+        extension).
     control_address: the RPC Source's port; beyond loopback it needs TLS and an access file. Empty for none.
     control_certificate: the certificate (PEM) that the control port shows; None for no TLS.
     control_key: its private key (PEM).
@@ -147,6 +149,7 @@ class EngineConfig:
     metrics_path: str = ""
     rest_address: str = "127.0.0.1:8501"
     rest_cors: bool = False
+    shared_memory: bool = False
     control_address: str = "127.0.0.1:8502"
     control_certificate: Path | None = None
     control_key: Path | None = None

@@ -35,6 +35,7 @@ FIXED = {
     "data_access": "the data ports read this very file again when it changes",
     "metrics_path": "it is set when the REST endpoint opens",
     "rest_cors": "it is set when the REST endpoint opens",
+    "shared_memory": "clients may hold regions",
     "state_directory": "the engine holds it",
     "push_stores": "the engine holds their caches",
     "request_memory_bytes": "requests hold shares of it",

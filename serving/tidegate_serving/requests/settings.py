@@ -35,6 +35,7 @@ def plane_settings(
         grpc_socket_path=config.grpc_socket_path,
         metrics_path=config.metrics_path or None,
         rest_cors=config.rest_cors,
+        shared_memory=config.shared_memory,
         tls=tls,
         access=access,
         access_log=_access_log(config),

@@ -461,7 +461,7 @@ def test_what_is_wrong_is_said(engine: EngineProcess, body: Any, words: str) -> 
 def test_what_is_elsewhere_is_not_left_out(engine: EngineProcess) -> None:
     shared = x([], [1], parameters={"shared_memory_region": "r", "shared_memory_byte_size": 4})
     status, _, answer = ask(engine, "/v2/models/m/infer", {"inputs": [shared]})
-    assert (status, b"there is no shared memory here" in answer) == (501, True)
+    assert (status, b"have the engine's operator set shared_memory" in answer) == (501, True)
 
 
 def test_what_is_wrong_over_grpc_is_said(grpc_client: Any) -> None:

@@ -36,23 +36,22 @@ def run(zoo: Zoo, model: str, feeds: dict[str, Any], fetches: list[str], signatu
 
 
 def test_feeds_and_fetches_may_be_called_as_in_the_graph(zoo: Zoo) -> None:
-    x, times = np.array([[1, 2, 3], [4, 5, 6]], np.float32), np.array(2, np.int32)
+    x, times = np.array([[1, 2, 3], [4, 5, 6]], np.float32), np.array(2, np.float32)
     fed, fetched = tensors(zoo, "zoo", "scaled", "inputs"), tensors(zoo, "zoo", "scaled", "outputs")
     assert fed["x"].endswith(":0")
     (name,) = fetched.values()
     found = run(zoo, "zoo", {fed["x"]: x, fed["times"]: times}, [name])
-    expected = zoo.predict("zoo", "scaled", x=x, times=times)
+    predicted = to_array(zoo.predict("zoo", "scaled", x=x, times=times).outputs[next(iter(fetched))])
     assert list(found) == [name]
-    assert found[name].shape == x.shape
+    assert found[name].tolist() == predicted.tolist()
     bare = run(zoo, "zoo", {fed["x"].removesuffix(":0"): x, fed["times"]: times}, [name], "scaled")
     by_signature = run(zoo, "zoo", {"x": x, "times": times}, list(fetched), "scaled")
     assert [one.tolist() for one in (*bare.values(), *by_signature.values())] == [found[name].tolist()] * 2
-    assert len(expected.outputs) == 1
 
 
 def test_tensors_of_no_one_signature_are_refused(zoo: Zoo) -> None:
     fed, fetched = tensors(zoo, "zoo", "scaled", "inputs"), tensors(zoo, "zoo", "scaled", "outputs")
-    x, times = np.ones((2, 3), np.float32), np.array(2, np.int32)
+    x, times = np.ones((2, 3), np.float32), np.array(2, np.float32)
     for feeds, fetches in (
         ({fed["x"]: x}, [*fetched.values()]),
         ({fed["x"]: x, fed["times"]: times}, ["nowhere:0"]),

@@ -247,6 +247,7 @@ fn settings() -> Settings {
         rest_address: None,
         metrics_path: None,
         rest_cors: true,
+        shared_memory: false,
         security: Security::default(),
         telemetry: told_to_nobody(),
         io_threads: 1,

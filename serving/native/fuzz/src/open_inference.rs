@@ -44,7 +44,7 @@ fn answer(input: &[u8], request: &InferRequest<'_>, signature: &Signature) {
     words.push(&input[..ROWS * width * dtype.size()]);
     let (column, inner) = (Column::Raw(words), [width]);
     let output = |_| ("y", Slice { dtype, column: &column, inner: &inner, first: 0, rows: ROWS, unbatched: false });
-    assert!(!message::encode("m", 1, &answer, output).is_empty());
+    assert!(message::encode("m", 1, &answer, output).is_ok_and(|frame| !frame.is_empty()));
     assert!(!generate::encode("m", 1, &[output(0)]).is_empty());
     let body = json_answer::encode("m", 1, &answer, output);
     assert!(body.is_ok_and(|body| body.json_length.is_none_or(|length| length <= body.bytes.len())));

@@ -15,5 +15,6 @@ pub mod metrics_page;
 pub mod plane;
 pub mod security;
 pub mod settings;
+pub mod shared_memory;
 pub mod state;
 pub mod threads;

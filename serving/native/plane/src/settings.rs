@@ -46,6 +46,8 @@ pub struct Settings {
     pub metrics_path: Option<String>,
     /// Whether the REST endpoint lets pages of any origin read its answers.
     pub rest_cors: bool,
+    /// Whether clients may register shared memory of this machine.
+    pub shared_memory: bool,
     /// Who may ask.
     pub security: Security,
     /// What is told of single requests.

@@ -15,6 +15,7 @@ use crate::metrics_page::MetricsPage;
 use crate::security::gate::Gate;
 use crate::security::tls::Tls;
 use crate::settings::Settings;
+use crate::shared_memory::SharedMemory;
 
 /// What `/v2/health/ready` answers.
 #[derive(Clone, Debug)]
@@ -41,6 +42,8 @@ pub struct PlaneState {
     pub metrics_path: Option<String>,
     /// Whether pages of any origin may read REST answers.
     pub rest_cors: bool,
+    /// What clients registered of this machine's shared memory.
+    pub shared_memory: SharedMemory,
     /// A stream of events without a message for so long sends a comment.
     pub event_keepalive: Duration,
     /// Who may ask.
@@ -65,6 +68,7 @@ impl PlaneState {
             metrics_page: MetricsPage::default(),
             metrics_path: settings.metrics_path.clone(),
             rest_cors: settings.rest_cors,
+            shared_memory: SharedMemory::new(settings.shared_memory),
             event_keepalive: settings.event_keepalive,
             gate: Gate::new(settings.security.access.clone()),
             tls: tls.map(ArcSwap::from_pointee),

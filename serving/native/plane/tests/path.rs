@@ -1,7 +1,7 @@
 //! REST paths as TensorFlow Serving reads them.
 
 use tidegate_codec::open_inference::extensions::Elsewhere;
-use tidegate_plane::endpoints::rest::path::{Route, Target, parse};
+use tidegate_plane::endpoints::rest::path::{RegionCall, Route, Target, parse};
 
 fn target_of(name: &str, version: Option<i64>, label: Option<&str>) -> Target {
     Target { name: name.to_owned(), version, label: label.map(str::to_owned) }
@@ -49,8 +49,19 @@ fn reads_the_paths_of_the_open_inference_protocol() {
     assert_eq!(get("/v2/models/m/versions/v2"), Route::InferMetadata(target_of("m", None, Some("v2"))));
     assert_eq!(post("/v2/repository/index"), Route::RepositoryIndex);
     assert_eq!(post("/v2/repository/models/m/load"), Route::Elsewhere(Elsewhere::Loading));
-    assert_eq!(post("/v2/systemsharedmemory/region/r/register"), Route::Elsewhere(Elsewhere::SharedMemory));
-    assert_eq!(get("/v2/cudasharedmemory/status"), Route::Elsewhere(Elsewhere::SharedMemory));
+    let region = |name: &str| name.to_owned();
+    assert_eq!(
+        post("/v2/systemsharedmemory/region/r%2Fa/register"),
+        Route::SharedMemory(RegionCall::Register(region("r/a")))
+    );
+    assert_eq!(
+        post("/v2/systemsharedmemory/region/r/unregister"),
+        Route::SharedMemory(RegionCall::Unregister(region("r")))
+    );
+    assert_eq!(post("/v2/systemsharedmemory/unregister"), Route::SharedMemory(RegionCall::Unregister(region(""))));
+    assert_eq!(get("/v2/systemsharedmemory/status"), Route::SharedMemory(RegionCall::Status(region(""))));
+    assert!(parse("POST", "/v2/systemsharedmemory/register").is_err());
+    assert_eq!(get("/v2/cudasharedmemory/status"), Route::DeviceMemory(RegionCall::Status(region(""))));
     assert_eq!(get("/v2/logging"), Route::Elsewhere(Elsewhere::Log));
     assert_eq!(post("/v2/models/m/trace/setting"), Route::Elsewhere(Elsewhere::Trace));
     assert_eq!((post("/v2/models/m"), post("/v2/models/m/explain")), (Route::Unknown, Route::Unknown));

@@ -67,7 +67,7 @@ pub(crate) struct Settings {
 #[pymethods]
 impl Settings {
     #[new]
-    #[pyo3(signature = (*, grpc_address, rest_address, grpc_socket_path=None, metrics_path=None, rest_cors=false, tls=None, access=None, access_log=None,
+    #[pyo3(signature = (*, grpc_address, rest_address, grpc_socket_path=None, metrics_path=None, rest_cors=false, shared_memory=false, tls=None, access=None, access_log=None,
         trace_sampling_rate=None, io_threads=1,
         max_message_bytes=67108864, request_memory_bytes=1073741824, max_connections=4096,
         header_timeout_ms=10000, idle_timeout_ms=620000, keepalive_ms=30000, write_timeout_ms=30000,
@@ -80,6 +80,7 @@ impl Settings {
         grpc_socket_path: Option<PathBuf>,
         metrics_path: Option<String>,
         rest_cors: bool,
+        shared_memory: bool,
         tls: Option<Pem>,
         access: Option<AccessLines>,
         access_log: Option<AccessLog>,
@@ -108,6 +109,7 @@ impl Settings {
             rest_address,
             metrics_path,
             rest_cors,
+            shared_memory,
             security: core::Security { tls: tls.map(pem), access: access.map(read_access).transpose()?.map(Arc::new) },
             telemetry: telemetry(access_log, trace_sampling_rate)?,
             io_threads,

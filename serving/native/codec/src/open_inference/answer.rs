@@ -2,6 +2,9 @@
 
 use crate::dtype::DType;
 use crate::open_inference::classification::Classification;
+use crate::open_inference::raw;
+use crate::open_inference::shared_memory::{OpenPlace, Place};
+use crate::status::Status;
 use crate::tensors::{Slice, Tensor};
 
 /// How an output is sent.
@@ -15,7 +18,7 @@ pub enum OutputForm {
 }
 
 /// One output of an answer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct AnswerOutput {
     /// Its place in the signature.
     pub index: usize,
@@ -23,6 +26,8 @@ pub struct AnswerOutput {
     pub form: OutputForm,
     /// Where labels are wanted instead of it.
     pub classification: Option<Classification>,
+    /// Where it is written in shared memory.
+    pub place: Option<OpenPlace>,
 }
 
 /// What a client gets: what it called its request, and these outputs in this order.
@@ -42,6 +47,8 @@ pub struct NamedOutput<'a> {
     labels: Option<Tensor>,
     /// How it is sent.
     pub form: OutputForm,
+    /// Where it is written instead.
+    pub place: Option<&'a OpenPlace>,
 }
 
 impl NamedOutput<'_> {
@@ -52,13 +59,24 @@ impl NamedOutput<'_> {
     }
 }
 
+impl NamedOutput<'_> {
+    /// Writes it into shared memory where it belongs there: the place, and how many bytes it has.
+    pub(crate) fn write_shared(&self) -> Result<Option<(&Place, usize)>, Status> {
+        let Some(open) = self.place else { return Ok(None) };
+        let mut bytes = Vec::new();
+        raw::write(&mut bytes, &self.slice());
+        open.write(self.name, &bytes)?;
+        Ok(Some((&open.place, bytes.len())))
+    }
+}
+
 impl InferAnswer {
     /// The outputs, of which `output` gives names and elements.
-    pub(crate) fn named<'a>(&self, output: impl Fn(usize) -> (&'a str, Slice<'a>)) -> Vec<NamedOutput<'a>> {
-        let named = |wanted: &AnswerOutput| {
+    pub(crate) fn named<'a>(&'a self, output: impl Fn(usize) -> (&'a str, Slice<'a>)) -> Vec<NamedOutput<'a>> {
+        let named = |wanted: &'a AnswerOutput| {
             let (name, slice) = output(wanted.index);
             let labels = wanted.classification.map(|classification| classification.apply(&slice));
-            NamedOutput { name, slice, labels, form: wanted.form }
+            NamedOutput { name, slice, labels, form: wanted.form, place: wanted.place.as_ref() }
         };
         self.outputs.iter().map(named).collect()
     }

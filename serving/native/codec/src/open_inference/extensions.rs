@@ -5,7 +5,7 @@ use crate::status::{Code, Status};
 /// An extension that is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Elsewhere {
-    /// Tensors in memory that client and server share.
+    /// Tensors in memory that client and server share: that of devices, and all where it is not allowed.
     SharedMemory,
     /// What is traced.
     Trace,
@@ -21,8 +21,8 @@ impl Elsewhere {
     pub fn refusal(self) -> Status {
         let why = match self {
             Elsewhere::SharedMemory => {
-                "there is no shared memory here: send values in the request itself, as raw_input_contents over gRPC or as \
-                 binary data over REST"
+                "shared memory is not used here: have the engine's operator set shared_memory, or send values in the \
+                 request itself, as raw_input_contents over gRPC or as binary data over REST; there is none of devices"
             }
             Elsewhere::Trace => {
                 "traces are not set over this port: trace_endpoint and trace_sampling_rate of the engine's configuration \
@@ -42,13 +42,8 @@ impl Elsewhere {
 }
 
 /// The methods of theirs that are not in the protocol itself.
-pub const METHODS: [(&str, Elsewhere); 8] = [
-    ("SystemSharedMemoryStatus", Elsewhere::SharedMemory),
-    ("SystemSharedMemoryRegister", Elsewhere::SharedMemory),
-    ("SystemSharedMemoryUnregister", Elsewhere::SharedMemory),
-    ("CudaSharedMemoryStatus", Elsewhere::SharedMemory),
+pub const METHODS: [(&str, Elsewhere); 3] = [
     ("CudaSharedMemoryRegister", Elsewhere::SharedMemory),
-    ("CudaSharedMemoryUnregister", Elsewhere::SharedMemory),
     ("TraceSetting", Elsewhere::Trace),
     ("LogSettings", Elsewhere::Log),
 ];
@@ -61,9 +56,6 @@ pub fn of_path(path: &str) -> Option<Elsewhere> {
     let last = rest.split_once('/').map_or("", |(_, last)| last);
     if is(first, "models") {
         return is(last, "trace/setting").then_some(Elsewhere::Trace);
-    }
-    if is(first, "systemsharedmemory") || is(first, "cudasharedmemory") {
-        return Some(Elsewhere::SharedMemory);
     }
     if is(first, "logging") && rest.is_empty() {
         return Some(Elsewhere::Log);

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use crate::dtype::DType;
 use crate::json::scanner::Scanner;
+use crate::open_inference::shared_memory::{OpenPlace, Place};
 use crate::open_inference::{contents, datatype, json_values, raw};
 use crate::signatures::{InputShape, TensorSpec, show_shape};
 use crate::status::Status;
@@ -37,12 +38,17 @@ pub struct InferInput<'a> {
     pub shape: Vec<usize>,
     /// Its values.
     pub data: InferData<'a>,
+    /// Where they are in shared memory.
+    pub place: Option<Box<Place>>,
+    /// The same, once its region was found.
+    pub open: Option<OpenPlace>,
 }
 
 impl<'a> InferInput<'a> {
     /// Without values and dimensions.
     pub fn new(name: Cow<'a, str>) -> InferInput<'a> {
-        InferInput { name, datatype: Cow::Borrowed(""), shape: Vec::new(), data: InferData::Missing }
+        let (datatype, shape, data) = (Cow::Borrowed(""), Vec::new(), InferData::Missing);
+        InferInput { name, datatype, shape, data, place: None, open: None }
     }
 
     /// Adds a dimension.
@@ -72,6 +78,16 @@ impl<'a> InferInput<'a> {
             Status::invalid(format!("input '{}' has shape {sent}, but the model expects {want}", spec.name))
         })?;
         let elements = self.elements(spec, max_bytes)?;
+        if let Some(open) = &self.open {
+            if open.place.size > max_bytes as u64 {
+                let (name, size) = (&self.name, open.place.size);
+                return Err(Status::exhausted(format!(
+                    "input '{name}' of {size} bytes in shared memory is more than the limit of {max_bytes} bytes"
+                )));
+            }
+            raw::read_shared(open, spec, &self.shape, elements, column, room)?;
+            return Ok(found);
+        }
         match self.data {
             InferData::Raw(bytes) => raw::read(bytes, spec, &self.shape, elements, column, room)?,
             InferData::Contents(contents) => contents::read(contents, spec, elements, column, room)?,

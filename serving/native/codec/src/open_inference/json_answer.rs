@@ -6,6 +6,7 @@ use crate::dtype::DType;
 use crate::json::predict_response::write_number;
 use crate::json::text::{write_float, write_list, write_text};
 use crate::open_inference::answer::{InferAnswer, NamedOutput, OutputForm};
+use crate::open_inference::shared_memory::{BYTE_SIZE, OFFSET, Place, REGION};
 use crate::open_inference::{datatype, raw};
 use crate::status::Status;
 use crate::tensors::{Column, Slice};
@@ -23,7 +24,7 @@ pub struct InferBody {
 pub fn encode<'a>(
     model: &str,
     version: i64,
-    answer: &InferAnswer,
+    answer: &'a InferAnswer,
     output: impl Fn(usize) -> (&'a str, Slice<'a>),
 ) -> Result<InferBody, Status> {
     let mut out = b"{\"model_name\":".to_vec();
@@ -39,10 +40,14 @@ pub fn encode<'a>(
         if at > 0 {
             out.push(b',');
         }
-        write_output(&mut out, output.name, &output.slice(), output.form)?;
+        match output.write_shared()? {
+            Some((place, size)) => write_placed(&mut out, output, place, size),
+            None => write_output(&mut out, output.name, &output.slice(), output.form)?,
+        }
     }
     out.extend_from_slice(b"]}");
-    let binary = || named.iter().filter(|output| output.form == OutputForm::Bytes).map(NamedOutput::slice);
+    let in_body = |output: &&NamedOutput<'_>| output.form == OutputForm::Bytes && output.place.is_none();
+    let binary = || named.iter().filter(in_body).map(NamedOutput::slice);
     if binary().next().is_none() {
         return Ok(InferBody { bytes: out, json_length: None });
     }
@@ -52,12 +57,25 @@ pub fn encode<'a>(
     Ok(InferBody { bytes: out, json_length })
 }
 
-fn write_output(out: &mut Vec<u8>, name: &str, slice: &Slice<'_>, form: OutputForm) -> Result<(), Status> {
+/// An output that is in shared memory.
+fn write_placed(out: &mut Vec<u8>, output: &NamedOutput<'_>, place: &Place, size: usize) {
+    write_head(out, output.name, &output.slice());
+    out.extend_from_slice(format!("\"parameters\":{{\"{REGION}\":").as_bytes());
+    write_text(out, &place.region);
+    let offset = place.offset;
+    out.extend_from_slice(format!(",\"{BYTE_SIZE}\":{size},\"{OFFSET}\":{offset}}}}}").as_bytes());
+}
+
+fn write_head(out: &mut Vec<u8>, name: &str, slice: &Slice<'_>) {
     out.extend_from_slice(b"{\"name\":");
     write_text(out, name);
     let dims: Vec<String> = slice.dims().map(|size| size.to_string()).collect();
     let (datatype, dims) = (datatype::name(slice.dtype), dims.join(","));
     out.extend_from_slice(format!(",\"datatype\":\"{datatype}\",\"shape\":[{dims}],").as_bytes());
+}
+
+fn write_output(out: &mut Vec<u8>, name: &str, slice: &Slice<'_>, form: OutputForm) -> Result<(), Status> {
+    write_head(out, name, slice);
     match form {
         OutputForm::Bytes => {
             let size = raw::length(slice);

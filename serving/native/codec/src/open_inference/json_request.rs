@@ -9,9 +9,9 @@ use crate::open_inference::answer::OutputForm;
 use crate::open_inference::classification::CLASSIFICATION;
 use crate::open_inference::input::{InferData, InferInput};
 use crate::open_inference::request::{
-    InferRequest, PRIORITY, SIGNATURE_NAME, TIMEOUT, WantedOutput, refuse_elsewhere, wrong_count, wrong_priority,
-    wrong_turn,
+    InferRequest, PRIORITY, SIGNATURE_NAME, TIMEOUT, WantedOutput, wrong_count, wrong_priority, wrong_turn,
 };
+use crate::open_inference::shared_memory::{self, Registration, Told};
 use crate::signatures::sequences::{SEQUENCE_END, SEQUENCE_ID, SEQUENCE_START};
 use crate::status::Status;
 use crate::tensors::Number;
@@ -85,13 +85,13 @@ fn read_input<'a>(values: &mut Scanner<'a>) -> Result<(InferInput<'a>, Option<us
                 input.data = InferData::Json(*values);
                 values.skip()?;
             }
-            "parameters" => parameters(values, |name, parameter| match (name, parameter) {
+            "parameters" => parameters(values, |name, parameter| match (name, &parameter) {
                 ("binary_data_size", Parameter::Count(count)) => {
-                    size = Some(count);
+                    size = Some(*count);
                     Ok(())
                 }
                 ("binary_data_size", _) => Err(wrong_parameter(name)),
-                _ => refuse_elsewhere(name),
+                _ => shared_memory::note(&mut input.place, name, &told(&parameter)),
             })?,
             _ => values.skip()?,
         }
@@ -126,28 +126,62 @@ fn read_shape(values: &mut Scanner<'_>, input: &mut InferInput<'_>) -> Result<()
 }
 
 fn read_output<'a>(values: &mut Scanner<'a>) -> Result<WantedOutput<'a>, Status> {
-    let mut output = WantedOutput { name: Cow::Borrowed(""), form: None, classes: 0 };
+    let mut output = WantedOutput { name: Cow::Borrowed(""), form: None, classes: 0, place: None, open: None };
     members(values, "an output", |key, values| {
         match key {
             "name" => output.name = text(values, "name")?.into(),
-            "parameters" => parameters(values, |name, parameter| match (name, parameter) {
+            "parameters" => parameters(values, |name, parameter| match (name, &parameter) {
                 ("binary_data", Parameter::Truth(binary)) => {
-                    output.form = Some(form(binary));
+                    output.form = Some(form(*binary));
                     Ok(())
                 }
                 (CLASSIFICATION, Parameter::Count(most)) => {
-                    output.classes = most;
+                    output.classes = *most;
                     Ok(())
                 }
                 (CLASSIFICATION, _) => Err(wrong_count(name)),
                 ("binary_data", _) => Err(wrong_parameter(name)),
-                _ => refuse_elsewhere(name),
+                _ => shared_memory::note(&mut output.place, name, &told(&parameter)),
             })?,
             _ => values.skip()?,
         }
         Ok(())
     })?;
     Ok(output)
+}
+
+fn told(parameter: &Parameter) -> Told<'_> {
+    match parameter {
+        Parameter::Text(text) => Told::Text(text),
+        Parameter::Count(count) => Told::Count(*count as u64),
+        _ => Told::Other,
+    }
+}
+
+/// The body of a request that registers a region under this name.
+pub fn parse_registration(name: String, body: &[u8]) -> Result<Registration, Status> {
+    let mut found = Registration { name, ..Registration::default() };
+    let mut scanner = open_document(body)?;
+    parameters(&mut scanner, |name, parameter| match (name, parameter) {
+        ("key", Parameter::Text(key)) => {
+            found.key = key;
+            Ok(())
+        }
+        ("offset", Parameter::Count(offset)) => {
+            found.offset = offset as u64;
+            Ok(())
+        }
+        ("byte_size", Parameter::Count(size)) => {
+            found.size = size as u64;
+            Ok(())
+        }
+        ("key" | "offset" | "byte_size", _) => Err(Status::invalid(format!(
+            "'{name}' of a shared memory region: send key as a string, offset and byte_size as numbers of bytes"
+        ))),
+        _ => Ok(()),
+    })?;
+    scanner.end()?;
+    Ok(found)
 }
 
 fn note_parameter(request: &mut InferRequest<'_>, name: &str, parameter: Parameter) -> Result<(), Status> {

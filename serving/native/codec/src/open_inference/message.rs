@@ -5,13 +5,14 @@ use std::borrow::Cow;
 use bytes::Bytes;
 
 use crate::model_spec::VersionChoice;
-use crate::open_inference::answer::{InferAnswer, OutputForm};
+use crate::open_inference::answer::{InferAnswer, NamedOutput, OutputForm};
 use crate::open_inference::classification::CLASSIFICATION;
 use crate::open_inference::input::{InferData, InferInput};
 use crate::open_inference::request::{
-    InferRequest, PRIORITY, SIGNATURE_NAME, TIMEOUT, WantedOutput, refuse_elsewhere, version_choice, wrong_count,
-    wrong_priority, wrong_turn,
+    InferRequest, PRIORITY, SIGNATURE_NAME, TIMEOUT, WantedOutput, version_choice, wrong_count, wrong_priority,
+    wrong_turn,
 };
+use crate::open_inference::shared_memory::{self, BYTE_SIZE, OFFSET, Place, REGION, Told};
 use crate::open_inference::stream_answer::ENABLE_EMPTY_FINAL;
 use crate::open_inference::{contents, datatype, raw};
 use crate::protobuf::frame::{finish_frame, start_frame};
@@ -70,6 +71,9 @@ pub fn parse(message: &[u8]) -> Result<ModelInfer<'_>, Status> {
             _ => {}
         }
     }
+    if request.inputs_mut().iter().any(|input| input.place.is_some()) {
+        request.form = OutputForm::Bytes;
+    }
     if !raw.is_empty() {
         request.form = OutputForm::Bytes;
         join_raw(request.inputs_mut(), &raw)?;
@@ -79,13 +83,15 @@ pub fn parse(message: &[u8]) -> Result<ModelInfer<'_>, Status> {
 
 /// Gives each input its bytes: all of them or none have their values there.
 fn join_raw<'a>(inputs: &mut [InferInput<'a>], raw: &[&'a [u8]]) -> Result<(), Status> {
-    if inputs.len() != raw.len() {
-        let (count, entries) = (inputs.len(), raw.len());
+    // Inputs in shared memory have no entry.
+    let count = inputs.iter().filter(|input| input.place.is_none()).count();
+    if count != raw.len() {
+        let entries = raw.len();
         return Err(Status::invalid(format!(
             "raw_input_contents has {entries} entries for {count} inputs: send one for each, in their order"
         )));
     }
-    for (input, bytes) in inputs.iter_mut().zip(raw) {
+    for (input, bytes) in inputs.iter_mut().filter(|input| input.place.is_none()).zip(raw) {
         if !matches!(input.data, InferData::Missing | InferData::Contents([])) {
             let name = &input.name;
             return Err(Status::invalid(format!(
@@ -133,7 +139,10 @@ fn read_input(message: &[u8]) -> Result<InferInput<'_>, Status> {
             1 => input.name = Cow::Borrowed(found.text(INPUT)?),
             2 => input.datatype = Cow::Borrowed(found.text(INPUT)?),
             3 => read_dims(&found, &mut input)?,
-            4 => refuse_elsewhere(read_parameter(found.bytes(INPUT)?, INPUT)?.0)?,
+            4 => {
+                let (name, value) = read_parameter(found.bytes(INPUT)?, INPUT)?;
+                shared_memory::note(&mut input.place, name, &told(value.as_ref()))?;
+            }
             5 => input.data = InferData::Contents(found.bytes(INPUT)?),
             _ => {}
         }
@@ -156,7 +165,7 @@ fn read_dims(found: &Field<'_>, input: &mut InferInput<'_>) -> Result<(), Status
 
 fn read_output(message: &[u8]) -> Result<WantedOutput<'_>, Status> {
     const OUTPUT: &str = "InferRequestedOutputTensor";
-    let (mut name, mut classes) = ("", 0);
+    let (mut name, mut classes, mut place) = ("", 0, None);
     let mut reader = Reader::new(message);
     while let Some(found) = reader.next_field()? {
         match found.number {
@@ -164,24 +173,34 @@ fn read_output(message: &[u8]) -> Result<WantedOutput<'_>, Status> {
             2 => match read_parameter(found.bytes(OUTPUT)?, OUTPUT)? {
                 (CLASSIFICATION, Some(Parameter::Count(most))) => classes = usize::try_from(most).unwrap_or(usize::MAX),
                 (CLASSIFICATION, _) => return Err(wrong_count(CLASSIFICATION)),
-                (name, _) => refuse_elsewhere(name)?,
+                (name, value) => shared_memory::note(&mut place, name, &told(value.as_ref()))?,
             },
             _ => {}
         }
     }
-    Ok(WantedOutput { name: Cow::Borrowed(name), form: None, classes })
+    Ok(WantedOutput { name: Cow::Borrowed(name), form: None, classes, place, open: None })
 }
 
-/// The framed `ModelInferResponse`. All outputs go as bytes where one of them cannot go as values.
+fn told<'a>(value: Option<&Parameter<'a>>) -> Told<'a> {
+    match value {
+        Some(Parameter::Text(text)) => Told::Text(text),
+        Some(Parameter::Count(count)) => Told::Count(*count),
+        _ => Told::Other,
+    }
+}
+
+/// The framed `ModelInferResponse`. All outputs go as bytes where one of them cannot go as values; those that go into
+/// shared memory are written there.
 pub fn encode<'a>(
     model: &str,
     version: i64,
-    answer: &InferAnswer,
+    answer: &'a InferAnswer,
     output: impl Fn(usize) -> (&'a str, Slice<'a>),
-) -> Bytes {
+) -> Result<Bytes, Status> {
     let named = answer.named(output);
+    let placed = named.iter().map(NamedOutput::write_shared).collect::<Result<Vec<_>, _>>()?;
     let outputs: Vec<(&str, Slice<'_>)> = named.iter().map(|output| (output.name, output.slice())).collect();
-    let as_bytes = named.iter().any(|output| output.form == OutputForm::Bytes)
+    let as_bytes = named.iter().any(|output| output.form == OutputForm::Bytes || output.place.is_some())
         || outputs.iter().any(|(_, slice)| !contents::can_hold(slice.dtype));
     let bytes: usize = if as_bytes { outputs.iter().map(|(_, slice)| raw::length(slice)).sum() } else { 0 };
     let mut out = start_frame(96 + model.len() + answer.id.len() + 64 * outputs.len() + bytes);
@@ -191,7 +210,7 @@ pub fn encode<'a>(
         wire::put_bytes(&mut out, 3, answer.id.as_bytes());
     }
     let mut message = Vec::new();
-    for (name, slice) in &outputs {
+    for ((name, slice), written) in outputs.iter().zip(&placed) {
         message.clear();
         wire::put_bytes(&mut message, 1, name.as_bytes());
         wire::put_bytes(&mut message, 2, datatype::name(slice.dtype).as_bytes());
@@ -199,17 +218,41 @@ pub fn encode<'a>(
         wire::put_key(&mut message, 3, wire::BYTES);
         wire::put_varint(&mut message, dims().map(wire::varint_len).sum::<usize>() as u64);
         dims().for_each(|size| wire::put_varint(&mut message, size));
+        if let Some((place, size)) = written {
+            put_place(&mut message, place, *size);
+        }
         if !as_bytes {
             wire::put_bytes(&mut message, 5, &contents::of(slice));
         }
         wire::put_bytes(&mut out, 5, &message);
     }
     if as_bytes {
-        for (_, slice) in &outputs {
+        for ((_, slice), written) in outputs.iter().zip(&placed) {
             wire::put_key(&mut out, 6, wire::BYTES);
+            if written.is_some() {
+                wire::put_varint(&mut out, 0);
+                continue;
+            }
             wire::put_varint(&mut out, raw::length(slice) as u64);
             raw::write(&mut out, slice);
         }
     }
-    finish_frame(out)
+    Ok(finish_frame(out))
+}
+
+/// The parameters of an output that is in shared memory.
+fn put_place(out: &mut Vec<u8>, place: &Place, size: usize) {
+    let mut region = Vec::new();
+    wire::put_bytes(&mut region, 3, place.region.as_bytes());
+    let count = |number: u64| {
+        let mut value = Vec::new();
+        wire::put_uint(&mut value, 2, number);
+        value
+    };
+    for (name, value) in [(REGION, region), (BYTE_SIZE, count(size as u64)), (OFFSET, count(place.offset))] {
+        let mut entry = Vec::new();
+        wire::put_bytes(&mut entry, 1, name.as_bytes());
+        wire::put_bytes(&mut entry, 2, &value);
+        wire::put_bytes(out, 4, &entry);
+    }
 }

@@ -11,7 +11,7 @@ use crate::status::Status;
 /// The server's name.
 pub const SERVER: &str = "tidegate";
 /// The parts beyond the protocol's core that are here.
-pub const EXTENSIONS: [&str; 7] = [
+pub const EXTENSIONS: [&str; 8] = [
     "binary_tensor_data",
     "classification",
     "model_configuration",
@@ -19,6 +19,7 @@ pub const EXTENSIONS: [&str; 7] = [
     "schedule_policy",
     "sequence",
     "statistics",
+    "system_shared_memory",
 ];
 
 /// The model of a `ModelReadyRequest`, a `ModelMetadataRequest`, a `ModelConfigRequest` or a

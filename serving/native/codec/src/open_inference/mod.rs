@@ -18,5 +18,6 @@ pub mod message;
 pub mod metadata;
 pub mod raw;
 pub mod request;
+pub mod shared_memory;
 pub mod statistics;
 pub mod stream_answer;

@@ -1,6 +1,7 @@
 //! Elements as bytes: little-endian, row after row; byte strings each after its length in four bytes.
 
 use crate::dtype::DType;
+use crate::open_inference::shared_memory::OpenPlace;
 use crate::signatures::{TensorSpec, show_shape};
 use crate::status::Status;
 use crate::tensors::{Column, Room, Slice, Strings};
@@ -20,14 +21,7 @@ pub fn read(
     match column {
         Column::Strings(strings) => read_strings(bytes, spec, shape, elements, strings, room),
         Column::Raw(words) => {
-            let wanted = elements * spec.dtype.size();
-            if bytes.len() != wanted {
-                let (name, sent, dtype) = (&spec.name, bytes.len(), super::datatype::name(spec.dtype));
-                return Err(Status::invalid(format!(
-                    "input '{name}' has {sent} bytes, but shape {} of {dtype} needs {wanted}",
-                    show_shape(shape)
-                )));
-            }
+            let wanted = size(bytes.len(), spec, shape, elements)?;
             room.take(wanted)?;
             if spec.dtype == DType::Bool {
                 words.grow(wanted).iter_mut().zip(bytes).for_each(|(to, from)| *to = u8::from(*from != 0));
@@ -37,6 +31,49 @@ pub fn read(
             Ok(())
         }
     }
+}
+
+/// The same of what is in shared memory, from where it is copied once.
+pub fn read_shared(
+    open: &OpenPlace,
+    spec: &TensorSpec,
+    shape: &[usize],
+    elements: usize,
+    column: &mut Column,
+    room: &mut dyn Room,
+) -> Result<(), Status> {
+    let sent = usize::try_from(open.place.size).unwrap_or(usize::MAX);
+    match column {
+        Column::Strings(strings) => {
+            room.take(sent)?;
+            let mut bytes = vec![0; sent];
+            open.read(&mut bytes)?;
+            read_strings(&bytes, spec, shape, elements, strings, room)
+        }
+        Column::Raw(words) => {
+            let wanted = size(sent, spec, shape, elements)?;
+            room.take(wanted)?;
+            let bytes = words.grow(wanted);
+            open.read(bytes)?;
+            if spec.dtype == DType::Bool {
+                bytes.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The bytes of so many elements, which must have been sent.
+fn size(sent: usize, spec: &TensorSpec, shape: &[usize], elements: usize) -> Result<usize, Status> {
+    let wanted = elements * spec.dtype.size();
+    if sent == wanted {
+        return Ok(wanted);
+    }
+    let (name, dtype) = (&spec.name, super::datatype::name(spec.dtype));
+    Err(Status::invalid(format!(
+        "input '{name}' has {sent} bytes, but shape {} of {dtype} needs {wanted}",
+        show_shape(shape)
+    )))
 }
 
 fn read_strings(

@@ -1,13 +1,14 @@
 //! A `ModelInfer` request in any form: which model, what its client calls it, its inputs, and the outputs that it wants.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::model_spec::{ModelSpec, VersionChoice};
 use crate::open_inference::answer::{AnswerOutput, InferAnswer, OutputForm};
 use crate::open_inference::classification::Classification;
-use crate::open_inference::extensions::Elsewhere;
 use crate::open_inference::input::{InferData, InferInput};
+use crate::open_inference::shared_memory::{OpenPlace, Place, Region};
 use crate::protobuf::wire::push_entry;
 use crate::signatures::sequences::{SEQUENCE_END, SEQUENCE_ID, SEQUENCE_START, Turn};
 use crate::signatures::{InputTally, RequestRows, Signature};
@@ -32,6 +33,10 @@ pub struct WantedOutput<'a> {
     pub form: Option<OutputForm>,
     /// Labels of its largest values that are wanted instead of it, 0 for the output itself.
     pub classes: usize,
+    /// Where it is to be written in shared memory.
+    pub place: Option<Box<Place>>,
+    /// The same, once its region was found.
+    pub open: Option<OpenPlace>,
 }
 
 /// A request, borrowed from its message.
@@ -103,10 +108,11 @@ impl<'a> InferRequest<'a> {
                 0 => None,
                 most => Some(Classification::of(most, signature, &signature.outputs[index])?),
             };
-            outputs.push(AnswerOutput { index, form: wanted.form.unwrap_or(self.form), classification });
+            let (form, place) = (wanted.form.unwrap_or(self.form), wanted.open.clone());
+            outputs.push(AnswerOutput { index, form, classification, place });
         }
         if self.outputs.is_empty() {
-            let output = |index| AnswerOutput { index, form: self.form, classification: None };
+            let output = |index| AnswerOutput { index, form: self.form, classification: None, place: None };
             outputs.extend((0..signature.outputs.len()).map(output));
         }
         Ok(InferAnswer { id: self.id.as_ref().into(), outputs: outputs.into() })
@@ -150,6 +156,17 @@ impl<'a> InferRequest<'a> {
 }
 
 impl InferRequest<'_> {
+    /// Finds the regions of the inputs and outputs that are in shared memory; `find` gives regions by their names.
+    pub fn open(&mut self, find: impl Fn(&str) -> Result<Arc<dyn Region>, Status>) -> Result<(), Status> {
+        let inputs = self.inputs.iter_mut().map(|input| (&input.place, &mut input.open));
+        for (place, open) in inputs.chain(self.outputs.iter_mut().map(|output| (&output.place, &mut output.open))) {
+            if let Some(place) = place {
+                *open = Some(OpenPlace { region: find(&place.region)?, place: (**place).clone() });
+            }
+        }
+        Ok(())
+    }
+
     /// Appends what the parameters say of its sequence, where no inputs do.
     fn read_turn(
         &self,
@@ -211,12 +228,4 @@ pub(crate) fn wrong_turn(parameter: &str) -> Status {
 pub(crate) fn wrong_count(parameter: &str) -> Status {
     let unit = if parameter == TIMEOUT { "microseconds" } else { "labels" };
     Status::invalid(format!("parameter '{parameter}' must be a whole number of {unit}, 0 or more"))
-}
-
-/// Refuses the extension that says that values are elsewhere: to leave it out would be a wrong answer.
-pub fn refuse_elsewhere(parameter: &str) -> Result<(), Status> {
-    if parameter != "shared_memory_region" {
-        return Ok(());
-    }
-    Err(Elsewhere::SharedMemory.refusal())
 }

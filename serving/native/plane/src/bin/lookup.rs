@@ -103,6 +103,7 @@ impl Bench {
             rest_address: None,
             metrics_path: None,
             rest_cors: false,
+            shared_memory: false,
             security: Security::default(),
             telemetry: TelemetryOptions::default(),
             io_threads: 1,

@@ -25,6 +25,7 @@ use tidegate_engine::request_id::{IdSource, RequestId};
 use tidegate_engine::serving_map::{ServingMap, Version};
 
 use crate::security::access::Grant;
+use crate::state::PlaneState;
 
 /// What the server answers as its own version.
 pub const SERVER_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -88,6 +89,11 @@ pub(crate) fn queue<'v>(spec: &ModelSpec<'_>, version: &'v Version) -> Result<&'
             "the model has no signature '{wanted}': name one of {names} as parameter signature_name"
         ))
     })
+}
+
+/// Finds what a request has in shared memory, and where its answer is to go there.
+pub fn open_places(state: &PlaneState, request: &mut InferRequest<'_>) -> Result<(), Status> {
+    request.open(|name| state.shared_memory.find(name))
 }
 
 /// A request's identity: that of its header, what its client calls it, or a new one.

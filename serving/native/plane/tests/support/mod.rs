@@ -192,6 +192,7 @@ pub fn settings() -> Settings {
         rest_address: Some("127.0.0.1:0".to_owned()),
         metrics_path: None,
         rest_cors: false,
+        shared_memory: true,
         security: Security::default(),
         telemetry: TelemetryOptions::default(),
         io_threads: 1,

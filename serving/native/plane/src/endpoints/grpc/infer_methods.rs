@@ -28,6 +28,14 @@ pub enum Method {
     ModelStatistics,
     /// All models.
     RepositoryIndex,
+    /// Registered regions of shared memory.
+    SharedMemoryStatus,
+    /// Registers one.
+    SharedMemoryRegister,
+    /// Forgets one, or all.
+    SharedMemoryUnregister,
+    /// Asks for regions of devices' memory, of which there are none, or forgets them.
+    NoDeviceMemory,
     /// Asks for an extension that is not here.
     Elsewhere(Elsewhere),
 }
@@ -55,6 +63,15 @@ pub const METHODS: [(&str, Method); 12] = [
     ("RepositoryModelUnload", Method::Elsewhere(Elsewhere::Loading)),
 ];
 
+/// Those of Triton's extension, of which reflection does not tell.
+const SHARED_MEMORY: [(&str, Method); 5] = [
+    ("CudaSharedMemoryStatus", Method::NoDeviceMemory),
+    ("CudaSharedMemoryUnregister", Method::NoDeviceMemory),
+    ("SystemSharedMemoryStatus", Method::SharedMemoryStatus),
+    ("SystemSharedMemoryRegister", Method::SharedMemoryRegister),
+    ("SystemSharedMemoryUnregister", Method::SharedMemoryUnregister),
+];
+
 /// The method that a path names.
 pub fn method(path: &str) -> Option<Method> {
     let name = path.strip_prefix('/')?.strip_prefix(SERVICE)?.strip_prefix('/')?;
@@ -62,5 +79,6 @@ pub fn method(path: &str) -> Option<Method> {
         let found = extensions::METHODS.iter().find(|(known, _)| *known == name);
         found.map(|(_, elsewhere)| Method::Elsewhere(*elsewhere))
     };
-    METHODS.iter().find(|(known, _)| *known == name).map(|(_, method)| *method).or_else(refused)
+    let mut all = METHODS.iter().chain(&SHARED_MEMORY);
+    all.find(|(known, _)| *known == name).map(|(_, method)| *method).or_else(refused)
 }

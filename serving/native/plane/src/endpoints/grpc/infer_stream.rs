@@ -24,7 +24,7 @@ use crate::endpoints::body::held;
 use crate::endpoints::grpc::conversation::{Conversation, Messages, send};
 use crate::endpoints::grpc::reply::trailers_of;
 use crate::endpoints::headers::ID_HEADER;
-use crate::endpoints::open_inference::{Infer, choose_id};
+use crate::endpoints::open_inference::{Infer, choose_id, open_places};
 use crate::endpoints::stream::{StreamAnswer, StreamReply};
 use crate::security::gate::check_model;
 use crate::state::PlaneState;
@@ -130,7 +130,11 @@ impl<R: Reply + From<StreamReply>> InferStream<R> {
                         return Err(Status::internal("an infer request without a form of its answer"));
                     };
                     let served = &message.served;
-                    let frame = message::encode(&served.model, served.version, infer, |index| rows.named(index));
+                    let encoded = message::encode(&served.model, served.version, infer, |index| rows.named(index));
+                    let frame = match encoded {
+                        Ok(frame) => frame,
+                        Err(status) => return self.fail(status, &asked.id, stream).await,
+                    };
                     answered_once = !served.signature.streaming;
                     held(stream_answer::message(&frame, answered_once), &served.memory)
                 }
@@ -162,7 +166,7 @@ impl<R: Reply + From<StreamReply>> InferStream<R> {
         }
     }
 
-    /// Reads a request and has it run; a large one is read aside.
+    /// Reads a request and has it run; one that is large, or may be so in shared memory, is read aside.
     async fn ask(&self, message: Bytes) -> Result<Asked, Status> {
         let received = Instant::now();
         self.observation.note(|facts| {
@@ -176,8 +180,9 @@ impl<R: Reply + From<StreamReply>> InferStream<R> {
         let (dispatcher, state, head) = (self.dispatcher.clone(), self.state.clone(), self.head.clone());
         let bytes = message.len();
         let work = move || {
-            let infer = message::parse(&message)?;
+            let mut infer = message::parse(&message)?;
             check_model(&head, infer.name)?;
+            open_places(&state, &mut infer.request)?;
             let ModelInfer { name, choice, ref request } = infer;
             let id = choose_id(head.headers.get(ID_HEADER), Some(request.id.as_ref()), &state.engine.ids);
             let trace = trace_of(&head.headers);
@@ -186,7 +191,7 @@ impl<R: Reply + From<StreamReply>> InferStream<R> {
             dispatcher.dispatch(context, &request.spec(name, choice), &head.headers, &Infer::new(request));
             Ok((name.to_owned(), request.id.to_string(), request.empty_final))
         };
-        let asked = match bytes > LARGE {
+        let asked = match bytes > LARGE || !self.state.shared_memory.is_empty() {
             true => self.state.aside.run(bytes, deadline, work).await.and_then(|asked| asked),
             false => work(),
         };

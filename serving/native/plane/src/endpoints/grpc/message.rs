@@ -39,7 +39,11 @@ impl WholeCall {
     /// Unpacks the message and has the service answer, now or when there is a thread for it.
     pub fn hand_over<S: GrpcService>(self, service: &Arc<S>, peer: &Peer, share: &Arc<Share>) {
         let limit = peer.limits.max_message_bytes();
-        match self.plain(limit.min(LARGE), share) {
+        let here = match service.reads_more(self.head.uri.path()) {
+            true => Ok(None),
+            false => self.plain(limit.min(LARGE), share),
+        };
+        match here {
             Ok(Some(plain)) => self.call(plain, &**service),
             Ok(None) => drop(tokio::spawn(self.call_aside(service.clone(), peer.aside.clone(), limit, share.clone()))),
             Err(status) => self.reply.fail(&status, Tags::default()),

@@ -88,6 +88,10 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
         health::METHODS.contains(&path)
     }
 
+    fn reads_more(&self, path: &str) -> bool {
+        !self.state.shared_memory.is_empty() && infer_methods::method(path) == Some(infer_methods::Method::ModelInfer)
+    }
+
     fn is_conversation(&self, path: &str) -> bool {
         reflection::METHODS.contains(&path) || is_infer_stream(path)
     }

@@ -1,6 +1,6 @@
 //! The methods of `inference.GRPCInferenceService`, the Open Inference Protocol over gRPC.
 
-use tidegate_codec::open_inference::{index, message, metadata, statistics};
+use tidegate_codec::open_inference::{index, message, metadata, shared_memory, statistics};
 use tidegate_codec::protobuf::frame::frame;
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::engine::Engine;
@@ -14,7 +14,9 @@ use crate::endpoints::grpc::methods::GrpcMethods;
 use crate::endpoints::grpc::prediction::PredictionReply;
 use crate::endpoints::grpc::service::GrpcCall;
 use crate::endpoints::headers::ID_HEADER;
-use crate::endpoints::open_inference::{self, Infer, SERVER_VERSION, choose_id, configure, describe, list};
+use crate::endpoints::open_inference::{
+    self, Infer, SERVER_VERSION, choose_id, configure, describe, list, open_places,
+};
 use crate::endpoints::stream::StreamReply;
 use crate::security::access::Grant;
 use crate::security::gate::{check_model, granted};
@@ -41,6 +43,15 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
                 check_model(&call.head, spec.name)?;
                 configure(engine, &spec, |_, config| config.message())
             }),
+            Method::SharedMemoryStatus => shared_memory::parse_name(&call.message)
+                .and_then(|name| Ok(shared_memory::status_message(&self.state.shared_memory.list(&name)?))),
+            Method::SharedMemoryRegister => shared_memory::parse_register(&call.message)
+                .and_then(|registration| self.state.shared_memory.register(registration))
+                .map(|()| Vec::new()),
+            Method::SharedMemoryUnregister => shared_memory::parse_name(&call.message)
+                .map(|name| self.state.shared_memory.unregister(&name))
+                .map(|()| Vec::new()),
+            Method::NoDeviceMemory => Ok(Vec::new()),
             Method::Elsewhere(elsewhere) => Err(elsewhere.refusal()),
             Method::ModelStreamInfer => Err(Status::internal("a stream of requests came as a single one")),
         };
@@ -49,7 +60,12 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
 
     fn infer(&self, call: GrpcCall) {
         let message = call.message.clone();
-        let parsed = message::parse(&message);
+        let mut parsed = message::parse(&message);
+        if let Ok(infer) = &mut parsed
+            && let Err(status) = open_places(&self.state, &mut infer.request)
+        {
+            parsed = Err(status);
+        }
         let own = parsed.as_ref().ok().map(|infer| infer.request.id.as_ref());
         let id = choose_id(call.head.headers.get(ID_HEADER), own, &self.state.engine.ids);
         let (head, _, mut context) = self.open_as(call, id);

@@ -191,7 +191,7 @@ fn encode(rows: &Rows<'_>, selection: &Selection) -> Result<Bytes, Status> {
         }
         Selection::Infer(answer) => {
             let version = rows.served.version;
-            message::encode(spec.name, version, answer, |index| rows.named(index))
+            message::encode(spec.name, version, answer, |index| rows.named(index))?
         }
     })
 }

@@ -44,6 +44,11 @@ pub trait GrpcService: Send + Sync + 'static {
         Ok(None)
     }
 
+    /// Whether a method's messages may stand for more bytes than they have, so that they are read aside.
+    fn reads_more(&self, _path: &str) -> bool {
+        false
+    }
+
     /// Whether a method asks for the server's health, which is answered also where there are too many connections.
     fn is_about_health(&self, _path: &str) -> bool {
         false

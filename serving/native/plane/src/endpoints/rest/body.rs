@@ -49,7 +49,11 @@ impl WholeRequest {
     /// Unpacks the body and has the service answer, at once or when there is a thread for it.
     pub async fn hand_over<S: RestService>(mut self, service: &Arc<S>, peer: &Peer, share: &Arc<Share>) -> RestAnswer {
         let limit = peer.limits.max_message_bytes();
-        match self.plain(limit.min(LARGE), share) {
+        let here = match service.reads_more(self.head.uri.path()) {
+            true => Ok(None),
+            false => self.plain(limit.min(LARGE), share),
+        };
+        match here {
             Ok(Some(plain)) => return self.call(plain, &**service),
             Ok(None) => {}
             Err(refused) => return RestAnswer::Ready(*refused),

@@ -4,8 +4,9 @@ use http::{HeaderMap, StatusCode};
 use tidegate_codec::json::predict_request::Form;
 use tidegate_codec::model_spec::ModelSpec;
 use tidegate_codec::open_inference::config::ModelConfig;
+use tidegate_codec::open_inference::extensions::Elsewhere;
 use tidegate_codec::open_inference::metadata::ModelDescription;
-use tidegate_codec::open_inference::{index, json_request, metadata, statistics};
+use tidegate_codec::open_inference::{index, json_request, metadata, shared_memory, statistics};
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::engine::Engine;
 use tidegate_engine::metrics::Endpoint;
@@ -16,10 +17,12 @@ use tokio::sync::oneshot;
 
 use crate::aside::LARGE;
 use crate::endpoints::headers::ID_HEADER;
-use crate::endpoints::open_inference::{self, Infer, SERVER_VERSION, choose_id, configure, describe, list};
+use crate::endpoints::open_inference::{
+    self, Infer, SERVER_VERSION, choose_id, configure, describe, list, open_places,
+};
 use crate::endpoints::rest::events::{self, EventForm};
 use crate::endpoints::rest::infer_response::JSON_LENGTH;
-use crate::endpoints::rest::path::Target;
+use crate::endpoints::rest::path::{RegionCall, Target};
 use crate::endpoints::rest::prediction::RestReply;
 use crate::endpoints::rest::routes::{RestRoutes, context};
 use crate::endpoints::rest::service::{RestAnswer, RestCall, RestResponse, failure, with_body};
@@ -31,7 +34,11 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
     pub(crate) fn infer(&self, call: &RestCall, target: &Target) -> RestAnswer {
         let ids = &self.state.engine.ids;
         let length = json_length(&call.head.headers, call.body.len());
-        let parsed = length.and_then(|length| json_request::parse(&call.body, length));
+        let parsed = length.and_then(|length| {
+            let mut request = json_request::parse(&call.body, length)?;
+            open_places(&self.state, &mut request)?;
+            Ok(request)
+        });
         let own = parsed.as_ref().ok().map(|request| request.id.as_ref());
         let id = choose_id(call.head.headers.get(ID_HEADER), own, ids);
         match parsed {
@@ -70,6 +77,32 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
     pub(crate) fn infer_config(&self, call: &RestCall, target: &Target, id: &RequestId) -> RestResponse {
         let tell = |version: &Version, config: &ModelConfig<'_>| json(version, config.json(), id);
         self.told(call, configure(&self.state.engine, &target.spec(""), tell), id)
+    }
+
+    /// What is asked of the registered regions of shared memory.
+    pub(crate) fn shared_memory(&self, call: &RestCall, asked: RegionCall, id: &RequestId) -> RestResponse {
+        let regions = &self.state.shared_memory;
+        let answer = match asked {
+            RegionCall::Status(name) => regions.list(&name).map(|found| shared_memory::status_json(&found)),
+            RegionCall::Register(name) => json_request::parse_registration(name, &call.body)
+                .and_then(|registration| regions.register(registration))
+                .map(|()| Vec::new()),
+            RegionCall::Unregister(name) => {
+                regions.unregister(&name);
+                Ok(Vec::new())
+            }
+        };
+        self.told(call, answer.map(|body| with_body(StatusCode::OK, body, Tags { version: None, id: Some(id) })), id)
+    }
+
+    /// The same of devices' memory: none is registered, and none can be.
+    pub(crate) fn device_memory(&self, call: &RestCall, asked: &RegionCall, id: &RequestId) -> RestResponse {
+        let answer = match asked {
+            RegionCall::Status(_) => Ok(shared_memory::status_json(&[])),
+            RegionCall::Unregister(_) => Ok(Vec::new()),
+            RegionCall::Register(_) => Err(Elsewhere::SharedMemory.refusal()),
+        };
+        self.told(call, answer.map(|body| with_body(StatusCode::OK, body, Tags { version: None, id: Some(id) })), id)
     }
 
     fn told(&self, call: &RestCall, answer: Result<RestResponse, Status>, id: &RequestId) -> RestResponse {

@@ -58,6 +58,10 @@ pub enum Route {
     OpenApi,
     /// `POST /v2/repository/index`.
     RepositoryIndex,
+    /// A path of Triton's system shared memory, below `/v2/systemsharedmemory`.
+    SharedMemory(RegionCall),
+    /// The same of devices' memory, of which there is none.
+    DeviceMemory(RegionCall),
     /// A path of an extension that is not here, such as `POST /v2/repository/models/NAME/load`.
     Elsewhere(Elsewhere),
     /// A path that we do not have.
@@ -83,6 +87,17 @@ impl Route {
             _ => None,
         }
     }
+}
+
+/// What is asked of registered regions of shared memory; the name is empty for all.
+#[derive(Debug, PartialEq, Eq)]
+pub enum RegionCall {
+    /// `GET [/region/NAME]/status`.
+    Status(String),
+    /// `POST /region/NAME/register`.
+    Register(String),
+    /// `POST [/region/NAME]/unregister`.
+    Unregister(String),
 }
 
 /// A model and which of its versions.
@@ -137,6 +152,12 @@ pub fn parse(method: &str, path: &str) -> Result<Route, Status> {
     if let Some(route) = fixed(method, path, get) {
         return Ok(route);
     }
+    if let Some(rest) = strip_prefix(path, "/v2/systemsharedmemory/") {
+        return region_call(method, get, rest).map(Route::SharedMemory).ok_or_else(malformed);
+    }
+    if let Some(rest) = strip_prefix(path, "/v2/cudasharedmemory/") {
+        return region_call(method, get, rest).map(Route::DeviceMemory).ok_or_else(malformed);
+    }
     if let Some(elsewhere) = strip_prefix(path, "/v2/").and_then(extensions::of_path) {
         return Ok(Route::Elsewhere(elsewhere));
     }
@@ -176,6 +197,22 @@ pub fn parse(method: &str, path: &str) -> Result<Route, Status> {
             Ok(if metadata { Route::Metadata(target) } else { Route::Status(target) })
         }
         _ => Err(malformed()),
+    }
+}
+
+fn region_call(method: &str, get: bool, rest: &str) -> Option<RegionCall> {
+    let (name, verb) = match strip_prefix(rest, "region/") {
+        Some(rest) => {
+            let (name, verb) = rest.rsplit_once('/')?;
+            (percent_decode(name).filter(|name| !name.is_empty())?, verb)
+        }
+        None => (String::new(), rest),
+    };
+    match verb.to_ascii_lowercase().as_str() {
+        "status" if get => Some(RegionCall::Status(name)),
+        "register" if method == "POST" && !name.is_empty() => Some(RegionCall::Register(name)),
+        "unregister" if method == "POST" => Some(RegionCall::Unregister(name)),
+        _ => None,
     }
 }
 

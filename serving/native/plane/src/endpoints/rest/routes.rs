@@ -43,6 +43,10 @@ pub struct RestRoutes<R> {
 }
 
 impl<R: Reply + From<RestReply> + From<StreamReply>> RestService for RestRoutes<R> {
+    fn reads_more(&self, path: &str) -> bool {
+        !self.state.shared_memory.is_empty() && path.starts_with("/v2/models/")
+    }
+
     fn any_origin(&self) -> bool {
         self.state.rest_cors
     }
@@ -88,6 +92,8 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestService for RestRoutes<
             Ok(Route::ReadyModels) => self.ready_models(&call, id),
             Ok(Route::OpenApi) => self.openapi(&call, id),
             Ok(Route::Statistics(target)) => self.statistics(&call, target, id),
+            Ok(Route::DeviceMemory(asked)) => RestAnswer::Ready(self.device_memory(&call, &asked, &id)),
+            Ok(Route::SharedMemory(asked)) => RestAnswer::Ready(self.shared_memory(&call, asked, &id)),
             Ok(Route::Elsewhere(elsewhere)) => RestAnswer::Ready(self.fail(&call, &elsewhere.refusal(), &id)),
             Ok(Route::Unknown) => {
                 let (method, path) = (&call.head.method, call.head.uri.path());

@@ -61,6 +61,11 @@ pub trait RestService: Send + Sync + 'static {
         Ok(None)
     }
 
+    /// Whether a body at this path may stand for more bytes than it has, so that it is read aside.
+    fn reads_more(&self, _path: &str) -> bool {
+        false
+    }
+
     /// Whether pages of any origin may read the answers.
     fn any_origin(&self) -> bool {
         false
