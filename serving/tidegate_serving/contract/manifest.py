@@ -16,7 +16,7 @@ from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Tampered
 from tidegate_serving.contract.formats import MALFORMED, check_format
-from tidegate_serving.contract.plain_file import read_plain
+from tidegate_serving.contract.plain_file import open_at_once, read_plain
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import Signature
 
@@ -148,7 +148,7 @@ def measure(path: Path) -> tuple[int, str]:
     """Size in bytes and SHA-256 (lower-case hexadecimal) of a file."""
     sha = hashlib.sha256()
     size = 0
-    with path.open("rb") as file:
+    with open_at_once(path) as file:
         while chunk := file.read(_CHUNK):
             sha.update(chunk)
             size += len(chunk)
@@ -165,7 +165,11 @@ def verify_files(manifest: Manifest, directory: Path, measure: Callable[[Path], 
         relative = found.path.removeprefix(f"{directory}{os.sep}").replace(os.sep, "/")
         if found.is_symlink():
             raise Tampered(f"{found.path} of {manifest.id} is a link: put the file itself there, or publish again")
-        if found.is_file() and relative not in listed:
+        if found.is_dir():
+            continue
+        if not found.is_file():
+            raise Tampered(f"{found.path} of {manifest.id} is no plain file: remove it, or publish the version again")
+        if relative not in listed:
             raise Tampered(f"{found.path} is not listed in the manifest of {manifest.id}: remove it, or publish again")
     for entry in manifest.files:
         path = directory / entry.path

@@ -1,41 +1,56 @@
-"""Keeps clients that say nothing from taking the control port's threads: there are so many for them, and no more."""
+"""Keeps clients that stay for long from taking the control port's threads: there are so many for them, and no more."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
 
+from tidegate_serving.contract.errors import ResourceExhausted
 from tidegate_serving.control.handlers import Handler
 
 
 class Crowd:
-    """Calls of which each holds a thread for as long as its client likes. Where one more than `most` comes, the one
-    that has been there longest is cancelled: an honest client is never there for long. For any number of threads."""
+    """Calls of which each holds a thread for as long as its client likes. Where one more than `most` comes, the oldest
+    of the connection that has the most is cancelled. For any number of threads.
 
-    def __init__(self, most: int) -> None:
+    Where no connection has several, the oldest of all goes, since an honest client is never there for long; if
+    `all_stay` says what they do, such as "watch states", they may be there for ever, and the one that came is refused.
+    """
+
+    def __init__(self, most: int, all_stay: str = "") -> None:
         self._most = most
+        self._all_stay = all_stay
         self._lock = threading.Lock()
-        self._calls: dict[int, grpc.ServicerContext] = {}
+        self._calls: dict[int, tuple[str, grpc.ServicerContext]] = {}
 
     @contextlib.contextmanager
     def one_more(self, context: grpc.ServicerContext) -> Iterator[None]:
-        """A call is one of them meanwhile."""
+        """A call is one of them meanwhile. ResourceExhausted where it is one too many."""
+        connection, goes = context.peer(), None
         with self._lock:
-            self._calls[id(context)] = context
-            first = next(iter(self._calls.values())) if len(self._calls) > self._most else None
-            if first is not None:
-                del self._calls[id(first)]
-        if first is not None:
-            first.cancel()
+            if len(self._calls) >= self._most:
+                goes = self._calls.pop(self._who_goes(connection))[1]
+            self._calls[id(context)] = (connection, context)
+        if goes is not None:
+            goes.cancel()
         try:
             yield
         finally:
             with self._lock:
                 self._calls.pop(id(context), None)
+
+    def _who_goes(self, newcomer: str) -> int:
+        counts = Counter(connection for connection, _ in self._calls.values())
+        counts[newcomer] += 1
+        most = max(counts.values())
+        if most == 1 and self._all_stay:
+            raise ResourceExhausted(f"{self._most} clients {self._all_stay} already, which is the limit: try later")
+        return next(number for number, (connection, _) in self._calls.items() if counts[connection] == most)
 
 
 class MessageFirst(grpc.ServerInterceptor):

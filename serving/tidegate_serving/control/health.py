@@ -8,9 +8,10 @@ from typing import Any
 
 import grpc
 
-from tidegate_serving.contract.errors import NotFound, ResourceExhausted
+from tidegate_serving.contract.errors import NotFound
 from tidegate_serving.contract.messages import message
 from tidegate_serving.control.access.rules import HEALTH
+from tidegate_serving.control.crowd import Crowd
 from tidegate_serving.control.handlers import stream, unary
 from tidegate_serving.control.messages import SERVICE
 
@@ -25,8 +26,7 @@ class Health:
     """SERVING until `stopping` is set. At most `most_watchers` at a time."""
 
     def __init__(self, most_watchers: int, stopping: threading.Event) -> None:
-        self._most = most_watchers
-        self._watchers = threading.Semaphore(most_watchers)
+        self._watchers = Crowd(most_watchers)
         self._stopping = stopping
 
     def handlers(self) -> grpc.GenericRpcHandler:
@@ -40,16 +40,12 @@ class Health:
         return self._now(request)
 
     def _watch(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-        if not self._watchers.acquire(blocking=False):
-            raise ResourceExhausted(f"{self._most} clients watch this port's health, which is the limit: ask again")
-        try:
+        with self._watchers.one_more(context):
             yield self._now(request)
             while context.is_active() and not self._stopping.wait(_HEARTBEAT_SECONDS):
                 pass
             if context.is_active():
                 yield self._now(request)
-        finally:
-            self._watchers.release()
 
     def _now(self, request: Any) -> Any:
         status = _NOT_SERVING if self._stopping.is_set() else _SERVING

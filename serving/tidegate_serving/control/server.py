@@ -9,10 +9,10 @@ from typing import Any
 
 import grpc
 
-from tidegate_serving.contract.errors import ResourceExhausted, Unavailable
+from tidegate_serving.contract.errors import Unavailable
 from tidegate_serving.contract.messages import message
 from tidegate_serving.control.config_service import ConfigService
-from tidegate_serving.control.crowd import MessageFirst
+from tidegate_serving.control.crowd import Crowd, MessageFirst
 from tidegate_serving.control.handlers import stream, unary
 from tidegate_serving.control.health import Health
 from tidegate_serving.control.log_service import LogService
@@ -30,7 +30,16 @@ MAX_READERS = 16
 MAX_REFLECTIONS = 16
 MAX_WITHOUT_MESSAGE = 32
 THREADS = MAX_WATCHERS + MAX_HEALTH_WATCHERS + MAX_READERS + MAX_REFLECTIONS + MAX_WITHOUT_MESSAGE + 16
-HANDSHAKE_MS = 10_000
+MAX_CONNECTIONS = 256
+MAX_CALLS = 128
+OPTIONS = (
+    ("grpc.so_reuseport", 0),
+    ("grpc.server_handshake_timeout_ms", 10_000),
+    ("grpc.max_connection_idle_ms", 20_000),
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),
+    ("grpc.max_concurrent_streams", MAX_CALLS),
+)
 _PACKAGE = "tidegate.v1"
 _HEARTBEAT_SECONDS = 0.5
 
@@ -55,12 +64,11 @@ class ControlServer:
         self._states = states
         self._status = status
         self._stopping = threading.Event()
-        self._watchers = threading.Semaphore(MAX_WATCHERS)
+        self._watchers = Crowd(MAX_WATCHERS, "watch states")
         self._threads = futures.ThreadPoolExecutor(THREADS, thread_name_prefix="tidegate-control")
-        self._readers = threading.Semaphore(MAX_READERS)
+        self._readers = Crowd(MAX_READERS, "read journal or log")
         guards = [MessageFirst(MAX_WITHOUT_MESSAGE), *([] if guard is None else [guard])]
-        options = (("grpc.so_reuseport", 0), ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS))
-        self._server = grpc.server(self._threads, interceptors=guards, options=options)
+        self._server = grpc.server(self._threads, interceptors=guards, options=OPTIONS)
         self._health = Health(MAX_HEALTH_WATCHERS, self._stopping)
         self._server.add_generic_rpc_handlers(
             (self._handlers(), self._health.handlers(), *reflection_handlers(MAX_REFLECTIONS))
@@ -111,35 +119,26 @@ class ControlServer:
     def _get_status(self, request: Any) -> Any:
         return to_status(self._status(request.servable))
 
-    def _read_journal(self, request: Any, _context: grpc.ServicerContext) -> Iterator[Any]:
-        return self._read(self._service.read_journal(request))
+    def _read_journal(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+        return self._read(self._service.read_journal(request), context)
 
-    def _read_log(self, request: Any, _context: grpc.ServicerContext) -> Iterator[Any]:
-        return self._read(self._log.read(request))
+    def _read_log(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+        return self._read(self._log.read(request), context)
 
-    def _read(self, answers: Iterator[Any]) -> Iterator[Any]:
+    def _read(self, answers: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
         """One that does not take what it asked for keeps a thread."""
-        if not self._readers.acquire(blocking=False):
-            raise ResourceExhausted(f"{MAX_READERS} clients read journal or log already, which is the limit: try later")
-        try:
+        with self._readers.one_more(context):
             yield from answers
-        finally:
-            self._readers.release()
 
     def _watch_states(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-        if not self._watchers.acquire(blocking=False):
-            raise ResourceExhausted(f"{MAX_WATCHERS} clients watch states already, which is the limit: try later")
-        try:
-            with self._states.watch(request.servable) as feed:
-                context.add_callback(feed.wake)
-                yield from map(to_event, feed.present)
-                while context.is_active() and not self._stopping.is_set():
-                    change = feed.next(_HEARTBEAT_SECONDS)
-                    if change is not None:
-                        yield to_event(change)
-                while context.is_active() and (change := feed.next(0)) is not None:
+        with self._watchers.one_more(context), self._states.watch(request.servable) as feed:
+            context.add_callback(feed.wake)
+            yield from map(to_event, feed.present)
+            while context.is_active() and not self._stopping.is_set():
+                change = feed.next(_HEARTBEAT_SECONDS)
+                if change is not None:
                     yield to_event(change)
-        finally:
-            self._watchers.release()
+            while context.is_active() and (change := feed.next(0)) is not None:
+                yield to_event(change)
         if self._stopping.is_set():
             raise Unavailable("the engine is stopping: watch again once it is back")

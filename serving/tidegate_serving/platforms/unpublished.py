@@ -7,6 +7,8 @@ A directory that does carry a manifest is never described here, but verified.
 from __future__ import annotations
 
 import os
+import stat
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -39,15 +41,30 @@ def verify_described(manifest: Manifest, directory: Path) -> None:
 
 
 def file_entries(path: Path, root: Path) -> tuple[FileEntry, ...]:
-    """A file, or whatever lies in a directory, by its path under `root`, with its size and without a hash."""
-    found = [path] if path.is_file() else _files(path)
-    return tuple(FileEntry(file.relative_to(root).as_posix(), file.stat().st_size, "") for file in found)
+    """A file, or whatever lies in a directory, by its path under `root`, with its size and without a hash. Tampered for
+    a pipe, a device or whatever else is no file: whoever opens it may wait for ever."""
+    found = sorted(_files(path)) if path.is_dir() else [(path, path.stat())]
+    entries = []
+    for file, status in found:
+        if not stat.S_ISREG(status.st_mode):
+            raise Tampered(f"{file} is no plain file: remove it, or put the model into a new version")
+        entries.append(FileEntry(file.relative_to(root).as_posix(), status.st_size, ""))
+    return tuple(entries)
 
 
-def _files(directory: Path) -> list[Path]:
-    return sorted(
-        path
-        for folder, _, names in os.walk(directory, followlinks=True)
-        for path in (Path(folder, name) for name in names)
-        if path.is_file()
-    )
+def _files(directory: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """All but folders. A link that leads nowhere is left out, and one that leads back is not followed."""
+    top = directory.stat()
+    visited = {(top.st_dev, top.st_ino)}
+    for folder, folders, names in os.walk(directory, followlinks=True):
+        for name in (*folders, *names):
+            path = Path(folder, name)
+            try:
+                status = path.stat()
+            except OSError:
+                continue
+            if name in names:
+                yield path, status
+            elif (status.st_dev, status.st_ino) in visited:
+                folders.remove(name)
+            visited.add((status.st_dev, status.st_ino))

@@ -6,7 +6,7 @@ never written to: once the engine is gone, the system ends the process and its c
 A process that holds more memory than its place allows is ended too.
 
 Over the socket a process that is shared is also asked whether Python runs in it: one in which a model keeps all of
-Python waiting for too long, and with it its neighbours, is ended.
+Python waiting for too long, and with it its neighbours, is ended. So is one that stays stopped, as by SIGSTOP.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from tidegate_serving.workers.place import WorkerPlace
 _END_SECONDS = 1.0
 _MEMORY_SECONDS = 0.25
 _PULSE_SECONDS = 0.5
+_STOPPED_SECONDS, _STOPPED_LOOK_SECONDS = 1.0, 0.05
 _log = logging.getLogger(__name__)
 
 
@@ -51,7 +52,11 @@ class Host:
         self._workers: dict[native.WorkerLine, Callable[[str], object] | None] = {}
         self._closing = False
         self._held = 0
+        self._stood_still = False
         self._ended = threading.Event()
+        self._signalling = (
+            threading.Lock()
+        )  # a process that is gone altogether gets no signal: its number may be another's
         self._control, theirs = socket.socketpair()
         watched, self._alive = os.pipe()
         try:
@@ -134,7 +139,9 @@ class Host:
 
     def kill(self) -> None:
         """Ends it by force; whoever waits for a worker's answer gets WorkerDied."""
-        self._process.kill()
+        with self._signalling:
+            if not self._ended.is_set():
+                os.kill(self.pid, signal.SIGKILL)
 
     def ending(self) -> str:
         """How the process ended, in words."""
@@ -144,6 +151,8 @@ class Host:
         if self.outgrew:
             held, most = self._held / 2**20, self.place.memory_bytes / 2**20
             return f"it held {held:,.0f} MB of memory, and worker_memory_bytes allows {most:,.0f} MB"
+        if self._stood_still:
+            return f"it was stopped by a signal and did not go on for {_STOPPED_SECONDS:.0f} s"
         if status < 0:
             return f"it was ended by {_name(-status)}"
         return f"it ended with status {status}"
@@ -192,11 +201,16 @@ class Host:
 
     def _watch(self) -> None:
         """Ends its children once the process has ended, and tells its workers."""
-        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)  # its number is its group's, and nobody else's so far
-        with contextlib.suppress(ProcessLookupError):  # the process itself, which is dead, is of its group too
-            os.killpg(self.pid, signal.SIGKILL)
-        self._process.wait()
-        self._ended.set()
+        while self._next_change(os.WEXITED | os.WSTOPPED) == os.CLD_STOPPED:
+            os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG)  # that is told once
+            if self._stays_stopped():
+                self._stood_still = True
+                self.kill()
+        with self._signalling:
+            with contextlib.suppress(ProcessLookupError):  # the process itself, which is dead, is of its group too
+                os.killpg(self.pid, signal.SIGKILL)
+            self._process.wait()
+            self._ended.set()
         os.close(self._alive)
         with self._lock:
             self._closing = True
@@ -206,6 +220,20 @@ class Host:
         for call in workers.values():
             if call is not None:
                 call(self.ending())
+
+    def _stays_stopped(self) -> bool:
+        """Whether a process that was stopped has not gone on in time."""
+        until = time.monotonic() + _STOPPED_SECONDS
+        while time.monotonic() < until:
+            if self._next_change(os.WEXITED | os.WCONTINUED | os.WNOHANG) is not None:
+                return False
+            time.sleep(_STOPPED_LOOK_SECONDS)
+        return True
+
+    def _next_change(self, looked_for: int) -> int | None:
+        """What became of the process, which keeps its number: nobody else has it or its group's until then."""
+        change = os.waitid(os.P_PID, self.pid, looked_for | os.WNOWAIT)
+        return None if change is None else change.si_code
 
 
 class SharedHosts:

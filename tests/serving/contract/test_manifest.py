@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.eventually import eventually
 from tests.support.versions import write_manifest
 
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Tampered, Unsupported
-from tidegate_serving.contract.manifest import FileEntry, Manifest, describe_files, read_manifest, verify_files
+from tidegate_serving.contract.manifest import FileEntry, Manifest, describe_files, measure, read_manifest, verify_files
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import Signature, TensorSpec
 
@@ -74,6 +76,22 @@ def test_links_are_refused(version: Path, tmp_path: Path) -> None:
         describe_files(version)
     with pytest.raises(Tampered, match="link"):
         verify_files(manifest, version)
+
+
+def test_what_is_no_plain_file_is_refused_at_once(version: Path) -> None:
+    manifest, _ = read_manifest(version)
+    os.mkfifo(version / "pipe")
+    with pytest.raises(Tampered, match=r"pipe of .* is no plain file"):
+        verify_files(manifest, version)
+
+
+def test_a_file_that_became_a_pipe_keeps_nobody_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    measured: list[tuple[int, str]] = []
+    reader = threading.Thread(target=lambda: measured.append(measure(tmp_path / "pipe")), daemon=True)
+    reader.start()
+    eventually(lambda: measured, 10)
+    assert measured[0][0] == 0
 
 
 def test_half_a_directory_is_not_complete(version: Path) -> None:

@@ -1,10 +1,14 @@
-"""Clients of the control port that begin calls and say nothing, or read nothing: others are answered all the same."""
+"""Clients of the control port that begin calls and say nothing, read nothing, or take whatever there is of something:
+others are answered all the same."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
 from tests.support.engine_process import EngineProcess
 from tests.support.http2 import (
@@ -19,9 +23,10 @@ from tests.support.http2 import (
     frame,
     settings,
 )
+from tests.support.versions import publish
 
 from tidegate_serving.contract.messages import message
-from tidegate_serving.control.server import THREADS
+from tidegate_serving.control.server import MAX_CONNECTIONS, THREADS
 
 CONTROL = "/tidegate.v1.Control"
 METHODS = {
@@ -29,6 +34,10 @@ METHODS = {
     "journal": f"{CONTROL}/ReadJournal",
     "reflection": "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
     "health": "/grpc.health.v1.Health/Check",
+}
+WATCHES = {
+    "health": ("/grpc.health.v1.Health/Watch", "grpc.health.v1.HealthCheckRequest"),
+    "states": (f"{CONTROL}/WatchStates", "tidegate.v1.WatchStatesRequest"),
 }
 CONNECTIONS = 4
 
@@ -64,4 +73,48 @@ def test_answers_that_nobody_reads_keep_nobody_waiting(engine: EngineProcess) ->
     calls = [call_frames(1 + 2 * one, METHODS["journal"], request) for one in range(THREADS // 2)]
     with begun(engine, PREFACE + settings({4: 0}), b"".join(calls)), engine.control() as control:
         for _ in range(20):
+            assert control.status()
+
+
+@pytest.fixture
+def watch(tmp_path: Path) -> Iterator[Any]:
+    """Begins a watch over a connection of its own, where there is something to see; its first message has come."""
+    publish(tmp_path / "r", "a", 1)
+    with (
+        EngineProcess(tmp_path / "e", repository=tmp_path / "r", allow_unverified=True) as engine,
+        contextlib.ExitStack() as stack,
+    ):
+
+        def begin(kind: str) -> Any:
+            method, request = WATCHES[kind]
+            options = [("grpc.use_local_subchannel_pool", 1)]
+            channel = stack.enter_context(grpc.insecure_channel(engine.addresses["control"], options))
+            call: Any = channel.unary_stream(method, request_serializer=None, response_deserializer=None)
+            watching = call(message(request)().SerializeToString(), timeout=60)
+            next(watching)
+            return watching
+
+        begin.engine = engine  # type: ignore[attr-defined]
+        yield begin
+
+
+@pytest.mark.parametrize("kind", WATCHES)
+def test_whoever_takes_all_watches_takes_its_own(watch: Any, kind: str) -> None:
+    method, request = WATCHES[kind]
+    early = watch(kind)
+    taken = [call_frames(1 + 2 * one, method, message(request)().SerializeToString()) for one in range(100)]
+    with begun(watch.engine, HELLO, b"".join(taken)):
+        late = watch(kind)
+        assert early.is_active()
+        assert late.is_active()
+
+
+def test_connections_beyond_the_limit_are_closed(tmp_path: Path) -> None:
+    silent = PREFACE + settings({}) + frame(PING, 0, 0, bytes(8))
+    with EngineProcess(tmp_path, allow_unverified=True) as engine:
+        with contextlib.ExitStack() as stack:
+            many = range(MAX_CONNECTIONS + 50)
+            made = [stack.enter_context(Http2(engine.addresses["control"], silent)) for _ in many]
+            assert sum(one.until(PING) is not None for one in made) == MAX_CONNECTIONS
+        with engine.control() as control:
             assert control.status()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,6 +51,22 @@ def test_links_are_followed(tmp_path: Path) -> None:
     (tmp_path / "1").mkdir()
     (tmp_path / "1/current").symlink_to(tmp_path / "data/deep")
     assert outputs(load_unpublished(tmp_path / "1", "table"), {"key": KEYS})["value"].tolist() == [2]
+
+
+def test_links_that_lead_back_or_nowhere_are_left_out(tmp_path: Path) -> None:
+    fill(tmp_path, {"1/t.json": TABLE})
+    (tmp_path / "1/again").symlink_to(tmp_path / "1")
+    (tmp_path / "1/gone").symlink_to(tmp_path / "nothing")
+    manifest = describe_unpublished(ID, "table", tmp_path / "1")
+    assert [entry.path for entry in manifest.files] == ["t.json"]
+    verify_described(manifest, tmp_path / "1")
+
+
+def test_what_is_no_plain_file_is_refused_at_once(tmp_path: Path) -> None:
+    fill(tmp_path, {"t.json": TABLE})
+    os.mkfifo(tmp_path / "more.json")
+    with pytest.raises(Tampered, match=r"more\.json is no plain file: remove it"):
+        load_unpublished(tmp_path, "table")
 
 
 def test_a_manifest_that_is_there_counts_and_is_verified(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from tidegate_serving.workers.task import WorkerTask
 from tidegate_serving.workers.version_workers import Staff, VersionWorkers
 
 MODEL = """
-import builtins, json, os, resource, socket, sys, threading
+import builtins, json, os, resource, signal, socket, sys, threading
 import numpy as np
 
 class Odd(BaseException):
@@ -70,6 +70,14 @@ DONE = {
     "much is said": "[print('x' * 1000) for _ in range(10_000)]",
     "nothing is said": "os.close(1); os.close(2); sys.stdout = sys.stderr = None",
     "it ends": "os._exit(0)",
+    "it stops": "os.kill(os.getpid(), signal.SIGSTOP)",
+    "another session": "os.fork() or (os.setsid(), os.setpgid(0, 0), signal.pause())",
+    "the last to run": "os.nice(19)",
+    "no signal ends it": "signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))",
+    "no descriptors": "os.closerange(0, 100_000)",
+    "thousands of threads": "self.kept = [threading.Thread(target=threading.Event().wait, daemon=True) "
+    "for _ in range(10_000)]; [one.start() for one in self.kept]",
+    "a group of the engine's": "os.setpgid(0, os.getpgid(os.getppid()))",
 }
 Make = Callable[..., VersionWorkers]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -23,7 +25,7 @@ from tidegate_serving.platforms.loader import ask as answer_of
 from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.worker import _next
 from tidegate_serving.workers.gauges import WorkerGauges
-from tidegate_serving.workers.host import SharedHosts
+from tidegate_serving.workers.host import Host, SharedHosts
 from tidegate_serving.workers.place import WorkerPlace
 from tidegate_serving.workers.task import WorkerTask
 from tidegate_serving.workers.version_workers import Staff, VersionWorkers
@@ -181,6 +183,53 @@ def test_whoever_keeps_all_of_python_waiting_gets_a_process_of_its_own(make: Mak
     workers.close()
     holding.join()
     assert asked(neighbour, 8) == 16
+
+
+def test_a_process_that_somebody_stops_is_replaced(make: Make) -> None:
+    workers = make("a")
+    before = workers.pids
+    os.kill(before[0], signal.SIGSTOP)
+    assert asked(workers, 1) == 2, "its batch is tried again"
+    assert workers.pids != before
+    assert not lives(before[0])
+
+
+def test_a_process_that_goes_on_in_time_stays(make: Make) -> None:
+    workers = make("a")
+    before = workers.pids
+    for _ in range(3):
+        os.kill(before[0], signal.SIGSTOP)
+        os.kill(before[0], signal.SIGCONT)
+    assert asked(workers, 1) == 2
+    assert workers.pids == before
+
+
+def test_a_process_that_stops_while_it_loads_is_ended(tmp_path: Path) -> None:
+    stops = "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)\n"
+    directory = publish(tmp_path, "a", 1, Draft(files={"model.py": stops + MODEL.format(garbage=b"")}))
+    task = WorkerTask(directory, (directory / "manifest.json").read_text(), PlatformOptions())
+    workers = VersionWorkers(ServableId("a", 1), task, Staff(1, WorkerPlace()), WorkerGauges())
+    with pytest.raises(ModelFailed, match="it was stopped by a signal and did not go on for 1 s"):
+        workers.load()
+
+
+def test_a_process_that_ends_just_when_it_is_to_be_ended_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    wait, may_look = os.waitid, threading.Event()
+
+    def later(*arguments: int) -> object:
+        may_look.wait()
+        return wait(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "waitid", later)
+        host = Host(WorkerPlace())
+        line = host.open()
+        os.kill(host.pid, signal.SIGKILL)
+        eventually(lambda: not lives(host.pid))
+        host.kill()
+        may_look.set()
+        assert host.ending() == "it was ended by SIGKILL"
+        host.leave(line)
 
 
 ENGINE = """

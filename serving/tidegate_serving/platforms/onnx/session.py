@@ -13,7 +13,7 @@ from typing import Any
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.platforms.device import AUTO, CPU, Device, gpu_is_here
-from tidegate_serving.platforms.platform import library, thread_count
+from tidegate_serving.platforms.platform import is_added, library, thread_count
 
 _NO_TELEMETRY = ("ORT_DISABLE_TELEMETRY", "1")
 """onnxruntime reports to its maker over the network otherwise; read when the library is imported."""
@@ -39,6 +39,11 @@ def open_session(path: Path, manifest: Manifest, device: Device = PROCESSOR, gpu
     options.intra_op_num_threads = thread_count(manifest, "onnx.threads")
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    weights = _weights_beside(path, manifest)
+    if weights:
+        options.add_external_initializers_from_files_in_memory(
+            list(weights), list(weights.values()), [len(data) for data in weights.values()]
+        )
     try:
         session = runtime.InferenceSession(str(path), options, providers=_providers(device, gpu_memory_bytes))
     except Exception as error:
@@ -49,6 +54,19 @@ def open_session(path: Path, manifest: Manifest, device: Device = PROCESSOR, gpu
             'libraries of CUDA and cuDNN can be found, or set device = "cpu" in [platforms.onnx]'
         )
     return session
+
+
+def _weights_beside(path: Path, manifest: Manifest) -> dict[str, bytes]:
+    """The files in which a graph keeps weights, by the names that it has for them. onnxruntime itself would map them,
+    and the process end as soon as somebody cuts one short or writes over it."""
+    listed = {entry.path for entry in manifest.files}
+    directory = next(folder for folder in path.parents if path.relative_to(folder).as_posix() in listed)
+    files = [directory / name for name in listed if not is_added(name)]
+    beside = [file for file in files if file != path and file.is_relative_to(path.parent)]
+    if not beside:
+        return {}
+    graph, names = path.read_bytes(), {file.relative_to(path.parent).as_posix(): file for file in beside}
+    return {name: file.read_bytes() for name, file in names.items() if name.encode() in graph}
 
 
 def chosen(device: Device) -> Device:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import mmap
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -45,9 +45,10 @@ def _absent(directory: Path) -> Exception:
 def _meta_graphs(path: Path) -> Iterator[Any]:
     from google.protobuf.message import DecodeError
 
-    if path.stat().st_size == 0:
-        raise InvalidInput(f"{path} is empty: export the model again")
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+    with path.open("rb") as file:
+        data = _Bytes(file.fileno())
+        if len(data) == 0:
+            raise InvalidInput(f"{path} is empty: export the model again")
         try:
             for number, begin, end in _fields(data, 0, len(data)):
                 if number == _META_GRAPHS:
@@ -56,17 +57,42 @@ def _meta_graphs(path: Path) -> Iterator[Any]:
             raise InvalidInput(f"{path} is no SavedModel, or cut short ({error}): export the model again") from error
 
 
-def _slim(data: mmap.mmap, begin: int, end: int) -> bytes:
+class _Bytes:
+    """Those of a file, read where they are asked for. They are not mapped: a process dies of a map whose file is cut
+    short meanwhile. IndexError beyond the end."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def __len__(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def one(self, position: int) -> int:
+        """A byte."""
+        return self.several(position, position + 1)[0]
+
+    def several(self, start: int, stop: int) -> bytes:
+        """From one position up to another."""
+        found = bytearray()
+        while more := stop - start - len(found):
+            piece = os.pread(self._descriptor, more, start + len(found))
+            if not piece:
+                raise IndexError(f"the file ends before byte {stop}")
+            found += piece
+        return bytes(found)
+
+
+def _slim(data: _Bytes, begin: int, end: int) -> bytes:
     """The bytes of a MetaGraphDef without graph, collections and assets."""
     kept = [
-        bytes([number << 3 | _BYTES]) + _varint(stop - start) + data[start:stop]
+        bytes([number << 3 | _BYTES]) + _varint(stop - start) + data.several(start, stop)
         for number, start, stop in _fields(data, begin, end)
         if number in (_META_INFO, _SIGNATURES)
     ]
     return b"".join(kept)
 
 
-def _fields(data: mmap.mmap, position: int, end: int) -> Iterator[tuple[int, int, int]]:
+def _fields(data: _Bytes, position: int, end: int) -> Iterator[tuple[int, int, int]]:
     """Number, begin and end of each field's value in a message's bytes. ValueError where they do not add up."""
     while position < end:
         key, position = _read_varint(data, position)
@@ -86,10 +112,10 @@ def _fields(data: mmap.mmap, position: int, end: int) -> Iterator[tuple[int, int
         position = stop
 
 
-def _read_varint(data: mmap.mmap, position: int) -> tuple[int, int]:
+def _read_varint(data: _Bytes, position: int) -> tuple[int, int]:
     value = 0
     for shift in range(0, 70, 7):
-        byte = data[position]
+        byte = data.one(position)
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import warnings
 from dataclasses import replace
@@ -159,3 +160,40 @@ def test_a_device_that_onnxruntime_was_built_without_is_refused(tmp_path: Path, 
         InvalidInput, match=r"knows the processor only .*: install onnxruntime-gpu in its place, or use"
     ):
         load_published(directory, settings={"onnx": {"device": device}})
+
+
+CUT_SHORT = """
+import os, sys
+from pathlib import Path
+import numpy as np
+from tests.serving.platforms.onnx.test_onnx_platform import weights_beside
+from tests.support.loading import load_published, outputs
+version = load_published(directory := weights_beside(Path(sys.argv[1])))
+os.truncate(directory / "deep/weights.bin", 0)
+print(outputs(version, {"x": np.zeros((1, 10_000), "f4")})["y"].sum())
+"""
+
+
+def weights_beside(root: Path) -> Path:
+    """A published graph that adds ten thousand ones, which lie in a file of their own."""
+    import onnx
+    from onnx import helper, numpy_helper
+
+    shape = [None, 10_000]
+    x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name in ("x", "y"))
+    weights = numpy_helper.from_array(np.ones(10_000, "f4"), "w")
+    graph = helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "g", [x], [y], [weights])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    folder = root / "made"
+    (folder / "deep").mkdir(parents=True)
+    onnx.save(model, folder / "m.onnx", save_as_external_data=True, location="deep/weights.bin", size_threshold=0)
+    signature = Signature((TensorSpec("x", "float32", (-1, 10_000)),), (TensorSpec("y", "float32", (-1, 10_000)),))
+    files = {name: (folder / name).read_bytes() for name in ("m.onnx", "deep/weights.bin")}
+    example = {"x": [0.0] * 10_000}
+    return publish(root, "m", 1, Draft(platform="onnx", signature=signature, files=files, example=example))
+
+
+def test_weights_beside_a_graph_that_are_cut_short_end_nobody(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CUT_SHORT, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "10000.0\n", done

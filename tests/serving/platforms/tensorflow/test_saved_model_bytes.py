@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -47,3 +49,26 @@ def test_a_file_that_is_cut_short_is_refused(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(saved_model()[:-1])
     with pytest.raises(InvalidInput, match="no SavedModel, or cut short"):
         read_meta_graph(tmp_path, SERVE)
+
+
+CUT_SHORT = """
+import os, sys
+from pathlib import Path
+from tests.serving.platforms.tensorflow.test_saved_model_bytes import FILE, saved_model
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.platforms.tensorflow.saved_model import _meta_graphs
+path = Path(sys.argv[1], FILE)
+path.write_bytes(saved_model() * 2)
+graphs = _meta_graphs(path)
+next(graphs)
+os.truncate(path, 0)
+try:
+    next(graphs)
+except InvalidInput as error:
+    print(error)
+"""
+
+
+def test_a_file_that_is_cut_short_meanwhile_ends_nobody(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", CUT_SHORT, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert "no SavedModel, or cut short (the file ends before byte" in done.stdout, done
