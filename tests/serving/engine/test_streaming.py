@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import queue
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ import tritonclient.grpc as over_grpc
 from tests.support.control import push_and_wait
 from tests.support.engine_process import EngineProcess
 from tests.support.eventually import eventually
+from tests.support.triton_stream import TritonStream
 from tests.support.versions import Draft, publish
 
 from tidegate_serving.contract.desired_state import Shadow
@@ -136,37 +136,14 @@ def samples(engine: EngineProcess) -> dict[str, float]:
     return {name: float(value) for name, _, value in pairs}
 
 
-class Stream:
-    """One `ModelStreamInfer` call by Triton's client."""
+class Stream(TritonStream):
+    """A call that counts."""
 
     def __init__(self, engine: EngineProcess, **options: Any) -> None:
-        self._came: queue.Queue[tuple[Any, Any]] = queue.Queue()
-        self._client = over_grpc.InferenceServerClient(engine.addresses["grpc"])
-        self._client.start_stream(lambda result, error: self._came.put((result, error)), **options)
-
-    def ask(self, arrays: dict[str, Any], **options: Any) -> None:
-        inputs = []
-        for name, array in arrays.items():
-            kind = {"i": "INT64", "f": "FP32", "O": "BYTES"}[array.dtype.kind]
-            inputs.append(over_grpc.InferInput(name, list(array.shape), kind))
-            inputs[-1].set_data_from_numpy(array)
-        self._client.async_stream_infer(options.pop("model", "m"), inputs, **options)
+        super().__init__(engine.addresses["grpc"], **options)
 
     def count(self, n: int, folder: str = "", **options: Any) -> None:
-        self.ask({"n": np.array(n), "folder": np.array(folder.encode(), dtype=object)}, **options)
-
-    def next(self) -> Any:
-        result, failed = self._came.get(timeout=30)
-        if failed is not None:
-            raise failed
-        return result
-
-    def hang_up(self) -> None:
-        self._client.stop_stream(cancel_requests=True)
-
-    def close(self) -> None:
-        self._client.stop_stream()
-        self._client.close()
+        self.ask("m", {"n": np.array(n), "folder": np.array(folder.encode(), dtype=object)}, **options)
 
 
 @pytest.fixture
@@ -235,13 +212,14 @@ def test_a_client_that_hangs_up_ends_the_generator(engine: EngineProcess, stream
 def test_a_triton_client_streams_request_after_request(engine: EngineProcess, stream: Stream) -> None:
     stream.count(2, request_id="a", enable_empty_final_response=True)
     stream.ask(
+        "m",
         {"x": np.array([1, 2], np.float32)},
         parameters={"signature_name": "once"},
         request_id="b",
         enable_empty_final_response=True,
     )
     stream.count(1, request_id="c")
-    came = [stream.next() for _ in range(5)]
+    came = sorted((stream.next() for _ in range(5)), key=lambda one: str(one.get_response().id))
     told = [(one.get_response().id, one.get_response().parameters["triton_final_response"].bool_param) for one in came]
     assert told == [("a", False), ("a", False), ("a", True), ("b", True), ("c", False)]
     assert [one.as_numpy("i") for one in came] == [0, 1, None, None, 0]
@@ -253,7 +231,7 @@ def test_a_triton_client_streams_request_after_request(engine: EngineProcess, st
 def test_a_triton_client_may_compress_its_stream(engine: EngineProcess) -> None:
     with closing(Stream(engine, compression_algorithm="gzip")) as stream:
         for rows in (1, 1000, 500_000):
-            stream.ask({"x": np.full(rows, 3, np.float32)}, parameters={"signature_name": "once"})
+            stream.ask("m", {"x": np.full(rows, 3, np.float32)}, parameters={"signature_name": "once"})
             assert np.array_equal(stream.next().as_numpy("y"), np.full(rows, 6, np.float32))
     eventually(lambda: samples(engine)["tidegate_request_memory_bytes"] == 0, 10)
 
@@ -268,7 +246,7 @@ def test_an_error_is_a_message_of_the_grpc_stream_and_does_not_end_it(stream: St
     assert [int(stream.next().as_numpy("i")) for _ in range(4)] == [0, 1, 2, 3]
     with pytest.raises(Exception, match="m:1 raised ValueError: broken at 3"):
         stream.next()
-    stream.count(1, model="none")
+    stream.ask("none", {"n": np.array(1)})
     with pytest.raises(Exception, match="Servable not found"):
         stream.next()
     stream.count(1)

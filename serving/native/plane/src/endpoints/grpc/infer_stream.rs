@@ -1,9 +1,12 @@
-//! `ModelStreamInfer`: requests over one call, each answered before the next is read, with as many messages as its model
-//! has for it. What goes wrong with one request is an answer among the others, or ends the call where its metadata asks for
-//! that, as Triton has it.
+//! `ModelStreamInfer`: requests over one call, several of them under way, each with as many messages as its model has for it.
+//! What answers once is answered in the order of the requests; the messages of streaming signatures go out as they come.
+//! What goes wrong with one request is an answer among the others, or ends the call where its metadata asks for that, as
+//! Triton has it.
 
+use std::collections::VecDeque;
 use std::future::{pending, poll_fn};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -12,7 +15,7 @@ use http::request;
 use tidegate_codec::open_inference::message::{self, ModelInfer};
 use tidegate_codec::open_inference::stream_answer;
 use tidegate_codec::status::{Code, Status};
-use tidegate_engine::batching::stream::Next;
+use tidegate_engine::batching::stream::{Message, Next};
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::{Dispatcher, Reply, RequestContext, Tags};
 use tidegate_engine::telemetry::Observation;
@@ -32,6 +35,9 @@ use crate::state::PlaneState;
 /// The metadata by which a client asks that an error ends the call with its status.
 const ERRORS_END: &str = "triton_grpc_error";
 
+/// Requests of one call that are under way at a time; the client's next one is read after that.
+const MOST: usize = 32;
+
 /// One call.
 struct InferStream<R> {
     dispatcher: Arc<Dispatcher<R>>,
@@ -47,10 +53,27 @@ struct InferStream<R> {
 
 /// A request that is under way.
 struct Asked {
-    answer: StreamAnswer,
+    /// Its answer, or why it has none.
+    answer: Result<StreamAnswer, Status>,
     model: String,
     id: String,
     empty_final: bool,
+    /// Whether its messages go out as they come.
+    streams: bool,
+    /// Whether its only message has gone out.
+    answered_once: bool,
+    /// What came of it before it was its turn.
+    held: VecDeque<Next>,
+}
+
+/// What happens next in a call.
+enum Event {
+    Request(Result<Option<Bytes>, Status>),
+    /// Something of the answer to a request.
+    Answer(usize, Next),
+    /// No more requests are read.
+    Over(Status),
+    Gone,
 }
 
 /// Answers every request of a call, until the client has none or leaves, its deadline passes, or the plane drains.
@@ -60,32 +83,13 @@ pub async fn converse<R: Reply + From<StreamReply>>(
     dispatcher: Arc<Dispatcher<R>>,
     state: Arc<PlaneState>,
 ) -> Code {
-    let Conversation { head, mut messages, deadline, reply, .. } = call;
+    let Conversation { head, messages, deadline, reply, .. } = call;
     let (observation, patience) = (reply.observation.clone(), reply.patience());
     let Some((mut stream, _open)) = reply.begin(Tags::default()) else { return Code::Cancelled };
-    messages.allow(state.engine.limits.max_message_bytes());
-    let mut readiness = state.watch_readiness();
     let errors_end = head.headers.get(ERRORS_END).is_some_and(|value| value == "true");
     let head = Arc::new(head);
     let mut call = InferStream { dispatcher, state, head, deadline, observation, patience, errors_end, sent: 0 };
-    let ending = loop {
-        let message = tokio::select! {
-            message = next(&mut messages, &mut stream) => message,
-            () = over(deadline) => Err(Status::new(Code::DeadlineExceeded, "the deadline of the call passed")),
-            _ = readiness.wait_for(|readiness| readiness.draining) => {
-                Err(Status::new(Code::Unavailable, "the server is draining"))
-            }
-        };
-        match message {
-            Ok(Some(message)) => {
-                if let Err(status) = call.answer(message, &mut stream).await {
-                    break status;
-                }
-            }
-            Ok(None) => break Status::new(Code::Ok, ""),
-            Err(status) => break status,
-        }
-    };
+    let ending = call.run(messages, &mut stream).await;
     call.observation.answered(ending.code, call.sent);
     let _ = stream.send_trailers(trailers_of(&ending));
     ending.code
@@ -98,55 +102,116 @@ async fn over(deadline: Option<Instant>) {
     }
 }
 
-async fn next(messages: &mut Messages, stream: &mut SendStream<Bytes>) -> Result<Option<Bytes>, Status> {
-    tokio::select! {
-        message = messages.next() => message,
-        _ = poll_fn(|context| stream.poll_reset(context)) => Err(gone()),
-    }
-}
-
 fn gone() -> Status {
     Status::new(Code::Cancelled, "the client has gone")
 }
 
-impl<R: Reply + From<StreamReply>> InferStream<R> {
-    /// Answers one request. The error ends the call.
-    async fn answer(&mut self, message: Bytes, stream: &mut SendStream<Bytes>) -> Result<(), Status> {
-        let asked = match self.ask(message).await {
-            Ok(asked) => asked,
-            Err(status) => return self.fail(status, "", stream).await,
+/// What comes next of the answers: of the first one whatever it is, of later ones only what a streaming signature sends.
+fn poll_answers(under_way: &mut VecDeque<Asked>, context: &mut Context<'_>) -> Poll<(usize, Next)> {
+    for (index, asked) in under_way.iter_mut().enumerate() {
+        if index == 0
+            && let Some(next) = asked.held.pop_front()
+        {
+            return Poll::Ready((index, next));
+        }
+        if !asked.held.is_empty() {
+            continue;
+        }
+        let next = match &asked.answer {
+            Ok(answer) => answer.stream.poll_next(context),
+            Err(status) => Poll::Ready(Next::End(Err(status.clone()))),
         };
-        // What answers once says in its only message that it is the last, as in Triton.
-        let mut answered_once = false;
+        let Poll::Ready(next) = next else { continue };
+        if let Next::Message(message) = &next {
+            asked.streams = message.served.signature.streaming;
+        }
+        if index == 0 || asked.streams {
+            return Poll::Ready((index, next));
+        }
+        asked.held.push_back(next);
+    }
+    Poll::Pending
+}
+
+impl<R: Reply + From<StreamReply>> InferStream<R> {
+    /// Answers all requests; returns how the call ends.
+    async fn run(&mut self, mut messages: Messages, stream: &mut SendStream<Bytes>) -> Status {
+        messages.allow(self.state.engine.limits.max_message_bytes());
+        let mut readiness = self.state.watch_readiness();
+        let mut under_way = VecDeque::new();
         loop {
-            let next = tokio::select! {
-                next = poll_fn(|context| asked.answer.stream.poll_next(context)) => next,
+            let next = messages.next();
+            tokio::pin!(next);
+            let ending = loop {
+                let (idle, full) = (under_way.is_empty(), under_way.len() == MOST);
+                let event = tokio::select! {
+                    request = &mut next, if !full => Event::Request(request),
+                    (index, next) = poll_fn(|context| poll_answers(&mut under_way, context)), if !idle => {
+                        Event::Answer(index, next)
+                    }
+                    () = over(self.deadline), if idle => {
+                        Event::Over(Status::new(Code::DeadlineExceeded, "the deadline of the call passed"))
+                    }
+                    _ = readiness.wait_for(|readiness| readiness.draining) => {
+                        Event::Over(Status::new(Code::Unavailable, "the server is draining"))
+                    }
+                    _ = poll_fn(|context| stream.poll_reset(context)) => Event::Gone,
+                };
+                match event {
+                    Event::Request(Ok(Some(request))) => {
+                        under_way.push_back(self.ask(request).await);
+                        break None;
+                    }
+                    Event::Request(Ok(None)) => break Some(Status::new(Code::Ok, "")),
+                    Event::Request(Err(status)) | Event::Over(status) => break Some(status),
+                    Event::Answer(index, next) => {
+                        if let Err(status) = self.answer(&mut under_way, index, next, stream).await {
+                            return status;
+                        }
+                    }
+                    Event::Gone => return gone(),
+                }
+            };
+            let Some(ending) = ending else { continue };
+            return self.finish(under_way, stream).await.err().unwrap_or(ending);
+        }
+    }
+
+    /// Answers what is under way when no more requests come.
+    async fn finish(&mut self, mut under_way: VecDeque<Asked>, stream: &mut SendStream<Bytes>) -> Result<(), Status> {
+        while !under_way.is_empty() {
+            let (index, next) = tokio::select! {
+                next = poll_fn(|context| poll_answers(&mut under_way, context)) => next,
                 _ = poll_fn(|context| stream.poll_reset(context)) => return Err(gone()),
             };
-            let frame = match next {
-                Next::Message(message) => {
-                    let rows = message.rows();
-                    let Some(infer) = asked.answer.head.infer.get() else {
-                        return Err(Status::internal("an infer request without a form of its answer"));
-                    };
-                    let served = &message.served;
-                    let encoded = message::encode(&served.model, served.version, infer, |index| rows.named(index));
-                    let frame = match encoded {
-                        Ok(frame) => frame,
-                        Err(status) => return self.fail(status, &asked.id, stream).await,
-                    };
-                    answered_once = !served.signature.streaming;
-                    held(stream_answer::message(&frame, answered_once), &served.memory)
-                }
-                Next::End(Err(status)) => return self.fail(status, &asked.id, stream).await,
-                Next::End(Ok(())) if asked.empty_final && !answered_once => {
-                    let version = asked.answer.head.version.get().and_then(|version| version.to_str().ok());
-                    let last = stream_answer::empty_final(&asked.model, version.unwrap_or_default(), &asked.id);
-                    return self.send(last, stream).await;
-                }
-                Next::End(Ok(())) => return Ok(()),
-            };
-            self.send(frame, stream).await?;
+            self.answer(&mut under_way, index, next, stream).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends what came of a request's answer. The error ends the call.
+    async fn answer(
+        &mut self,
+        under_way: &mut VecDeque<Asked>,
+        index: usize,
+        next: Next,
+        stream: &mut SendStream<Bytes>,
+    ) -> Result<(), Status> {
+        let asked = &mut under_way[index];
+        let end = match next {
+            Next::Message(message) => match asked.encode(&message) {
+                Ok(frame) => return self.send(frame, stream).await,
+                Err(status) => Err(status),
+            },
+            Next::End(end) => end,
+        };
+        let Some(asked) = under_way.remove(index) else { return Ok(()) };
+        match end {
+            Err(status) => self.fail(status, &asked.id, stream).await,
+            Ok(()) => match asked.last() {
+                Some(last) => self.send(last, stream).await,
+                None => Ok(()),
+            },
         }
     }
 
@@ -167,7 +232,7 @@ impl<R: Reply + From<StreamReply>> InferStream<R> {
     }
 
     /// Reads a request and has it run; one that is large, or may be so in shared memory, is read aside.
-    async fn ask(&self, message: Bytes) -> Result<Asked, Status> {
+    async fn ask(&self, message: Bytes) -> Asked {
         let received = Instant::now();
         self.observation.note(|facts| {
             facts.received.get_or_insert(received);
@@ -195,9 +260,35 @@ impl<R: Reply + From<StreamReply>> InferStream<R> {
             true => self.state.aside.run(bytes, deadline, work).await.and_then(|asked| asked),
             false => work(),
         };
-        let (model, id, empty_final) = asked.inspect_err(|status| {
-            self.state.engine.metrics.unrouted.count(Endpoint::Grpc, status.code);
-        })?;
-        Ok(Asked { answer, model, id, empty_final })
+        let (answer, (model, id, empty_final)) = match asked {
+            Ok(asked) => (Ok(answer), asked),
+            Err(status) => {
+                self.state.engine.metrics.unrouted.count(Endpoint::Grpc, status.code);
+                (Err(status), Default::default())
+            }
+        };
+        Asked { answer, model, id, empty_final, streams: false, answered_once: false, held: VecDeque::new() }
+    }
+}
+
+impl Asked {
+    /// A message as it is sent. What answers once says in it that it is the last, as in Triton.
+    fn encode(&mut self, message: &Message) -> Result<Bytes, Status> {
+        let infer = self.answer.as_ref().ok().and_then(|answer| answer.head.infer.get());
+        let infer = infer.ok_or_else(|| Status::internal("an infer request without a form of its answer"))?;
+        let (rows, served) = (message.rows(), &message.served);
+        let frame = message::encode(&served.model, served.version, infer, |index| rows.named(index))?;
+        self.answered_once = !served.signature.streaming;
+        Ok(held(stream_answer::message(&frame, self.answered_once), &served.memory))
+    }
+
+    /// The message that says that no more come, where the client wants it and has not been told.
+    fn last(&self) -> Option<Bytes> {
+        if !self.empty_final || self.answered_once {
+            return None;
+        }
+        let version = self.answer.as_ref().ok().and_then(|answer| answer.head.version.get());
+        let version = version.and_then(|version| version.to_str().ok()).unwrap_or_default();
+        Some(stream_answer::empty_final(&self.model, version, &self.id))
     }
 }
