@@ -116,6 +116,8 @@ def test_requests_of_many_sequences_at_once_run_in_their_order(engine: EnginePro
     ids = [next(IDS) for _ in range(8)]
     came: queue.Queue[Any] = queue.Queue()
     with over_grpc.InferenceServerClient(engine.addresses["grpc"]) as grpc_client:
+        # Calls that are made before there is a connection go out in any order.
+        assert grpc_client.is_server_live()
         for turn, name in itertools.product(range(20), ids):
             options = {"sequence_start": turn == 0, "sequence_end": turn == 19, "priority": 1 + turn % 3}
             grpc_client.async_infer(
