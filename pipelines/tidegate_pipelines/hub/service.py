@@ -40,6 +40,7 @@ from tidegate_pipelines.hub.releases.follow import Follower
 from tidegate_pipelines.hub.releases.kubeflow_runs import KubeflowRuns
 from tidegate_pipelines.hub.releases.supervisor import Supervisor
 from tidegate_pipelines.hub.store import Database
+from tidegate_serving.config.open_files import allow_many
 from tidegate_serving.files import write_json
 
 logger = logging.getLogger(__name__)
@@ -128,6 +129,7 @@ def _releases(config: HubConfig, database: Database, name: str) -> Supervisor | 
 
 def run(config: HubConfig, ready_file: Path | None = None, on_ready: Callable[[str], None] = print) -> None:
     """Serves until SIGTERM or Ctrl-C. `on_ready` hears the address, and `ready_file` gets it as JSON."""
+    allow_many(0)
     host, _, port = config.address.rpartition(":")
     with socket.create_server((host.strip("[]"), int(port)), reuse_port=False) as listener:
         address = f"{'https' if config.access.tls else 'http'}://{host}:{listener.getsockname()[1]}"

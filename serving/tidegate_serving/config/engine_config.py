@@ -122,8 +122,8 @@ class EngineConfig:
     trace_sampling_rate: share of requests whose spans it gets, 0 to 1, where a request's caller has not decided that.
     io_threads: threads that serve the sockets.
     max_message_bytes: largest request.
-    request_memory_bytes: what all requests may hold, from their bodies to what models give back and their answers; 0
-        for a quarter of the memory that this process may use.
+    request_memory_bytes: what all requests may hold, from their bodies, and gRPC calls that stay open, to what models
+        give back and their answers; 0 for a quarter of the memory that this process may use.
     max_connections: connections beyond this many: one that nobody needs is closed, else the new one may only ask for
         the engine's health.
     header_seconds: within this time a request's head, or the beginning of an HTTP/2 connection, has to be there.

@@ -22,6 +22,7 @@ from tidegate_serving.workers.task import WorkerTask
 from tidegate_serving.workers.version_workers import Staff
 
 _MOST_SHARED = 4
+_PATIENCE_SECONDS = 5.0
 
 
 class Isolation:
@@ -32,7 +33,7 @@ class Isolation:
         self._batching = batching
         self._shared = SharedHosts(
             lambda: live.now.pool_processes or min(_MOST_SHARED, len(os.sched_getaffinity(0))),
-            lambda: live.now.stuck_seconds,
+            lambda: min(live.now.stuck_seconds, _PATIENCE_SECONDS),
         )
         self.gauges = WorkerGauges()
 

@@ -3,7 +3,8 @@
 `python -m tidegate_serving.worker SOCKET PIPE` has one end of a socket, over which it gets the channel of each worker
 that it is to run, a thread for each, and ends once the other end is closed. Of the pipe the engine has the end that is
 never written to: once the engine is gone, the system ends the process and its children, whatever they do.
-A process that holds more memory than its place allows is ended too.
+A process that holds more memory than its place allows is ended too. Each is a session of its own: where Linux groups
+sessions for its scheduler, a model with very many threads competes with the engine and other workers as one of them.
 
 Over the socket a process that is shared is also asked whether Python runs in it: one in which a model keeps all of
 Python waiting for too long, and with it its neighbours, is ended. So is one that stays stopped, as by SIGSTOP.
@@ -62,7 +63,9 @@ class Host:
         try:
             numbers = [theirs.fileno(), watched]
             command = [place.interpreter, "-P", "-m", "tidegate_serving.worker", *map(str, numbers)]
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=numbers, process_group=0)
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, pass_fds=numbers, start_new_session=True
+            )
         except BaseException:
             self._control.close()
             os.close(self._alive)

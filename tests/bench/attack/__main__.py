@@ -1,8 +1,8 @@
 """Takes the measures of group `attack`, all or those named on the command line, and writes `build/attack.json`.
 
 Run by `make bench GROUP=attack`. Each attack meets an engine of its own in the default configuration, while good
-clients of both protocols ask at a steady rate. ENDINGS=20 takes fewer instants for SIGTERM than 200, and
-MIX_SECONDS=120 a shorter mix.
+clients of both protocols ask at a steady rate. ENDINGS=20 takes fewer instants for SIGTERM than 200, ENDINGS_SEED=8
+others, and MIX_SECONDS=120 a shorter mix.
 """
 
 from __future__ import annotations

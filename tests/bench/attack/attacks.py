@@ -25,6 +25,7 @@ from tidegate_serving.contract.messages import message
 
 Rows = Sequence[Row]
 CONNECTIONS = 4200
+LITTLE = {"request_memory_bytes": 256 << 20}
 
 
 def filled_tensors(target: Target) -> Rows:
@@ -142,6 +143,16 @@ def hung_model(target: Target) -> Rows:
     return ()
 
 
+def busy_model(target: Target) -> Rows:
+    """A call that computes in Python for ever, in a process that good clients' model is in too."""
+    return _trouble(target, b"\0\0\0\xc0")
+
+
+def busy_threads(target: Target) -> Rows:
+    """A call that starts 200 threads which compute for ever, without Python's lock."""
+    return _trouble(target, b"\0\0\x80\xc0")
+
+
 def always_raises(target: Target) -> Rows:
     """1,024 requests at once to a model that raises for each of them."""
     bad = wire.predict_request("raises", (1,), b"\0\0\x80\xbf")
@@ -169,6 +180,12 @@ def busy_core(target: Target) -> Rows:
     """Nothing is sent: only the core that clients share is busy, to see what the harness itself does to them."""
     while time.monotonic() < target.until:
         sum(range(10_000))
+    return ()
+
+
+def _trouble(target: Target, value: bytes) -> Rows:
+    wire.calls(target, PREDICT, [wire.predict_request("hangs", (1,), value)], timeout=target.left())
+    time.sleep(target.left())
     return ()
 
 
@@ -212,6 +229,8 @@ ATTACKS: dict[str, Attack] = {
     "unread-grpc": Attack(unread_grpc),
     "slow-model": Attack(slow_model, 20),
     "hung-model": Attack(hung_model, 20),
+    "busy-model": Attack(busy_model),
+    "busy-threads": Attack(busy_threads, config={"isolation": "own"}),
     "always-raises": Attack(always_raises, 20),
     "resets": Attack(resets),
     "packed-headers": Attack(floods.packed_headers),
@@ -238,6 +257,8 @@ ATTACKS: dict[str, Attack] = {
     "many-names": Attack(trickles.many_names),
     "hung-up-streams": Attack(trickles.hung_up_streams),
     "unread-streams": Attack(trickles.unread_streams),
+    "held-heads": Attack(trickles.held_heads, config=LITTLE),
+    "health-watches": Attack(trickles.health_watches, config=LITTLE),
     "unread-conversations": Attack(trickles.unread_conversations),
 }
 

@@ -48,7 +48,10 @@ class Model:
         return {"y": inputs["x"] * 2}
 """
 HANGS = """
-import ctypes, threading
+import ctypes, hashlib, threading
+
+def compute():
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 1 << 30)  # without Python's lock
 
 class Model:
     def predict(self, inputs):
@@ -58,6 +61,9 @@ class Model:
             pass
         if (inputs["x"] == -3).any():
             ctypes.PyDLL(None).sleep(1_000_000)
+        if (inputs["x"] == -4).any():
+            for _ in range(200):
+                threading.Thread(target=compute, daemon=True).start()
         return {"y": inputs["x"] * 2}
 """
 ENDLESS = """

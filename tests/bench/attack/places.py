@@ -2,7 +2,8 @@
 
 The engine has core 0. Good clients and attackers share core 1, where good clients run in real time, whoever else wants
 the core. On Linux a session is a group of its own for the scheduler, and `nice` counts only inside of it: so it is the
-group of the engine that goes before others. Where this user may not do that, measures are noisier.
+group of the engine that goes before others, as do those of its workers. Where this user may not do that, measures are
+noisier.
 """
 
 from __future__ import annotations
@@ -45,6 +46,13 @@ def before_others() -> Iterator[None]:
         yield
     finally:
         _place_session(os.getpid(), 0)
+
+
+def workers_before_others(pid: int) -> None:
+    """So do the worker processes that an engine has now, which are sessions of their own."""
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for worker in (task / "children").read_text().split():
+            _place_session(int(worker), FIRST)
 
 
 def _place_session(pid: int, priority: int) -> None:

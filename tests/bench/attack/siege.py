@@ -19,7 +19,7 @@ from typing import Any, Self
 import numpy as np
 from tests.bench.attack.attacks import Attack
 from tests.bench.attack.models import publish_models
-from tests.bench.attack.places import ENGINE_CORE, attacker, core_wait, good_client, on_core
+from tests.bench.attack.places import ENGINE_CORE, attacker, core_wait, good_client, on_core, workers_before_others
 from tests.bench.lifecycle.engines import folder, resident
 from tests.bench.rows import Row
 from tests.support.engine_process import EngineProcess
@@ -119,6 +119,7 @@ def engine_with_models(tables: int = 0, **values: object) -> Iterator[EngineProc
             engine = EngineProcess(place / "engine", repository=place / "models", allow_unverified=True, **values)
             engine.start()
         assert engine.process is not None
+        workers_before_others(engine.process.pid)
         Path(f"/proc/{engine.process.pid}/oom_score_adj").write_text("1000")
         try:
             yield engine

@@ -11,7 +11,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from tests.bench.attack import wire
 from tests.bench.attack.wire import MEGABYTE, PREDICT, Target
 from tests.bench.rows import Row
-from tests.support.http2 import END_HEADERS, HEADERS, HELLO, PREFACE, call_headers, frame, grpc_message, settings
+from tests.support.http2 import (
+    END_HEADERS,
+    HEADERS,
+    HELLO,
+    PREFACE,
+    call_frames,
+    call_headers,
+    frame,
+    grpc_message,
+    settings,
+)
 from tests.support.http2_streams import Streams
 
 from tidegate_serving.contract.messages import message
@@ -123,6 +133,26 @@ def unread_conversations(target: Target) -> Rows:
     sent = streams.send_all(len(body) - 1, target.until)
     streams.close()
     return [Row("unread-conversations: messages that the engine took", sent * 200_000 / len(body), "", "-", None)]
+
+
+def held_heads(target: Target) -> Rows:
+    """60,000 calls over 60 connections, with a field of 8 kB each, whose messages do not come."""
+    streams, more = range(1, 2001, 2), {"a": "v" * 8000}
+    heads = b"".join(frame(HEADERS, END_HEADERS, stream, call_headers(PREDICT, more)) for stream in streams)
+    with wire.held(target.grpc, 60, HELLO + heads) as sockets:
+        time.sleep(target.left())
+        left = wire.still_open(sockets)
+    return [Row(f"held-heads: connections left open at the end, of {len(sockets):,}", left, "", "-", None)]
+
+
+def health_watches(target: Target) -> Rows:
+    """60,000 health watches over 60 connections."""
+    streams = range(1, 2001, 2)
+    watches = b"".join(call_frames(stream, "/grpc.health.v1.Health/Watch", b"") for stream in streams)
+    with wire.held(target.grpc, 60, HELLO + watches) as sockets:
+        time.sleep(target.left())
+        left = wire.still_open(sockets)
+    return [Row(f"health-watches: connections left open at the end, of {len(sockets):,}", left, "", "-", None)]
 
 
 def _flood(target: Target, pieces: Callable[[], Iterable[bytes]], *, read: bool = False) -> Rows:

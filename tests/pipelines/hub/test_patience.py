@@ -1,7 +1,8 @@
-"""Clients of the hub's port that do not send a request in time."""
+"""Clients of the hub's port that do not send a request or take an answer in time, or are very many."""
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import time
@@ -17,12 +18,18 @@ from tidegate_pipelines.hub.access.patience import PatientProtocol
 
 SHORT = 0.3
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+LARGE = 32 << 20
+MOST = 20
 POST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n"
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
     while (await receive()).get("more_body"):
         pass
+    if scope["path"] == "/large":
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % LARGE)]})
+        await send({"type": "http.response.body", "body": bytes(LARGE)})
+        return
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
     await send({"type": "http.response.body", "body": b"OK"})
 
@@ -31,7 +38,18 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
 def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     monkeypatch.setattr(patience, "HEAD_SECONDS", SHORT)
     monkeypatch.setattr(patience, "BODY_SECONDS", SHORT)
-    settings = uvicorn.Config(application, http=PatientProtocol, lifespan="off", log_config=None)
+    yield from serving()
+
+
+@pytest.fixture
+def crowded_port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    monkeypatch.setattr(patience, "MOST_CONNECTIONS", MOST)
+    yield from serving()
+
+
+def serving() -> Iterator[int]:
+    """The port of a server."""
+    settings = uvicorn.Config(application, http=PatientProtocol, lifespan="off", log_config=None, timeout_keep_alive=60)
     server = uvicorn.Server(settings)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, args=([listener],))
@@ -81,3 +99,64 @@ def test_requests_that_come_are_answered(port: int) -> None:
             one.sendall(POST)
             one.sendall(b"0123456789")
             assert one.recv(1000).startswith(b"HTTP/1.1 200")
+
+
+def is_open(one: socket.socket) -> bool:
+    one.setblocking(False)
+    try:
+        return bool(one.recv(1))
+    except BlockingIOError:
+        return True
+    except ConnectionError:
+        return False
+
+
+def is_answered(one: socket.socket) -> bool:
+    one.setblocking(True)
+    one.settimeout(20)
+    one.sendall(GET)
+    said = b""
+    while not said.endswith(b"OK") and (more := one.recv(1000)):
+        said += more
+    return said.startswith(b"HTTP/1.1 200")
+
+
+def taken(port: int) -> int:
+    """Bytes of a large answer to a client that does not read it at first."""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as one:
+        one.sendall(GET.replace(b" / ", b" /large ").replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        assert one.recv(1, socket.MSG_PEEK)
+        threading.Event().wait(3 * SHORT)
+        came = 0
+        with contextlib.suppress(ConnectionError):
+            while data := one.recv(1 << 20):
+                came += len(data)
+    return came
+
+
+def test_an_answer_that_nobody_takes_is_given_up(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "ANSWER_SECONDS", SHORT)
+    assert taken(port) < LARGE
+
+
+def test_whoever_takes_an_answer_slowly_gets_all_of_it(port: int) -> None:
+    assert taken(port) > LARGE
+
+
+@pytest.mark.parametrize("first", [b"", GET[:9], POST], ids=["nothing", "half a head", "no body"])
+def test_many_who_are_waited_for_keep_nobody_out(crowded_port: int, first: bytes) -> None:
+    def connect() -> socket.socket:
+        return stack.enter_context(socket.create_connection(("127.0.0.1", crowded_port), timeout=20))
+
+    with contextlib.ExitStack() as stack:
+        early = connect()
+        assert is_answered(early)
+        crowd = [connect() for _ in range(5 * MOST)]
+        for one in crowd:
+            with contextlib.suppress(ConnectionError):
+                one.sendall(first)
+        late = connect()
+        assert is_answered(late)
+        eventually(lambda: sum(map(is_open, crowd)) < MOST)
+        assert is_answered(early)
+        assert is_answered(late)

@@ -18,7 +18,7 @@ from tests.support.engine_process import EngineProcess
 from tests.support.eventually import eventually
 from tests.support.versions import Draft, publish
 
-from tidegate_serving.contract.errors import ModelFailed, Unavailable
+from tidegate_serving.contract.errors import DeadlinePassed, ModelFailed, Unavailable
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import SERVING_DEFAULT
 from tidegate_serving.platforms.loader import ask as answer_of
@@ -158,6 +158,12 @@ def test_memory_is_taken_from_workers_first(make: Make) -> None:
     assert theirs == min(1000, ours + 500)
 
 
+def test_each_process_competes_for_processors_as_one(make: Make) -> None:
+    """Linux groups threads by sessions."""
+    (pid,) = make("a").pids
+    assert os.getsid(pid) == pid != os.getsid(0)
+
+
 def test_a_process_that_is_not_wanted_any_more_ends_well_although_it_was_just_asked_whether_it_lives() -> None:
     engine, worker = socket.socketpair()
     with worker:
@@ -230,6 +236,31 @@ def test_a_process_that_ends_just_when_it_is_to_be_ended_is_noticed(monkeypatch:
         may_look.set()
         assert host.ending() == "it was ended by SIGKILL"
         host.leave(line)
+
+
+def test_whoever_keeps_all_of_python_waiting_keeps_no_client_waiting_for_long(tmp_path: Path) -> None:
+    root = tmp_path / "r"
+    for name in ("a", "b"):
+        publish(root, name, 1, Draft(files={"model.py": MODEL.format(garbage=b"")}))
+    config = {
+        "repository": root,
+        "allow_unverified": True,
+        "isolation": "pool",
+        "pool_processes": 1,
+        "drain_seconds": 1,
+    }
+    with EngineProcess(tmp_path / "engine", **config) as engine, engine.client() as client:
+
+        def hold() -> None:
+            with pytest.raises((DeadlinePassed, ModelFailed, Unavailable)):
+                client.predict("a", {"x": np.array([-5], np.float32)}, timeout=20)
+
+        holding = threading.Thread(target=hold)
+        holding.start()
+        eventually((root / "a" / "holds").exists)
+        said = client.predict("b", {"x": np.array([7], np.float32)}, timeout=20)
+        assert float(said.outputs["y"][0]) == 14
+        holding.join()
 
 
 ENGINE = """

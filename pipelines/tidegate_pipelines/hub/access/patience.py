@@ -1,11 +1,13 @@
-"""Gives up connections to the hub's port that do not send a request in time: a byte now and then takes nobody's place.
+"""Gives up connections to the hub's port that do not send a request or take an answer in time, or are too many: a byte
+now and then takes nobody's place.
 
-uvicorn waits for ever.
+uvicorn waits for ever, for any number.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import h11
@@ -13,19 +15,27 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_SECONDS = 10.0
 BODY_SECONDS = 120.0
+ANSWER_SECONDS = 120.0
+MOST_CONNECTIONS = 512
 
 
 class PatientProtocol(H11Protocol):
     """HTTP/1.1 of uvicorn. A request's head has ten seconds from the connection's beginning, or from the answer before
-    it; its body two minutes more."""
+    it; its body two minutes more, and so has its client to take the answer. With more than MOST_CONNECTIONS the one
+    that is waited for longest is closed, and those first that never asked for anything."""
 
     _waits_for: Any = None
+    _since = 0.0
+    _has_asked = False
     _timer: asyncio.TimerHandle | None = None
+    _answer_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """As uvicorn's."""
         super().connection_made(transport)
         self._look()
+        if len(self.connections) > MOST_CONNECTIONS:
+            self._make_room()
 
     def data_received(self, data: bytes) -> None:
         """As uvicorn's."""
@@ -34,25 +44,50 @@ class PatientProtocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         """As uvicorn's."""
+        self._has_asked = True
         super().on_response_complete()
+        self._look()
+
+    def pause_writing(self) -> None:
+        """As uvicorn's: the client does not take what it is sent."""
+        super().pause_writing()
+        self._look()
+        self._answer_timer = self.loop.call_later(ANSWER_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """As uvicorn's."""
+        super().resume_writing()
+        _stop(self._answer_timer)
         self._look()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """As uvicorn's."""
         super().connection_lost(exc)
-        self._stop()
+        _stop(self._timer)
+        _stop(self._answer_timer)
 
     def _look(self) -> None:
-        """Begins to wait for the next part of a request, or has it."""
-        if self.conn.their_state is self._waits_for:
+        """Begins to wait for the next part of a request, or has it; whoever is still to take an answer sends none."""
+        next_part = None if self.flow.write_paused else self.conn.their_state
+        if next_part is self._waits_for:
             return
-        self._stop()
-        self._waits_for = self.conn.their_state
+        _stop(self._timer)
+        self._timer = None
+        self._waits_for, self._since = next_part, time.monotonic()
         seconds = {h11.IDLE: HEAD_SECONDS, h11.SEND_BODY: BODY_SECONDS}.get(self._waits_for)
         if seconds is not None:
             self._timer = self.loop.call_later(seconds, self.transport.abort)
 
-    def _stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def _make_room(self) -> None:
+        """Closes one of all connections that is waited for."""
+        others = [one for one in self.connections if isinstance(one, PatientProtocol) and one is not self]
+        waited_for = [one for one in others if one._timer is not None and not one.transport.is_closing()]
+        goes = min(
+            waited_for, key=lambda one: (one._has_asked, one._waits_for is h11.SEND_BODY, one._since), default=self
+        )
+        goes.transport.abort()
+
+
+def _stop(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()

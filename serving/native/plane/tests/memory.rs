@@ -176,3 +176,37 @@ fn a_model_does_not_run_for_answers_that_no_memory_would_hold() {
     assert_eq!((client.finish(call).code, model.seen().len()), (0, 1));
     eventually("all is given back", || used(&running) == 0.0);
 }
+
+fn tight() -> Settings {
+    Settings { request_memory_bytes: 2 * MB, max_message_bytes: 64 << 10, ..settings() }
+}
+
+#[test]
+fn heads_whose_messages_do_not_come_are_counted() {
+    let running = Running::start(&tight());
+    running.plane.apply(vec![publish("n", 1, &Model::half_plus_two(), scalar_signature())]).unwrap();
+    let (mut client, long) = (running.grpc(), "x".repeat(8000));
+    let calls: Vec<_> = (0..100).map(|_| client.open_ended(grpc::PREDICT, &[("a", &long)], Vec::new())).collect();
+    eventually("most are refused", || running.sample("tidegate_request_memory_refusals_total") >= 50.0);
+    assert!(used(&running) > (MB / 4) as f64 && used(&running) <= (MB / 2) as f64, "{}", used(&running));
+    assert_eq!(running.rest().post("/v1/models/n:predict", r#"{"instances": [2]}"#).status, 200);
+    drop((calls, client));
+    eventually("all is given back", || used(&running) == 0.0);
+}
+
+#[test]
+fn calls_that_stay_are_counted_until_they_end() {
+    let running = Running::start(&tight());
+    let mut client = running.grpc();
+    let mut watches: Vec<_> = (0..60).map(|_| client.open("/grpc.health.v1.Health/Watch", &[], &[])).collect();
+    for watch in &mut watches {
+        assert!(client.next(watch).is_ok());
+    }
+    assert!(used(&running) >= 60.0 * 4096.0, "{}", used(&running));
+    let talk =
+        |client: &mut grpc::Client| client.open_ended("/inference.GRPCInferenceService/ModelStreamInfer", &[], vec![]);
+    let talks: Vec<_> = (0..100).map(|_| talk(&mut client)).collect();
+    eventually("some are refused", || running.sample("tidegate_request_memory_refusals_total") >= 30.0);
+    drop((watches, talks, client));
+    eventually("all is given back", || used(&running) == 0.0);
+}

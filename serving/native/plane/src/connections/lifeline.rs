@@ -8,6 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
+use http::request;
+use tidegate_codec::status::Status;
+use tidegate_engine::memory::{Reservation, Share};
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::sync::lock;
 
@@ -21,6 +24,10 @@ pub const CLOSE: u8 = 4;
 pub const PROTOCOL_ERROR: u8 = 8;
 /// The peer sends what costs it less than whoever reads it: say so and end.
 pub const CALM_DOWN: u8 = 16;
+
+/// What an open call takes in bytes beside its head and its message, and a field of its head beside name and value.
+const CALL: usize = 4 << 10;
+const FIELD: usize = 104;
 
 /// One connection.
 #[derive(Debug)]
@@ -77,7 +84,7 @@ impl Lifeline {
     pub fn begin_call(self: &Arc<Lifeline>) -> OpenCall {
         self.calls.fetch_add(1, Ordering::Relaxed);
         self.open_calls.fetch_add(1, Ordering::Relaxed);
-        OpenCall(self.clone())
+        OpenCall { lifeline: self.clone(), held: None }
     }
 
     /// The largest chunk of the present body that was announced, in bytes, whether it has come or not.
@@ -192,18 +199,39 @@ impl Drop for LargeMessage {
 
 /// An open call of a connection.
 #[derive(Debug)]
-pub struct OpenCall(Arc<Lifeline>);
+pub struct OpenCall {
+    lifeline: Arc<Lifeline>,
+    /// What it takes, once that is counted.
+    held: Option<Box<Reservation>>,
+}
 
 impl OpenCall {
     /// A number that no other connection has as long as this call is open.
     pub fn connection(&self) -> usize {
-        Arc::as_ptr(&self.0).addr()
+        Arc::as_ptr(&self.lifeline).addr()
+    }
+
+    /// Counts what the call takes for as long as it stays: its message comes later, or its answer has no end. It gets
+    /// nothing of what is kept for small requests.
+    pub fn hold(&mut self, head: &request::Parts, share: &Arc<Share>) -> Result<(), Status> {
+        if self.held.is_none() {
+            let fields = head.headers.iter().map(|(name, value)| FIELD + name.as_str().len() + value.len());
+            let mut held = Box::new(share.reservation());
+            held.grow(CALL + head.uri.path().len() + fields.sum::<usize>(), usize::MAX)?;
+            self.held = Some(held);
+        }
+        Ok(())
+    }
+
+    /// The call stays no longer than any other.
+    pub fn release(&mut self) {
+        self.held = None;
     }
 }
 
 impl Drop for OpenCall {
     fn drop(&mut self) {
-        self.0.completed.store(true, Ordering::Relaxed);
-        self.0.open_calls.fetch_sub(1, Ordering::Relaxed);
+        self.lifeline.completed.store(true, Ordering::Relaxed);
+        self.lifeline.open_calls.fetch_sub(1, Ordering::Relaxed);
     }
 }

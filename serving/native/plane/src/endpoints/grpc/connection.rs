@@ -145,7 +145,7 @@ impl<S: GrpcService, T: AsyncRead + AsyncWrite + Unpin> GrpcConnection<S, T> {
         let (mut head, body) = request.into_parts();
         let observation = self.peer.observe(&head.method, head.uri.path(), &head.headers);
         let patience = self.peer.connections.patience().write;
-        let reply = GrpcReply::new(respond, self.peer.lifeline.begin_call(), patience, observation);
+        let mut reply = GrpcReply::new(respond, self.peer.lifeline.begin_call(), patience, observation);
         let grpc = head.headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
         if !grpc || head.method != http::Method::POST {
             return reply.refuse_http(http::StatusCode::UNSUPPORTED_MEDIA_TYPE);
@@ -162,7 +162,13 @@ impl<S: GrpcService, T: AsyncRead + AsyncWrite + Unpin> GrpcConnection<S, T> {
             Ok(timeout) => Instant::now() + timeout,
             Err(status) => return reply.fail(&status, Tags::default()),
         };
-        if self.service.is_conversation(head.uri.path()) {
+        let is_conversation = self.service.is_conversation(head.uri.path());
+        if (is_conversation || self.service.stays(head.uri.path()))
+            && let Err(status) = reply.hold(&head, &self.memory)
+        {
+            return reply.fail(&status, Tags::default());
+        }
+        if is_conversation {
             let deadline = head.headers.contains_key("grpc-timeout").then_some(deadline);
             let messages = Messages::new(body, &head.headers, &self.peer, &self.memory);
             return self.service.converse(Conversation { head, messages, deadline, patience, reply });
@@ -220,7 +226,7 @@ impl Partial {
         let mut ended = false;
         loop {
             match self.body.poll_data(context) {
-                Poll::Pending => return Progress::Waits(Box::new(self)),
+                Poll::Pending => return self.wait(share),
                 Poll::Ready(Some(Err(_))) => return Progress::Done,
                 Poll::Ready(None) => ended = true,
                 Poll::Ready(Some(Ok(data))) => {
@@ -248,14 +254,7 @@ impl Partial {
                     return Progress::Done;
                 }
                 Ok(Some(length)) if ended && so_far == FRAME_HEAD + length => {
-                    let (frame, memory) = self.arriving.finish();
-                    let Partial { head, reply, deadline, .. } = self;
-                    let received = Instant::now();
-                    reply.observation.note(|facts| {
-                        facts.received = Some(received);
-                        facts.bytes_in = so_far - FRAME_HEAD;
-                    });
-                    WholeCall { head, frame, memory, received, deadline, reply }.hand_over(service, peer, share);
+                    self.hand_over(service, peer, share);
                     return Progress::Done;
                 }
                 Ok(_) if ended => {
@@ -273,6 +272,33 @@ impl Partial {
                 }
             }
         }
+    }
+
+    /// What it takes is counted meanwhile.
+    fn wait(mut self, share: &Arc<Share>) -> Progress {
+        match self.reply.hold(&self.head, share) {
+            Ok(()) => Progress::Waits(Box::new(self)),
+            Err(status) => {
+                self.reply.fail(&status, Tags::default());
+                Progress::Done
+            }
+        }
+    }
+
+    /// Its message is complete.
+    fn hand_over<S: GrpcService>(self, service: &Arc<S>, peer: &Peer, share: &Arc<Share>) {
+        let bytes_in = self.arriving.so_far().len() - FRAME_HEAD;
+        let (frame, memory) = self.arriving.finish();
+        let Partial { head, mut reply, deadline, .. } = self;
+        if !service.stays(head.uri.path()) {
+            reply.release();
+        }
+        let received = Instant::now();
+        reply.observation.note(|facts| {
+            facts.received = Some(received);
+            facts.bytes_in = bytes_in;
+        });
+        WholeCall { head, frame, memory, received, deadline, reply }.hand_over(service, peer, share);
     }
 }
 

@@ -96,6 +96,10 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
         reflection::METHODS.contains(&path) || is_infer_stream(path)
     }
 
+    fn stays(&self, path: &str) -> bool {
+        path == health::WATCH
+    }
+
     fn converse(&self, call: Conversation) {
         if is_infer_stream(call.head.uri.path()) {
             let (dispatcher, state) = (self.dispatcher.clone(), self.state.clone());

@@ -2,14 +2,16 @@
 
 use std::cell::RefCell;
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, SendStream};
 use http::header::{CONTENT_TYPE, HeaderName};
-use http::{HeaderMap, HeaderValue, Response};
+use http::{HeaderMap, HeaderValue, Response, request};
 use tidegate_codec::status::{Code, Status};
+use tidegate_engine::memory::Share;
 use tidegate_engine::request::Tags;
 use tidegate_engine::telemetry::Observation;
 use tokio::time::timeout;
@@ -57,6 +59,18 @@ impl GrpcReply {
     /// A number of the connection.
     pub fn connection(&self) -> usize {
         self.open.as_ref().map_or(0, OpenCall::connection)
+    }
+
+    /// Counts what the call takes, because it stays.
+    pub fn hold(&mut self, head: &request::Parts, share: &Arc<Share>) -> Result<(), Status> {
+        self.open.as_mut().map_or(Ok(()), |open| open.hold(head, share))
+    }
+
+    /// The call stays no longer than any other.
+    pub fn release(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.release();
+        }
     }
 
     /// How long a client that takes nothing of its answer is waited for.

@@ -38,6 +38,11 @@ pub trait GrpcService: Send + Sync + 'static {
     /// Takes over a call of such a method.
     fn converse(&self, _call: Conversation) {}
 
+    /// Whether the answers to a method's one message go on for as long as its client likes.
+    fn stays(&self, _path: &str) -> bool {
+        false
+    }
+
     /// What whoever sent these headers, with a certificate of these names, may do by this method; none where everybody may
     /// do everything. The error says why the call is not let in.
     fn admit(&self, _path: &str, _headers: &HeaderMap, _names: &[String]) -> Result<Option<Arc<Grant>>, Status> {
