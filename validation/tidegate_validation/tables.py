@@ -83,14 +83,19 @@ def _need_arrow(what: str) -> None:
 def _read_all(pattern: str, what: str) -> pa.Table:
     import pyarrow as pa
 
-    root, rest = (Path("/"), pattern.lstrip("/")) if Path(pattern).is_absolute() else (Path(), pattern)
-    paths = sorted(root.glob(rest))
+    paths = fitting(pattern)
     if not paths:
         raise NotFound(f"{what}: no file fits {pattern}: give {_FORMS}, or a pattern of such files")
     try:
         return pa.concat_tables([read_table(path, what) for path in paths], promote_options="permissive")
     except pa.ArrowException as error:
         raise InvalidInput(f"{what}: the files of {pattern} do not make one table: {error}") from error
+
+
+def fitting(pattern: str) -> list[Path]:
+    """The paths that a pattern fits, in the order of their names."""
+    root, rest = (Path("/"), pattern.lstrip("/")) if Path(pattern).is_absolute() else (Path(), pattern)
+    return sorted(root.glob(rest))
 
 
 def _reader(path: Path, what: str) -> Callable[[Path], pa.Table]:

@@ -13,8 +13,9 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tidegate_operators.steps.infer_signature import PICKLES
 from tidegate_operators.steps.judge import UnpublishedModels
-from tidegate_serving.contract.errors import InvalidInput, NotFound
+from tidegate_serving.contract.errors import InvalidInput, NotFound, PermissionRefused
 from tidegate_serving.contract.log_record import INPUT_PREFIX, OUTPUT_PREFIX, REQUEST_ID, ROLE, STATUS, Role
 from tidegate_serving.contract.manifest import FILE_NAME, read_manifest
 from tidegate_validation.evidence import Evidence
@@ -76,7 +77,8 @@ def backtest(
 ) -> Backtest:
     """What the gates would have said; the page and its JSON go to `report`.
 
-    NotFound or InvalidInput, naming file or column, for what cannot be read.
+    NotFound or InvalidInput, naming file or column, for what cannot be read; PermissionRefused for pickles, unless the
+    policy allows them.
     """
     from tidegate_validation.backtest import BacktestRule, History, write_backtest
     from tidegate_validation.backtest import backtest as run
@@ -88,6 +90,7 @@ def backtest(
     if rule.delay is None:
         rule = replace(rule, delay=usual_delay(table, time, data))
     with tempfile.TemporaryDirectory(prefix="tidegate-backtest-") as scratch:
+        _need_leave(_models_in(Path(models.folder)), allow_pickle=opened.robustness.allow_pickle)
         releases = _releases(models, history.table, data.label, Path(scratch))
         found = run(history, releases, opened, rule, progress)
     if report is not None:
@@ -184,20 +187,30 @@ def _releases(models: PastModels, sample: pa.Table, label: str | None, scratch: 
     from tidegate_validation.backtest import PastRelease
     from tidegate_validation.backtest.history import day_number
 
-    folder = Path(models.folder)
-    if not folder.is_dir():
-        raise NotFound(f"{folder} is no folder: name the one that holds the versions, or the models")
     evidence = Evidence(held_out=sample, label=label)
     unpublished = UnpublishedModels(evidence, models.platform, models.signature, scratch)
     found = []
-    for number, path in enumerate(_models_in(folder), start=1):
+    for number, path in enumerate(_models_in(Path(models.folder)), start=1):
         day = day_number(_released(path, models.released))
         found.append(PastRelease(unpublished.version(path, number), path.name, day))
     return found
 
 
+def _need_leave(models: Sequence[Path], *, allow_pickle: bool) -> None:
+    """Says so before anything is judged where a model could not be loaded for want of a leave."""
+    for model in models:
+        for path in [model] if model.is_file() else sorted(model.rglob("*")):
+            if not allow_pickle and path.suffix in (*PICKLES, ".pth"):
+                raise PermissionRefused(
+                    f"{path} is a pickle, which can run any code: give a policy with allow_pickle = true under "
+                    "[robustness], where you trust it"
+                )
+
+
 def _models_in(folder: Path) -> Sequence[Path]:
-    """Versions where there are any, else everything that may be a model."""
+    """Versions where there are any, else everything that may be a model. NotFound where the folder is none."""
+    if not folder.is_dir():
+        raise NotFound(f"{folder} is no folder: name the one that holds the versions, or the models")
     inside = [path for path in folder.iterdir() if not path.name.startswith(".")]
     versions = [path for path in inside if (path / FILE_NAME).is_file()]
     return sorted(versions or inside, key=lambda path: (len(path.name), path.name) if versions else (0, path.name))

@@ -13,12 +13,14 @@ from tests.validation import world
 from tests.validation.world import HONEST, Draft, before_return
 
 from tidegate_operators.steps.backtest import PastData, PastModels, backtest, read_released, usual_delay
-from tidegate_serving.contract.errors import InvalidInput, NotFound
+from tidegate_serving.contract.errors import InvalidInput, NotFound, PermissionRefused
 from tidegate_validation.backtest import BacktestRule, History
 from tidegate_validation.backtest.drifts import stability_indexes
 from tidegate_validation.backtest.history import PastRelease, periods
 from tidegate_validation.backtest.result import Alarm, MetricLoss
 from tidegate_validation.backtest.run import _following
+from tidegate_validation.policy import Policy
+from tidegate_validation.robustness.limits import RobustnessLimits
 from tidegate_validation.skew.report import BinShares
 
 FIRST = world.FIRST_DAY
@@ -118,6 +120,35 @@ def test_models_without_training_profiles_are_refused_for_what_they_answer_alone
     assert second.refused
     assert [text.split(":")[0] for text in second.reasons] == ["quality"]
     assert found.sentence.startswith("1 of 1 past releases would have been refused, 1 more could not be judged; ")
+
+
+def test_a_version_that_cannot_be_asked_any_more_is_not_called_refused(tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    models.mkdir()
+    (models / f"{day(FIRST + 40)}.py").write_text(HONEST.replace("import numpy as np", "import a_library_of_then"))
+    signature = tmp_path / "signature.json"
+    signature.write_text(json.dumps(world.SIGNATURE.to_dict()))
+    past = PastModels(models, platform="python", signature=signature)
+    found = backtest(past, PastData(served(), world.TIME, world.LABEL), rule=RULE)
+    (trial,) = found.releases
+    assert (trial.refused, trial.reasons) == (None, ())
+    assert "answers nothing" in trial.sentence
+    assert "a_library_of_then" in trial.sentence
+    assert any("its metrics are not known: it answers nothing" in text for text in found.unjudged)
+
+
+def test_pickles_are_told_before_anything_is_judged_unless_the_policy_allows_them(tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    (models / "1").mkdir(parents=True)
+    (models / "1" / "model.joblib").write_bytes(b"no estimator")
+    signature = tmp_path / "signature.json"
+    signature.write_text(json.dumps(world.SIGNATURE.to_dict()))
+    past = PastModels(models, {"1": day(FIRST + 40)}, platform="sklearn", signature=signature)
+    data = PastData(served(), world.TIME, world.LABEL)
+    with pytest.raises(PermissionRefused, match=r"model.joblib is a pickle, .*allow_pickle = true under .robustness"):
+        backtest(past, data, rule=RULE)
+    policy = Policy(robustness=RobustnessLimits(allow_pickle=True))
+    assert len(backtest(past, data, policy=policy, rule=RULE).releases) == 1
 
 
 def test_labels_that_come_late_twice_and_for_nobody_are_joined_by_key() -> None:

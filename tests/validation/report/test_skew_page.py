@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import tidegate
+from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.report.skew_advice import skew_steps
 
 DAY = 86_400
 FIRST = 19_600
@@ -53,6 +57,26 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
 )
 def test_it_says_what_to_do_about_each_feature(page: str, words: str) -> None:
     assert words in page
+
+
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        ({"kind": "transformed", "how": "natural logarithm"}, "once too often or not at all: natural logarithm."),
+        (
+            {"kind": "clipped", "at": 80.0, "since": "2023-10-13"},
+            "Find out what cuts `x` off since 2023-10-13: a limit",
+        ),
+        ({"kind": "renamed column", "column": "y"}, "Send `y` under its old name, `x`, or train with the new one."),
+        ({"kind": "stale", "where": {"column": "shop", "value": "east"}}, "a row late where `shop` is “east”: a cache"),
+        ({"kind": "nothing that is known"}, "no plain change explains it."),
+        (None, "Look at `x` at its source: no plain change explains it."),
+    ],
+)
+def test_every_kind_of_cause_has_its_advice(cause: dict[str, Any] | None, words: str) -> None:
+    found = tidegate.skew(visits(1, 40, FIRST), visits(2, 7, FIRST + 40), time="at").report
+    failed = Finding("distribution", "x", Outcome.FAIL, "`x` differs", cause=cause)
+    assert words in skew_steps(replace(found, outcome=Outcome.FAIL, findings=(failed,)))[0]
 
 
 def test_it_says_which_days_were_compared_with_which(page: str) -> None:

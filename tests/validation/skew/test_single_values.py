@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
+from tidegate_serving.admission import Outcome
+from tidegate_validation.skew import Columns, report_on_tables
 from tidegate_validation.skew.distance import days_alone
 from tidegate_validation.skew.likeness import Likeness, Timeline
 from tidegate_validation.skew.numbers import measure_feature
@@ -142,3 +145,25 @@ def test_values_that_one_day_brings_at_once_did_not_come_by_themselves() -> None
     assert found["apart"].new_values >= 40
     assert found["at_once"].new_values <= 4
     assert found["at_once"].new_rate == pytest.approx(found["apart"].new_rate)
+
+
+def test_what_a_value_weighs_on_a_day_of_few_rows_is_no_weight() -> None:
+    values = np.random.default_rng(4).normal(20, 2, 4003)
+    days = np.append(np.repeat(np.arange(40), 100), [40, 40, 40])
+    found = make_profile(pa.table({"x": values, "at": days * DAY}), features=["x"], label=None, event_time="at")
+    assert found.features["x"].points.novel == 0.0
+    values[4000:4002] = 17.0
+    found = make_profile(pa.table({"x": values, "at": days * DAY}), features=["x"], label=None, event_time="at")
+    assert found.features["x"].points.novel == pytest.approx(1 / 3)
+
+
+def test_a_default_in_a_few_rows_of_a_small_window_is_noted() -> None:
+    random = np.random.default_rng(5)
+    rows = pd.DataFrame({"spent": np.exp(random.normal(3, 2, 12_300)), "at": (FIRST + np.arange(12_300) // 300) * DAY})
+    now = rows[12_000:].copy()
+    assert report_on_tables(rows[:12_000], now, Columns(time="at")).outcome is Outcome.PASS
+    now.iloc[:9, 0] = 999.0
+    found = report_on_tables(rows[:12_000], now, Columns(time="at")).feature("spent")
+    assert found.outcome is Outcome.WARN
+    assert found.cause is not None
+    assert (found.cause["kind"], found.cause["value"]) == ("default value", 999.0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tidegate_serving.contract.errors import TidegateError
+from tidegate_serving.contract.errors import InvalidInput, TidegateError
 from tidegate_validation.backtest.history import History, PastRelease, Period, day_text
 from tidegate_validation.backtest.result import MetricLoss
 from tidegate_validation.case import Version
@@ -91,6 +91,8 @@ def _losses(
     else:
         with Session(model.directory, limits, model.signature_name) as session:
             made = predict_table(session, model.signature, table, model.reader(evaluation), quality.batch_rows)
+        if made.failure is not None and not len(made.rows):
+            raise InvalidInput(f"it answers nothing: {made.failure.words}")
         scores, table, evaluation = made.scores, table.take(made.rows), evaluation.take(made.rows)
     days = History.of(table, history.time).days
     return days, _loss(evaluation, scores), _NAMES[Task(evaluation.task)]

@@ -13,6 +13,7 @@ from tidegate_validation.backtest.result import ReleaseTrial
 from tidegate_validation.evidence import Evidence
 from tidegate_validation.gates import PROFILE, run_gates
 from tidegate_validation.policy import Policy
+from tidegate_validation.quality.gate import NO_ANSWER
 
 
 def try_releases(
@@ -67,6 +68,8 @@ def _try(
 
 
 def _could_not_judge(gate: GateResult) -> bool:
-    """Whether it denies for want of the version's training profile or because it broke down, not for what it saw."""
+    """Whether it denies for want of the training profile, because it broke down, or because the version cannot be asked
+    here, where it did serve; not for what it saw."""
     denying = [finding for finding in gate.findings if finding.outcome is gate.outcome]
-    return gate.outcome is Outcome.ERROR or (bool(denying) and all(finding.subject == PROFILE for finding in denying))
+    blind = all(finding.subject == PROFILE or finding.check == NO_ANSWER for finding in denying)
+    return gate.outcome is Outcome.ERROR or (bool(denying) and blind)

@@ -34,6 +34,9 @@ from tidegate_validation.sandbox.limits import SandboxLimits
 from tidegate_validation.sandbox.session import Session
 from tidegate_validation.statistics.arrays import Floats
 
+NO_ANSWER = "no answer"
+"""The check of a finding about a candidate that answered not one example."""
+
 
 @dataclass(frozen=True, slots=True)
 class Model:
@@ -163,8 +166,11 @@ def _candidate_model(subject: _Pair, scored: ScoredExamples, session: Session, r
 
 def _unanswered(answer: Answer, done: int) -> Finding:
     """The candidate failed on held-out rows."""
-    sentence = f"after {done} held-out examples the candidate no longer answered: {answer.words}"
     log = {"log": answer.log} if answer.log else None
+    if not done:
+        words = f"the candidate answers nothing: {answer.words}"
+        return Finding(NO_ANSWER, "held-out data", Outcome.FAIL, words, example=log)
+    sentence = f"after {done} held-out examples the candidate no longer answered: {answer.words}"
     return Finding("predictions", "held-out data", Outcome.FAIL, sentence, example=log)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tidegate_serving.admission import Finding, Outcome
@@ -39,17 +39,10 @@ def _in_general(report: SkewReport) -> Iterator[str]:
 
 def _step(finding: Finding) -> str:
     cause = finding.cause or {}
-    advice = _BY_KIND.get(str(cause.get("kind")))
-    since = f" since {cause['since']}" if cause.get("since") else ""
-    if cause.get("kind") == "renamed column":
-        return f"Send `{cause['column']}` under its old name, `{finding.subject}`, or train with the new one."
-    if finding.check == "schema":
-        return f"Send `{finding.subject}` under the name and in the type of training, or train without it."
-    if advice is None:
-        return (
-            f"Look at `{finding.subject}` at its source: no plain change explains it{since}. Its bars show what is new."
-        )
-    return advice(finding.subject, cause, f"{_where(cause)}{since}")
+    kind = _SCHEMA if finding.check == _SCHEMA and cause.get("kind") != "renamed column" else str(cause.get("kind"))
+    when = _where(cause) + (f" since {cause['since']}" if cause.get("since") else "")
+    known = {"value": "one value", "change": "spelling", **cause}
+    return _BY_KIND.get(kind, _UNKNOWN).format(**{**known, "name": f"`{finding.subject}`", "when": when})
 
 
 def _where(cause: Mapping[str, Any]) -> str:
@@ -57,74 +50,53 @@ def _where(cause: Mapping[str, Any]) -> str:
     return f" where `{where['column']}` is “{where['value']}”" if where else ""
 
 
-def _unit(name: str, cause: Mapping[str, Any], when: str) -> str:
-    return f"Ask who sends `{name}`{when} what changed its unit, and convert it back before the model is asked."
-
-
-def _spelling(name: str, cause: Mapping[str, Any], when: str) -> str:
-    return f"Write the categories of `{name}` as in training before the model is asked ({cause['change']}){when}."
-
-
-def _missing(name: str, cause: Mapping[str, Any], when: str) -> str:
-    return (
-        f"Find out why `{name}` comes empty{when}: a source that is down, a join that misses, a field renamed upstream."
-    )
-
-
-def _filled(name: str, cause: Mapping[str, Any], when: str) -> str:
-    return (
-        f"Find out what writes {cause.get('value', 'one value')} into `{name}`{when}, and send it as missing instead."
-    )
-
-
-def _stuck(name: str, cause: Mapping[str, Any], when: str) -> str:
-    return f"Find out what keeps `{name}` at one value{when}: a sensor, a cache, a constant left in the code."
-
-
-def _new(name: str, cause: Mapping[str, Any], when: str) -> str:
-    return f"Decide whether the new categories of `{name}` are real: then train with them, else map them to known ones."
-
-
-def _zone(name: str, cause: Mapping[str, Any], when: str) -> str:
-    return f"Check in which time zone `{name}` is written and read{when}."
-
-
-def _order(name: str, cause: Mapping[str, Any], when: str) -> str:
-    return (
-        f"Check the join and the order of rows by which `{name}` comes to the others{when}: values are of other rows."
-    )
-
-
-def _twice(name: str, cause: Mapping[str, Any], when: str) -> str:
-    return f"Find out what sends rows twice{when}: a retry, or a join with a table that has keys twice."
-
-
-def _columns(name: str, cause: Mapping[str, Any], when: str) -> str:
-    return f"Check the order and the names of columns where `{name}` is filled{when}."
-
-
-def _digits(name: str, cause: Mapping[str, Any], when: str) -> str:
-    return f"Find out what takes digits from `{name}`{when}, and send it as it was in training."
-
-
-_BY_KIND: Mapping[str, Callable[[str, Mapping[str, Any], str], str]] = {
-    "constant factor": _unit,
-    "constant offset": _unit,
-    "factor and offset": _unit,
-    "written another way": _spelling,
-    "renamed category": _new,
-    "merged categories": _new,
-    "new category": _new,
-    "missing values": _missing,
-    "missing categories": _missing,
-    "default value": _filled,
-    "new value": _filled,
-    "one value": _stuck,
-    "clock": _zone,
-    "shuffled": _order,
-    "sorted": _order,
-    "duplicated rows": _twice,
-    "other column": _columns,
-    "rounded": _digits,
-    "32-bit floats": _digits,
+_SCHEMA = "schema"
+_UNKNOWN = "Look at {name} at its source: no plain change explains it{when}. Its bars show what is new."
+_UNIT = "Ask who sends {name}{when} what changed its unit, and convert it back before the model is asked."
+_NEW = "Decide whether the new categories of {name} are real: then train with them, else map them to known ones."
+_FILLED = "Find out what writes {value} into {name}{when}, and send it as missing instead."
+_ORDER = "Check the join and the order of rows by which {name} comes to the others{when}: values are of other rows."
+_DIGITS = "Find out what takes digits from {name}{when}, and send it as it was in training."
+_STEP_MORE = "Look for a step of preparation that {name} goes through once too often or not at all{when}"
+_BY_KIND: Mapping[str, str] = {
+    _SCHEMA: "Send {name} under the name and in the type of training, or train without it.",
+    "renamed column": "Send `{column}` under its old name, {name}, or train with the new one.",
+    "constant factor": _UNIT,
+    "constant offset": _UNIT,
+    "factor and offset": _UNIT,
+    "inverted": "Check the meaning of {name}{when}: yes and no have changed places.",
+    "transformed": f"{_STEP_MORE}: {{how}}.",
+    "normalised": f"{_STEP_MORE}: vectors have length 1.",
+    "written another way": "Write the categories of {name} as in training before the model is asked ({change}){when}.",
+    "spelling": "Write the categories of {name} as in training before the model is asked{when}.",
+    "renamed category": _NEW,
+    "merged categories": _NEW,
+    "new category": _NEW,
+    "missing values": (
+        "Find out why {name} comes empty{when}: a source that is down, a join that misses, a field renamed upstream."
+    ),
+    "missing categories": (
+        "Find out where the rows of the missing categories of {name} went{when}: a source that is down, a filter."
+    ),
+    "default value": _FILLED,
+    "new value": _FILLED,
+    "zero vectors": "Find out where {name} comes without a vector{when}, and send it as missing instead.",
+    "one value": "Find out what keeps {name} at one value{when}: a sensor, a cache, a constant left in the code.",
+    "clipped": "Find out what cuts {name} off{when}: a limit in a form, a sensor's range, a column too narrow.",
+    "outside the range": (
+        "Look at rows of {name} outside training's range{when}: where they are real, train with such, else mend their "
+        "source."
+    ),
+    "clock": "Check in which time zone {name} is written and read{when}.",
+    "day and month swapped": "Check how dates of {name} are written and read{when}: day and month have changed places.",
+    "stale": "Find out why {name} comes a row late{when}: a cache, or a feature store that is behind.",
+    "other rows": _ORDER,
+    "shuffled": _ORDER,
+    "sorted": _ORDER,
+    "duplicated rows": "Find out what sends rows twice{when}: a retry, or a join with a table that has keys twice.",
+    "other column": "Check the order and the names of columns where {name} is filled{when}.",
+    "rounded": _DIGITS,
+    "32-bit floats": _DIGITS,
+    "drift over time": "Look at {name} over the last windows{when}: it moves a little in each, which none shows alone.",
 }
+"""What to do about each kind of cause; `{name}` is the column, `{when}` where and since when."""

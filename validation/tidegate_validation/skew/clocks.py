@@ -11,61 +11,62 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tidegate_validation.skew.diagnosis.clock import DAY_HOURS, per_hour
-from tidegate_validation.skew.stamps import delay_name
-from tidegate_validation.statistics.arrays import Floats
+from tidegate_validation.statistics.arrays import to_numpy
 from tidegate_validation.statistics.profile import Profile
-from tidegate_validation.tables import seconds_of
+from tidegate_validation.statistics.relation import Relation
+from tidegate_validation.statistics.sql import Family, as_number, family
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _SECONDS = 3600.0
+_ENDS = ("min", "max")
 _WIDEST = 6.0
 
 
-def clocks_of(table: pa.Table, columns: Sequence[str], time: str) -> dict[str, int]:
-    """Which of the `columns` are times of day by their range and go with that of the event's `time`; each with how many
-    of its units an hour has."""
-    found = {}
-    for name in columns:
-        values = seconds_of(table[name]) if _is_number(table, name) else np.empty(0)
-        values = values[np.isfinite(values)]
-        unit = per_hour(float(values.min()), float(values.max())) if len(values) else None
-        if unit is not None and _span(_delay(table, name, time, unit)) <= min(_WIDEST, _span(values / unit) / 2):
-            found[name] = unit
-    return found
-
-
-def known_clocks(profile: Profile, stamps: Sequence[str], table: pa.Table) -> dict[str, int]:
-    """Those of a profile that a table has, as numbers too; `stamps` have delays after the event in the profile."""
-    units = {name: per_hour(profile.features[name].minimum, profile.features[name].maximum) for name in stamps}
+def clocks_of(relation: Relation, columns: Sequence[str], time: str) -> dict[str, str]:
+    """Which of the `columns` are times of day by their range and go with that of the event's `time`; each with SQL for
+    how many hours it is after it, from 12 before to 12 after."""
+    numbers = {name: as_number(name, relation.types[name]) for name in columns if _is_number(relation.types[name])}
+    ranges = ", ".join(f"{edge}({sql}) FILTER (WHERE isfinite({sql}))" for sql in numbers.values() for edge in _ENDS)
+    if not numbers:
+        return {}
+    found = relation.connection.execute(f"SELECT {ranges} FROM {relation.name}").fetchall()[0]
+    ends = zip(numbers, found[::2], found[1::2], strict=True)
+    units = {name: per_hour(low, high) for name, low, high in ends if low is not None}
+    around = {name: _delay(name, time, unit, relation.types) for name, unit in units.items() if unit}
+    if not around:
+        return {}
+    sample = relation.sample({**around, **{f"{name} alone": numbers[name] for name in around}})
     return {
-        name: unit for name, unit in units.items() if unit and name in table.column_names and _is_number(table, name)
+        name: sql
+        for name, sql in around.items()
+        if _span(sample[name]) <= min(_WIDEST, _span(sample[f"{name} alone"]) / (units[name] or 1) / 2)
     }
 
 
-def with_clock_delays(table: pa.Table, clocks: Mapping[str, int], time: str) -> pa.Table:
-    """With a column for each of the `clocks`: hours after the event's `time`, from 12 before to 12 after."""
-    import pyarrow as pa
-
-    for name, unit in clocks.items():
-        hours = _delay(table, name, time, unit)
-        table = table.append_column(delay_name(name, time), pa.array(hours, from_pandas=True))
-    return table
-
-
-def _delay(table: pa.Table, name: str, time: str, unit: int) -> Floats:
-    hours = seconds_of(table[name]) / unit - seconds_of(table[time]) / _SECONDS
-    hours = np.where(np.isfinite(hours), hours, np.nan)
-    return np.asarray((hours + DAY_HOURS / 2) % DAY_HOURS - DAY_HOURS / 2)
+def known_clocks(profile: Profile, stamps: Sequence[str], now: Relation, time: str) -> dict[str, str]:
+    """Those of a profile that a table has, as numbers too, with SQL as in `clocks_of`; `stamps` have delays after the
+    event in the profile."""
+    units = {name: per_hour(profile.features[name].minimum, profile.features[name].maximum) for name in stamps}
+    return {
+        name: _delay(name, time, unit, now.types)
+        for name, unit in units.items()
+        if unit and name in now.types and _is_number(now.types[name])
+    }
 
 
-def _span(hours: Floats) -> float:
-    return float(np.ptp(np.nanquantile(hours, (0.01, 0.99))))
+def _delay(name: str, time: str, unit: int, types: Mapping[str, str]) -> str:
+    hours = f"({as_number(name, types[name])} / {unit} - {as_number(time, types[time])} / {_SECONDS} + {DAY_HOURS / 2})"
+    within = f"{hours} - {DAY_HOURS} * floor({hours} / {DAY_HOURS}) - {DAY_HOURS / 2}"
+    return f"CASE WHEN isfinite({hours}) THEN {within} END"
 
 
-def _is_number(table: pa.Table, name: str) -> bool:
-    import pyarrow as pa
+def _span(column: pa.ChunkedArray) -> float:
+    values = to_numpy(column.cast("float64"))
+    values = values[np.isfinite(values)]
+    return float(np.ptp(np.quantile(values, (0.01, 0.99)))) if len(values) else np.inf
 
-    kind = table.schema.field(name).type
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+def _is_number(sql_type: str) -> bool:
+    return family(sql_type) in (Family.INTEGER, Family.FLOAT)

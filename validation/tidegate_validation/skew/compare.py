@@ -17,17 +17,18 @@ from tidegate_validation.skew.narrowed import narrowed
 from tidegate_validation.skew.numbers import FeatureNumbers, likeness_of, measure_feature
 from tidegate_validation.skew.onset import date_of, onset
 from tidegate_validation.skew.renamed import with_new_names
-from tidegate_validation.skew.repeated import repeated_rows
+from tidegate_validation.skew.repeated import columns_that_tell_rows, repeated_rows
 from tidegate_validation.skew.rule import Aspect, Judgement, SkewRule, judge
 from tidegate_validation.skew.schema import compare_schema
 from tidegate_validation.skew.together import looser_columns
 from tidegate_validation.skew.vectors import finding_of_vectors
 from tidegate_validation.statistics.bins import CategoryBins, DiscreteBins
-from tidegate_validation.statistics.counting import count_relation
+from tidegate_validation.statistics.counting import count_rows
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.points import digits_name
 from tidegate_validation.statistics.profile import FeatureProfile, Profile
-from tidegate_validation.statistics.sample import TextSample, ValueSample, read_joint, read_samples
+from tidegate_validation.statistics.rows import Rows, read_rows
+from tidegate_validation.statistics.sample import TextSample, ValueSample, read_joint
 from tidegate_validation.statistics.sql import Family, family, quote
 from tidegate_validation.statistics.vectors import measured_window
 from tidegate_validation.statistics.window import Window
@@ -57,8 +58,9 @@ def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
     inputs = [one for one in profile.inputs if one.name not in window.unlogged]
     window = _with_empty_columns(window, inputs)
     schema = compare_schema(inputs, window.types, window.columns, known, [*profile.vectors])
-    counts = count_relation(window.connection, window.relation, window.block, schema.comparable, window.columns)
-    samples = _samples(window, schema.comparable)
+    read = _read(profile, window, schema.comparable)
+    counts = count_rows(window.connection, window.relation, window.block, schema.comparable, window.columns, read)
+    samples = {one.name: read.sample(window.columns.get(one.name, one.name)) for one in schema.comparable}
     likeness = likeness_of(profile)
     numbers = {
         feature.name: measure_feature(
@@ -76,7 +78,7 @@ def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
     judgements: dict[str, list[Judgement]] = {name: [] for name in numbers}
     for judgement in judge(list(numbers.values()), rule):
         judgements[judgement.feature].append(judgement)
-    inquiry = _Inquiry(profile, window, counts, samples, numbers, judgements, rule)
+    inquiry = _Inquiry(profile, window, read, counts, samples, numbers, judgements, rule)
     causes = {one.name: cause for one in schema.comparable if (cause := inquiry.cause(one)) is not None}
     findings: dict[str, list[Finding]] = {}
     for name, measured in numbers.items():
@@ -94,24 +96,26 @@ def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
             day = unlike_days(feature, profile.counts[feature.name], counts[feature.name])
             findings[feature.name] = [*([day] if day is not None else []), *findings[feature.name]]
     excused = {name for name, found in findings.items() if found[0].outcome is Outcome.FAIL}
-    together = looser_columns(profile, window, numbers, excused, rule)
+    together = looser_columns(profile, window, read, numbers, excused, rule)
     for finding in together:
         findings[finding.subject].insert(0, finding)
     for name in schema.vectors:
         with measured_window(window, window.columns.get(name, name)) as measures:
             measured_findings = compare(profile.vectors[name], measures, rule).findings
         findings[name] = [finding_of_vectors(name, measured_findings)]
-    for finding in [*with_new_names(schema.findings, profile, window), *repeated_rows(profile, window, rule)]:
+    for finding in [*with_new_names(schema.findings, profile, window), *repeated_rows(profile, window, read, rule)]:
         findings.setdefault(finding.subject, []).append(finding)
     unlogged = {one.name: window.unlogged[one.name] for one in profile.inputs if one.name in window.unlogged}
     return Comparison(window.rows, findings, numbers, causes, counts, unlogged)
 
 
-def _samples(window: Window, features: Sequence[FeatureProfile]) -> dict[str, ValueSample | TextSample]:
-    columns = {one.name: window.columns.get(one.name, one.name) for one in features}
-    types = {column: window.types[column] for column in columns.values()}
-    found = read_samples(window.connection, window.relation, window.block, types, window.rows)
-    return {name: found[column] for name, column in columns.items()}
+def _read(profile: Profile, window: Window, features: Sequence[FeatureProfile]) -> Rows:
+    """The window's columns that can be compared."""
+    columns = [window.columns.get(one.name, one.name) for one in features]
+    types = {column: window.types[column] for column in columns}
+    return read_rows(
+        window.connection, window.relation, window.block, types, window.rows, columns_that_tell_rows(profile, window)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +124,7 @@ class _Inquiry:
 
     profile: Profile
     window: Window
+    read: Rows
     counts: Mapping[str, FeatureCounts]
     samples: Mapping[str, ValueSample | TextSample]
     numbers: Mapping[str, FeatureNumbers]
@@ -135,8 +140,7 @@ class _Inquiry:
             return None
         sample = self.samples[feature.name]
         if settled:
-            cause = self._conversion(feature, sample)
-            return cause if cause is not None and cause.by_values else None
+            return self._conversion(feature, sample, by_values=True)
         suspect = Suspect(
             feature,
             self.profile.counts[feature.name],
@@ -151,11 +155,14 @@ class _Inquiry:
         )
         return name_cause(suspect, lambda: self._conversion(feature, sample))
 
-    def _conversion(self, feature: FeatureProfile, sample: ValueSample | TextSample) -> Cause | None:
+    def _conversion(
+        self, feature: FeatureProfile, sample: ValueSample | TextSample, *, by_values: bool = False
+    ) -> Cause | None:
         if not isinstance(sample, ValueSample):
             return None
         digits = self.profile.counts.get(digits_name(feature.name))
-        return find_cause(feature, self.profile.counts[feature.name], sample, margin=self.rule.margin, digits=digits)
+        counts, margin = self.profile.counts[feature.name], self.rule.margin
+        return find_cause(feature, counts, sample, margin=margin, digits=digits, by_values=by_values)
 
     @property
     def few_valued(self) -> list[str]:
@@ -179,8 +186,8 @@ class _Inquiry:
         numeric = feature.family.numeric
         rivals = [one for one in self.profile.inputs if one.bins is not None and one.name != feature.name]
         rivals = [one for one in rivals if one.family.numeric == numeric]
-        read = {one.name: column for one in rivals}
-        found = count_relation(self.window.connection, self.window.relation, self.window.block, rivals, read)
+        window, carried = self.window, {one.name: column for one in rivals}
+        found = count_rows(window.connection, window.relation, window.block, rivals, carried, self.read)
         for one in rivals:
             p, q = shares_of(one, self.profile.counts[one.name]), shares_of(one, found[one.name])
             if (
@@ -207,6 +214,6 @@ def _with_empty_columns(window: Window, inputs: Sequence[FeatureProfile]) -> Win
     if not other:
         return window
     counted = ", ".join(f"count({quote(name)})" for name in other)
-    values = window.connection.execute(f"SELECT {counted} FROM {window.relation}").fetchone()
+    values = window.connection.execute(f"SELECT {counted} FROM {window.relation}").fetchall()[0]
     empty = {name: "DOUBLE" if numeric[name] else "VARCHAR" for name, n in zip(other, values, strict=True) if n == 0}
     return replace(window, types={**window.types, **empty})

@@ -19,6 +19,7 @@ from tidegate_validation.skew.likeness import Timeline, explain_days, reference_
 from tidegate_validation.skew.runs import Runs, runs_of
 from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.counts import FeatureCounts
+from tidegate_validation.statistics.numbers import root_of_falling
 
 ENOUGH_BLOCKS = 20
 MIN_EXPECTED = 5.0
@@ -28,7 +29,7 @@ LARGEST = 2.0
 _EXACT_SHIFT = 300.0
 _EXACT_RATIO = 300.0
 _EXACTLY = 1 - 1e-6
-"""Tails beyond it are lost in the digits of one minus them, so that they are reckoned the slow way."""
+"""Tails beyond it are lost in the digits of one minus them."""
 _LEVEL = 0.75
 _STRATA = (0.0, 0.5, 0.8, 0.95, 1.0)
 _TWICE = 2.0
@@ -128,40 +129,39 @@ class BlockDistance:
         return 0 < self.rows_alone <= size
 
     def _beyond(self, delta: float, margin: float) -> float:
-        return min(1.0, sum(one.weight * one.beyond(delta, margin) for one in self.chances))
+        return min(1.0, sum(one.weight * one.beyond(delta, margin) for one in self.chances if one.weight))
 
     def _critical(self, margin: float, alpha: float) -> float:
         """The Δ from which on the formula rejects a true one of `margin`."""
-        from scipy.optimize import brentq
 
-        def excess(log_delta: float) -> float:
+        def left(log_delta: float) -> float:
             return self._beyond(float(np.exp(log_delta)), margin) - alpha
 
-        return float(np.exp(brentq(excess, -20.0, 30.0, xtol=1e-4)))
+        return float(np.exp(root_of_falling(left, -20.0, 30.0, 1e-4)))
 
     def _solve(self, falling: Callable[[float], float]) -> float:
         """The Δ at which a function that falls from plus to minus passes zero; 0 or the ceiling where it does not."""
-        from scipy.optimize import brentq
-
         ceiling = 8.0
         if falling(0.0) <= 0:
             return 0.0
         if falling(ceiling) > 0:
             return ceiling
-        return float(brentq(falling, 0.0, ceiling, xtol=1e-4))
+        return root_of_falling(falling, 0.0, ceiling, 1e-4)
 
 
 def _tail(ratio: float, freedom: float, denominator: float, shift: float) -> float:
-    from scipy import special, stats
+    from scipy import special
 
     if shift <= 0:
         return float(special.fdtrc(freedom, denominator, ratio))
     if shift < _EXACT_SHIFT and ratio < _EXACT_RATIO:
         likely = float(special.ncfdtr(freedom, denominator, shift, ratio))
-        return 1 - likely if likely < _EXACTLY else float(stats.ncf.sf(ratio, freedom, denominator, shift))
-    # Far out the series does not converge; Patnaik's (1949) two moments are close enough there.
+        if likely < _EXACTLY:
+            return 1 - likely
+    # Far out the series does not converge, and a tail is lost in the digits of one minus it; Patnaik's (1949) two
+    # moments are close enough there.
     matched = (freedom + shift) ** 2 / (freedom + 2 * shift)
-    return float(special.fdtrc(matched, denominator, ratio * freedom / (freedom + shift)))
+    return min(1.0, float(special.fdtrc(matched, denominator, ratio * freedom / (freedom + shift))))
 
 
 def block_distance(
@@ -191,9 +191,7 @@ def block_distance(
     ref, cur = _pool(ref, cur, MIN_EXPECTED / min(n, m), most)
     if ref.shape[1] < 2:
         return _nothing(int(m), len(cur), robust, too_few=used > 1 or m < MIN_ROWS)
-    p, q = ref.sum(axis=0) / n, cur.sum(axis=0) / m
-    pi = (p + q) / 2
-    delta = float(np.sqrt(((p - q) ** 2 / pi).sum()))
+    pi, delta = _apart(ref.sum(axis=0), cur.sum(axis=0))
     independent = _independent(pi, n, m)
     alone = float(np.trace(independent))
     line = Timeline.of(days, ref.sum(axis=1), now, cur.sum(axis=1))
@@ -212,9 +210,25 @@ def block_distance(
     )
 
 
+def delta_alone(reference: FeatureCounts, current: FeatureCounts, codes: Sequence[tuple[int, ...]]) -> float:
+    """The Δ that `block_distance` has, of bins that ascend, without what chance would do: where many are compared."""
+    ref, cur = (_by_block(part, codes)[0].sum(axis=0, keepdims=True) for part in (reference, current))
+    if not ref.any() or not cur.any():
+        return 0.0
+    ref, cur = _pool(ref, cur, MIN_EXPECTED / min(ref.sum(), cur.sum()), ref.shape[1])
+    return _apart(ref[0], cur[0])[1] if ref.shape[1] > 1 else 0.0
+
+
+def _apart(ref: Floats, cur: Floats) -> tuple[Floats, float]:
+    """The mean of both shares per bin, and Δ, from rows per bin."""
+    p, q = ref / ref.sum(), cur / cur.sum()
+    pi = (p + q) / 2
+    return pi, float(np.sqrt(((p - q) ** 2 / pi).sum()))
+
+
 def _by_block(counts: FeatureCounts, codes: Sequence[tuple[int, ...]]) -> tuple[Floats, Floats]:
     """Rows per block and bin, shape [B, K], and the blocks' numbers, without empty blocks."""
-    found = np.stack([counts.of(group) for group in codes], axis=1).astype(np.float64)
+    found = counts.grouped(codes).astype(np.float64)
     kept = found.sum(axis=1) > 0
     return found[kept], counts.blocks[kept].astype(np.float64)
 
@@ -305,15 +319,15 @@ def _most_bins(n: float, m: float, telling: float) -> int:
 def _pool(ref: Floats, cur: Floats, least: float, most: int) -> tuple[Floats, Floats]:
     """Adds each bin with a mean share below `least` to its smaller neighbour, the rarest first, and goes on while there
     are more than `most`."""
-    while ref.shape[1] > 1:
-        totals = (ref.sum(axis=0) / ref.sum() + cur.sum(axis=0) / cur.sum()) / 2
-        place = int(np.argmin(totals))
-        if totals[place] >= least and ref.shape[1] <= most:
+    totals = ((ref.sum(axis=0) / ref.sum() + cur.sum(axis=0) / cur.sum()) / 2).tolist()
+    starts = list(range(len(totals)))
+    while len(totals) > 1:
+        place = min(range(len(totals)), key=totals.__getitem__)
+        if totals[place] >= least and len(totals) <= most:
             break
         left = totals[place - 1] if place > 0 else np.inf
         right = totals[place + 1] if place + 1 < len(totals) else np.inf
-        into = place - 1 if left <= right else place + 1
-        for counts in (ref, cur):
-            counts[:, into] += counts[:, place]
-        ref, cur = np.delete(ref, place, axis=1), np.delete(cur, place, axis=1)
-    return ref, cur
+        first = place - 1 if left <= right else place
+        totals[first : first + 2] = [totals[first] + totals[first + 1]]
+        del starts[first + 1]
+    return np.add.reduceat(ref, starts, axis=1), np.add.reduceat(cur, starts, axis=1)

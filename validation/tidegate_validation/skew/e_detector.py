@@ -19,9 +19,9 @@ _CALM = 1.0
 
 def e_values(p_values: Floats) -> Floats:
     """E-values from two-sided p-values of any shape: a mixture of bets on normal deviates that lie to either side."""
-    from scipy import stats
+    from scipy import special
 
-    deviates = stats.norm.isf(np.clip(p_values, _LEAST_P, 1.0) / 2)[..., None]
+    deviates = -special.ndtri(np.clip(p_values, _LEAST_P, 1.0) / 2)[..., None]
     return np.asarray(np.mean(np.cosh(_BETS * deviates) * np.exp(-(_BETS**2) / 2), axis=-1))
 
 

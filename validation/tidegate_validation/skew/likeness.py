@@ -171,23 +171,29 @@ def _contrast(line: Timeline) -> Floats:
 
 
 def _whiten(columns: Floats, days: Floats, extra: Floats) -> tuple[Floats, Floats]:
-    """Columns [n, C] as independent values of variance one, [n, G, C], and the logarithm of the determinant, [G]."""
+    """Columns [n, C] as independent values of variance one, [n, G, C], and the logarithm of the determinant, [G].
+
+    What is done for each day is kept short, since it is done for each day of each test.
+    """
     alike, lasting = _MODELS.T
-    state = np.zeros((len(_MODELS), columns.shape[1]))
-    unsure = lasting.copy()
-    white = np.empty((len(columns), *state.shape))
-    logs = np.zeros(len(_MODELS))
-    for place, gap in enumerate(np.diff(days, prepend=days[0])):
-        kept = alike**gap
-        state *= kept[:, None]
-        unsure = kept**2 * unsure + lasting * (1 - kept**2)
-        spread = unsure + (1 - lasting) + extra[place]
-        surprise = columns[place] - state
-        white[place] = surprise / np.sqrt(spread)[:, None]
-        state += (unsure / spread)[:, None] * surprise
-        unsure = unsure * (1 - unsure / spread)
-        logs += np.log(spread)
-    return white, logs
+    kept = alike ** np.diff(days, prepend=days[0])[:, None]
+    carried, added = kept**2, lasting * (1 - kept**2)
+    alone = (1 - lasting) + extra[:, None]
+    spread, gain = np.empty(kept.shape), np.empty(kept.shape)
+    unsure = lasting
+    for place in range(len(days)):
+        unsure = carried[place] * unsure + added[place]
+        np.add(unsure, alone[place], out=spread[place])
+        np.divide(unsure, spread[place], out=gain[place])
+        unsure = gain[place] * alone[place]
+    white = np.repeat(columns[:, None, :], len(_MODELS), axis=1)
+    state = np.zeros(white.shape[1:])
+    kept, gain = kept[:, :, None], gain[:, :, None]
+    for place in range(len(days)):
+        state *= kept[place]
+        white[place] -= state
+        state += gain[place] * white[place]
+    return white / np.sqrt(spread)[:, :, None], np.log(spread).sum(axis=0)
 
 
 def _variance(weights: Floats, days: Floats) -> Floats:

@@ -24,6 +24,7 @@ from tidegate_validation.statistics.sample import TextSample, ValueSample
 
 _TESTABLE_NEW_RATE = 0.05
 _TESTABLE_NEW_CATEGORIES = 0.6
+_BY_CHANCE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +98,42 @@ def ordinary_bins(feature: FeatureProfile) -> list[tuple[int, ...]]:
 
 def compared_bins(feature: FeatureProfile, reference: FeatureCounts) -> list[tuple[int, ...]]:
     """The bins of the distribution test, numbers ascending: unseen categories count as other ones there, and have a
-    test of their own. So do those that training held on one day alone: free text comes once, and never again."""
+    test of their own. So do those that training held on one day alone, as free text comes once and never again, and
+    those that are listed only because chance had them come more often than others of their kind."""
     bins = feature.bins
     if isinstance(bins, CategoryBins):
         top = range(len(bins.top))
-        once = tuple(code for code in top if len(reference.blocks) > 1 and (reference.of((code,)) > 0).sum() <= 1)
-        return [*((code,) for code in top if code not in once), (bins.other, bins.unseen, *once)]
+        days = np.array([(reference.of((code,)) > 0).sum() for code in top])
+        frequent = _frequent(feature, reference)
+        apart = [code for code in top if code in frequent and (days[code] > 1 or len(reference.blocks) <= 1)]
+        return [*((code,) for code in apart), (bins.other, bins.unseen, *(code for code in top if code not in apart))]
     codes = ordinary_bins(feature)
     if not isinstance(bins, NumericBins):
         return codes
     starts = [float("-inf"), *bins.edges, *bins.atoms]
     return [codes[place] for place in sorted(range(len(codes)), key=lambda place: starts[place])]
+
+
+def _frequent(feature: FeatureProfile, reference: FeatureCounts) -> set[int]:
+    """The listed categories that surely come more often than those beyond the list; all where none are beyond it.
+
+    The most frequent of many alike are so by chance (Moore and Spruill 1975), and no more frequent than others in any
+    other days.
+    """
+    from scipy import special
+
+    bins = feature.bins
+    if not isinstance(bins, CategoryBins) or feature.distinct <= len(bins.top):
+        return set(range(len(bins.top))) if isinstance(bins, CategoryBins) else set()
+    rows = [int(reference.of((code,)).sum()) for code in range(len(bins.top))]
+    left, number = sum(rows) + int(reference.of((bins.other,)).sum()), feature.distinct
+    found = set()
+    for code in sorted(range(len(rows)), key=lambda one: -rows[one]):
+        if number * special.pdtrc(rows[code] - 1, left / number) >= _BY_CHANCE:
+            break
+        found.add(code)
+        left, number = left - rows[code], number - 1
+    return found
 
 
 def has_order(feature: FeatureProfile) -> bool:

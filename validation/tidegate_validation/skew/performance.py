@@ -264,10 +264,10 @@ def _mean(values: Floats, days: Integers, metric: Metric) -> Interval:
 
 
 def _reach(days: int) -> float:
-    from scipy import stats
+    from scipy import special
 
     tail = (1 - _LEVEL) / 2
-    return float(stats.t.isf(tail, days - 1) if days >= _LEAST_DAYS else stats.norm.isf(tail))
+    return float(-special.stdtrit(days - 1, tail) if days >= _LEAST_DAYS else -special.ndtri(tail))
 
 
 def _words(one: Interval) -> str:

@@ -40,16 +40,17 @@ class PointExcess:
         """What the value weighs beyond training."""
         return self.share - self.expected
 
-    def limit(self, margin: float) -> float:
-        """The excess that is tolerated: at least `margin`, a Δ of a tenth, and one of training's heaviest days."""
+    def limit(self, margin: float, part: float = 1.0) -> float:
+        """The excess that is tolerated: at least `margin`, a Δ of a tenth, and one of training's heaviest days; of the
+        first two only a `part`."""
         middle = (self.share + self.expected) / 2
-        return float(max(margin, _SIZE * (middle * (1 - middle)) ** 0.5, self.room))
+        return float(max(part * max(margin, _SIZE * (middle * (1 - middle)) ** 0.5), self.room))
 
     def p_value(self, limit: float) -> float:
         """Probability of such an excess if the true one were `limit`, after looking at so many values."""
-        from scipy import stats
+        from scipy import special
 
-        return min(1.0, self.tries * float(stats.t.sf((self.excess - limit) / self.error, self.freedom)))
+        return min(1.0, self.tries * float(special.stdtr(self.freedom, (limit - self.excess) / self.error)))
 
 
 def heaviest_excess(

@@ -14,6 +14,7 @@ from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.statistics.counting import count_repeated
 from tidegate_validation.statistics.counts import REPEATED, FeatureCounts
 from tidegate_validation.statistics.profile import Profile
+from tidegate_validation.statistics.rows import Rows
 from tidegate_validation.statistics.window import Window
 
 SUBJECT = "rows"
@@ -24,19 +25,25 @@ _MUCH = 0.02
 """One day or two do not say how days differ: more than twice as many, and two in a hundred besides, are not theirs."""
 
 
-def repeated_rows(profile: Profile, window: Window, rule: SkewRule) -> list[Finding]:
-    """A finding where more rows than in training repeat another one of their day, nothing where they do not.
+def columns_that_tell_rows(profile: Profile, window: Window) -> list[str]:
+    """The columns of a window in which rows differ: all of training's and the time, none where one of them is missing.
 
     Rows without a time of their own repeat each other by nature, so nothing is said of them.
     """
-    reference = profile.counts.get(REPEATED)
-    if reference is None or window.event_time is None or profile.event_time is None:
+    if REPEATED not in profile.counts or window.event_time is None or profile.event_time is None:
         return []
     columns = [window.columns.get(one.name, one.name) for one in profile.inputs]
-    present = [column for column in columns if column in window.types]
-    if len(present) < len(columns):
+    return [*columns, window.event_time] if all(one in window.types for one in columns) else []
+
+
+def repeated_rows(profile: Profile, window: Window, read: Rows, rule: SkewRule) -> list[Finding]:
+    """A finding where more rows than in training repeat another one of their day, nothing where they do not; `read` are
+    the window's rows."""
+    columns = columns_that_tell_rows(profile, window)
+    if not columns:
         return []
-    current = count_repeated(window.connection, window.relation, window.block, [*present, window.event_time])
+    reference = profile.counts[REPEATED]
+    current = count_repeated(window.connection, window.relation, window.block, columns, read, window.rows)
     before, now = (float(part.of((1,)).sum()) / max(part.rows, 1) for part in (reference, current))
     distance = block_distance(reference, current, [(0,), (1,)])
     few = len(reference.blocks) < _FEWEST_DAYS

@@ -30,7 +30,7 @@ _NUMBERS = 4.0
 """Numbers that training never held are more ordinary than categories: the floor is this many times higher."""
 _MOST_BEYOND = 0.2
 _NOTED = 4.0
-"""Unseen values are worth a WARN from the limit divided by this."""
+"""Unseen values, and one that weighs more, are worth a WARN from the limit divided by this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +113,8 @@ def _of_single_values(numbers: FeatureNumbers, rule: SkewRule) -> list[_Test]:
         found.append(_Test(numbers, Aspect.DIGITS, p_margin, p_margin, rule.margin))
     if numbers.point is not None:
         limit = numbers.point.limit(rule.point_margin)
-        p_margin = numbers.point.p_value(limit)
-        found.append(_Test(numbers, Aspect.POINT, p_margin, p_margin, limit))
+        noted = numbers.point.p_value(numbers.point.limit(rule.point_margin, 1 / _NOTED))
+        found.append(_Test(numbers, Aspect.POINT, numbers.point.p_value(limit), noted, limit))
     return found
 
 

@@ -3,6 +3,7 @@ differ."""
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,11 +98,19 @@ def _distances(q: Floats, p: Floats) -> Floats:
 
 def _drawn(days: Floats, blocks: int, rows: float) -> Floats:
     """Distances of windows of as many days, drawn at random and thinned to as many rows, from the other days."""
-    random = np.random.default_rng(11)
-    chosen = np.argsort(random.random((_DRAWS, len(days))), axis=1)[:, :blocks]
-    inside = days[chosen].sum(axis=1)
+    inside = _choices(len(days), blocks) @ days
     outside = days.sum(axis=0) - inside
-    shares = inside / inside.sum(axis=1, keepdims=True)
-    fewer = rows < _FEWER * float(np.median(inside.sum(axis=1)))
-    q = random.multinomial(int(rows), shares) / rows if fewer else shares
+    sizes = inside.sum(axis=1)
+    shares = inside / sizes[:, None]
+    fewer = rows < _FEWER * float(np.median(sizes))
+    q = np.random.default_rng(11).multinomial(int(rows), shares) / rows if fewer else shares
     return _distances(q, outside / outside.sum(axis=1, keepdims=True))
+
+
+@functools.lru_cache(maxsize=32)
+def _choices(days: int, blocks: int) -> Floats:
+    """Which of so many days each draw takes, 1 or 0, shape [draws, days]; the same for all columns of a table."""
+    chosen = np.argsort(np.random.default_rng(11).random((_DRAWS, days)), axis=1)[:, :blocks]
+    found = np.zeros((_DRAWS, days))
+    np.put_along_axis(found, chosen, 1.0, axis=1)
+    return found

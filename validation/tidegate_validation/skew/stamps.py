@@ -17,10 +17,11 @@ from tidegate_validation.skew.diagnosis.clock import CLOCK, DAY_HOURS
 from tidegate_validation.skew.onset import date_of
 from tidegate_validation.skew.rule import Aspect
 from tidegate_validation.skew.together import CHECK as TOGETHER
-from tidegate_validation.statistics.arrays import Floats
+from tidegate_validation.statistics.arrays import Floats, to_numpy
 from tidegate_validation.statistics.blocks import SECONDS
 from tidegate_validation.statistics.profile import FeatureProfile, Profile
-from tidegate_validation.tables import seconds_of
+from tidegate_validation.statistics.relation import Relation
+from tidegate_validation.statistics.sql import as_number, quote
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,26 +43,39 @@ def delay_name(stamp: str, time: str) -> str:
     return f"{stamp}{_MIDDLE}{time}"
 
 
-def with_delays(table: pa.Table, stamps: Sequence[str], time: str) -> pa.Table:
-    """With a column for each of the `stamps`: hours after the event's `time`, null where either is missing."""
-    import pyarrow as pa
-
-    moment = seconds_of(table[time])
-    for stamp in stamps:
-        hours = (seconds_of(table[stamp]) - moment) / _SECONDS
-        table = table.append_column(delay_name(stamp, time), pa.array(hours, from_pandas=True))
-    return table
+def is_stamp(sql_type: str) -> bool:
+    """Whether a DuckDB type is a time stamp: a date has no time of day."""
+    return sql_type.upper().startswith("TIMESTAMP")
 
 
-def telling_delays(table: pa.Table, stamps: Sequence[str], time: str) -> list[str]:
-    """The stamps that nearly always come within a day of each other's delay; others, such as a date of birth, have
-    delays that grow with the date of the event and say nothing of time zones."""
-    found = []
-    for stamp in stamps:
-        hours = table[delay_name(stamp, time)].drop_null().to_numpy()
+def hour_of(stamp: str) -> str:
+    """SQL for the time of day of a column of time stamps, in hours."""
+    seconds = f"floor(epoch({quote(stamp)}))"
+    return f"({seconds} - {SECONDS} * floor({seconds} / {SECONDS})) / {_SECONDS}"
+
+
+def delay_of(stamp: str, time: str, types: Mapping[str, str]) -> str:
+    """SQL for how many hours a stamp comes after the event's `time`, null where either is missing."""
+    return f"(epoch({quote(stamp)}) - {as_number(time, types[time])}) / {_SECONDS}"
+
+
+def telling_delays(relation: Relation, stamps: Sequence[str], time: str) -> dict[str, str]:
+    """SQL for the delays of the stamps that nearly always come within a day of each other's delay, by name; others,
+    such as a date of birth, have delays that grow with the date of the event and say nothing of time zones."""
+    delays = {delay_name(stamp, time): delay_of(stamp, time, relation.types) for stamp in stamps}
+    if not delays:
+        return {}
+    table, found = relation.sample(delays), {}
+    for name, sql in delays.items():
+        hours = _hours(table[name])
+        hours = hours[np.isfinite(hours)]
         if len(hours) and np.ptp(np.quantile(hours, (0.01, 0.99))) <= _WIDEST:
-            found.append(stamp)
+            found[name] = sql
     return found
+
+
+def _hours(column: pa.ChunkedArray) -> Floats:
+    return to_numpy(column).astype(np.float64)
 
 
 def delays_of(profile: Profile, time: str | None) -> dict[str, str]:
@@ -71,9 +85,15 @@ def delays_of(profile: Profile, time: str | None) -> dict[str, str]:
 
 
 def told_of_stamps(
-    comparison: Comparison, profile: Profile, now: pa.Table, delays: Mapping[str, str], clocks: Collection[str] = ()
+    comparison: Comparison,
+    profile: Profile,
+    now: Relation,
+    delays: Mapping[str, str],
+    time: str,
+    clocks: Collection[str] = (),
 ) -> Comparison:
-    """The comparison with what was found of delays said of their stamps, and without the delays themselves.
+    """The comparison with what was found of delays said of their stamps, and without the delays themselves; `time` is
+    the column of event times.
 
     Of `clocks`, which are times of day as numbers, one hour alone may be summer time, and so may one of a part
     of the rows: no more than a WARN.
@@ -83,9 +103,9 @@ def told_of_stamps(
     for delay, stamp in delays.items():
         found = comparison.findings.get(delay, ())
         told = [one for one in found if one.outcome in _TOLD and one.check not in _ITS_OWN]
-        if not told or delay not in now.column_names:
+        if not told or delay not in now.types:
             continue
-        move = _move(profile.features[delay], now, delay, around=stamp in clocks)
+        move = _move(profile.features[delay], now, time, around=stamp in clocks)
         own = findings.get(stamp, [])
         if move is not None:
             told = [_of_another_zone(told[0], delay, move, summer=stamp in clocks and abs(move.hours) == 1)]
@@ -118,10 +138,10 @@ class _Move:
     since: str | None = None
 
 
-def _move(delay: FeatureProfile, table: pa.Table, name: str, *, around: bool) -> _Move | None:
+def _move(delay: FeatureProfile, now: Relation, time: str, *, around: bool) -> _Move | None:
     """The move that all days have, or all days from one on; None where it is no such move."""
-    hours = np.asarray(table[name].to_numpy(zero_copy_only=False), dtype=np.float64)
-    moment = seconds_of(table[name.rpartition(_MIDDLE)[2]])
+    table = now.sample({"hours": quote(delay.name), "moment": as_number(time, now.types[time])})
+    hours, moment = _hours(table["hours"]), _hours(table["moment"])
     there = np.isfinite(hours) & np.isfinite(moment)
     hours, days = hours[there], np.floor(moment[there] / SECONDS)
     each = {

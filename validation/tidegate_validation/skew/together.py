@@ -12,8 +12,8 @@ from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.statistics.association import Association
 from tidegate_validation.statistics.associations import Strengths, chosen_columns, levels_of, strengths, to_levels
-from tidegate_validation.statistics.counting import code_rows
 from tidegate_validation.statistics.profile import Profile
+from tidegate_validation.statistics.rows import Rows
 from tidegate_validation.statistics.window import Window
 
 CHECK = "together"
@@ -32,20 +32,22 @@ class _Loss:
 
 
 def looser_columns(
-    profile: Profile, window: Window, comparable: Collection[str], excused: Collection[str], rule: SkewRule
+    profile: Profile,
+    window: Window,
+    read: Rows,
+    comparable: Collection[str],
+    excused: Collection[str],
+    rule: SkewRule,
 ) -> list[Finding]:
-    """One finding for each of the `comparable` columns that no longer goes with others; `excused` ones differ by
-    themselves already."""
+    """One finding for each of the `comparable` columns that no longer goes with others; `read` are the window's rows,
+    `excused` columns differ by themselves already."""
     features = [one for one in chosen_columns(profile.inputs) if one.name in comparable and one.name not in excused]
     names = {one.name for one in features}
     pairs = [one for one in profile.pairs if one.first in names and one.second in names]
     if not pairs:
         return []
-    blocks, codes = code_rows(window.connection, window.relation, window.block, features, window.columns)
-    levels = {
-        one.name: to_levels(codes[:, place], levels_of(one, profile.counts[one.name]))
-        for place, one in enumerate(features)
-    }
+    blocks, codes = read.coded({window.columns.get(one.name, one.name): one for one in features})
+    levels = {one.name: to_levels(codes[one.name], levels_of(one, profile.counts[one.name])) for one in features}
     losses = [
         _loss(pair, strengths(levels[pair.first], levels[pair.second], blocks, pair.cells, pair.odds)) for pair in pairs
     ]
@@ -56,7 +58,7 @@ def looser_columns(
 def _loss(pair: Association, now: Strengths) -> _Loss | None:
     """How sure it is that more than a quarter of what held the pair together is gone; None where the window's margins
     leave so little to go together that it cannot tell."""
-    from scipy import stats
+    from scipy import special
 
     if not len(now.found):
         return None
@@ -67,7 +69,7 @@ def _loss(pair: Association, now: Strengths) -> _Loss | None:
     fewer = np.maximum(0.0, 0.25 / now.rows - 0.25 / pair.rows)
     error = float(weights**2 @ (pair.spread**2 + fewer) + pair.spread**2 / pair.blocks) ** 0.5
     gone = usual * (1 - _TOLERATED) - mean - _RECKONED * abs(usual - pair.strength)
-    return _Loss(pair, mean / usual, float(stats.t.sf(gone / max(error, 1e-9), max(pair.blocks - 1, 2))))
+    return _Loss(pair, mean / usual, float(special.stdtr(max(pair.blocks - 1, 2), -gone / max(error, 1e-9))))
 
 
 def _blamed(pairs: list[Association], lost: list[_Loss]) -> list[Finding]:

@@ -5,28 +5,37 @@ The reference becomes a profile in memory, so that tables and the inference log 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tidegate_serving.admission import Finding
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_validation.skew.clocks import clocks_of, known_clocks, with_clock_delays
+from tidegate_validation.skew.clocks import clocks_of, known_clocks
 from tidegate_validation.skew.compare import compare
 from tidegate_validation.skew.pairs import compare_pairs
 from tidegate_validation.skew.report import SkewReport, make_report
 from tidegate_validation.skew.rule import SkewRule
-from tidegate_validation.skew.stamps import delay_name, delays_of, telling_delays, told_of_stamps, with_delays
-from tidegate_validation.statistics.build import make_profile
+from tidegate_validation.skew.stamps import (
+    delay_name,
+    delay_of,
+    delays_of,
+    hour_of,
+    is_stamp,
+    telling_delays,
+    told_of_stamps,
+)
+from tidegate_validation.statistics.build import profile_relation
 from tidegate_validation.statistics.profile import Profile
-from tidegate_validation.statistics.window import table_window
+from tidegate_validation.statistics.relation import Relation, connected, relation_of, relation_of_table
+from tidegate_validation.statistics.sql import quote
+from tidegate_validation.statistics.window import window_of
 from tidegate_validation.tables import as_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _SHOWN = 48
-_DAY = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,103 +64,100 @@ def report_on_tables(
 ) -> SkewReport:
     """Compares `current` with `reference`, each anything that `as_table` takes: a path, a pattern of paths or a table.
 
+    Parquet files of more than a million rows are read piece by piece, unless `keys` ask for examples one by one.
     InvalidInput where a column that was named is missing, or a table has no rows.
     """
     columns = columns or Columns()
-    before, now = as_table(reference, "reference data"), as_table(current, "current data")
-    _check(before, now, columns)
-    profile = profile_table(before, columns, now.column_names)
-    pairs = compare_pairs(before, now, columns.keys, columns.time) if columns.keys else []
-    title = f"{_name(current, 'the current table')} against {_name(reference, 'the reference')}"
-    return replace(report_on_table(profile, now, columns, rule, pairs), title=title)
+    with connected() as connection:
+        before = relation_of(connection, "tidegate_before", reference, "reference data")
+        now = relation_of(connection, "tidegate_now", current, "current data")
+        _check(before, now, columns)
+        profile = _profile(before, columns, list(now.types))
+        pairs: list[Finding] = []
+        if columns.keys:
+            tables = as_table(reference, "reference data"), as_table(current, "current data")
+            pairs = compare_pairs(*tables, columns.keys, columns.time)
+        title = f"{_name(current, 'the current table')} against {_name(reference, 'the reference')}"
+        return replace(_report(profile, now, columns, rule, pairs), title=title)
 
 
 def profile_table(before: pa.Table, columns: Columns, served: Sequence[str]) -> Profile:
     """The profile of a reference; a label that is not among the `served` columns is left out."""
-    table = _prepared(before, columns)
-    if columns.time is not None:
-        unlike = set(_stamps(before, columns)) - set(telling_delays(table, _stamps(before, columns), columns.time))
-        table = table.drop_columns([delay_name(stamp, columns.time) for stamp in sorted(unlike)])
-        numbers = [name for name in before.column_names if name in table.column_names and name != columns.time]
-        table = with_clock_delays(table, clocks_of(before, numbers, columns.time), columns.time)
-    features = [name for name in table.column_names if name != columns.time]
-    if columns.label is not None and columns.label not in served:
-        features.remove(columns.label)
-    return make_profile(table, features=features, label=None, event_time=columns.time)
+    with connected() as connection:
+        return _profile(relation_of_table(connection, "tidegate_before", before), columns, served)
 
 
 def report_on_table(
     profile: Profile, now: pa.Table, columns: Columns, rule: SkewRule | None = None, further: Sequence[Finding] = ()
 ) -> SkewReport:
     """The report on a table against a profile that `profile_table` made, with `further` findings about its columns."""
-    table, delays, clocks = _prepared(now, columns), delays_of(profile, columns.time), dict[str, int]()
+    with connected() as connection:
+        return _report(profile, relation_of_table(connection, "tidegate_now", now), columns, rule, further)
+
+
+def _profile(before: Relation, columns: Columns, served: Sequence[str]) -> Profile:
+    further: dict[str, str] = {}
     if columns.time is not None:
-        clocks = known_clocks(profile, list(delays.values()), now)
-        table = with_clock_delays(table, clocks, columns.time)
-        further_stamps = [delay_name(stamp, columns.time) for stamp in _stamps(now, columns)]
-        table = table.drop_columns([name for name in further_stamps if name not in delays])
-    with table_window(table, event_time=columns.time) as window:
-        comparison = told_of_stamps(compare(profile, window, rule or SkewRule()), profile, table, delays, clocks)
+        stamps, out = _stamps(before, columns), _left_out(before, columns)
+        further = telling_delays(before, stamps, columns.time)
+        numbers = [name for name in before.types if name not in out and name != columns.time]
+        clocks = clocks_of(before, numbers, columns.time)
+        further |= {delay_name(name, columns.time): sql for name, sql in clocks.items()}
+    relation = _prepared(before, columns, further)
+    features = [name for name in relation.types if name != columns.time]
+    if columns.label is not None and columns.label not in served:
+        features.remove(columns.label)
+    return profile_relation(relation, features=features, label=None, event_time=columns.time)
+
+
+def _report(
+    profile: Profile, now: Relation, columns: Columns, rule: SkewRule | None, further: Sequence[Finding]
+) -> SkewReport:
+    delays, clocks, added = delays_of(profile, columns.time), dict[str, str](), dict[str, str]()
+    if columns.time is not None:
+        clocks = known_clocks(profile, list(delays.values()), now, columns.time)
+        known = {delay_name(stamp, columns.time): stamp for stamp in _stamps(now, columns)}
+        added = {name: delay_of(stamp, columns.time, now.types) for name, stamp in known.items() if name in delays}
+        added |= {delay_name(name, columns.time): sql for name, sql in clocks.items()}
+    relation = _prepared(now, columns, added)
+    comparison = compare(profile, window_of(relation, event_time=columns.time), rule or SkewRule())
+    comparison = told_of_stamps(comparison, profile, relation, delays, columns.time or "", clocks)
     findings = {name: list(found) for name, found in comparison.findings.items()}
     for finding in further:
         findings.setdefault(finding.subject, []).insert(0, finding)
     return make_report(profile, replace(comparison, findings=findings), "the current table")
 
 
-def _prepared(table: pa.Table, columns: Columns) -> pa.Table:
-    """Without what is to be left out; of time stamps other than the event's the time of day remains, in hours, and the
-    delay after the event."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    table = table.drop_columns(_left_out(table, columns))
-    if columns.time is not None:
-        table = with_delays(table, _stamps(table, columns), columns.time)
-    for place, field in enumerate(table.schema):
-        if pa.types.is_timestamp(field.type) and field.name != columns.time:
-            second = pc.divide(
-                pc.cast(pc.cast(table[field.name], pa.timestamp("us"), safe=False), pa.int64()), 1_000_000
-            )
-            hours = pc.divide(
-                pc.cast(
-                    pc.subtract(
-                        second,
-                        pc.multiply(
-                            pc.cast(pc.floor(pc.divide(pc.cast(second, pa.float64()), _DAY)), pa.int64()), _DAY
-                        ),
-                    ),
-                    pa.float64(),
-                ),
-                3600.0,
-            )
-            table = table.set_column(place, field.name, hours)
-    return table
+def _prepared(relation: Relation, columns: Columns, further: Mapping[str, str]) -> Relation:
+    """Without what is to be left out, and with `further` columns, SQL by name; of time stamps other than the event's
+    the time of day remains, in hours."""
+    out, stamps = _left_out(relation, columns), _stamps(relation, columns)
+    kept = {name: hour_of(name) if name in stamps else quote(name) for name in relation.types if name not in out}
+    return relation.view(f"{relation.name}_prepared", {**kept, **further})
 
 
-def _stamps(table: pa.Table, columns: Columns) -> list[str]:
+def _stamps(relation: Relation, columns: Columns) -> list[str]:
     """Columns of time stamps beside the event's."""
-    import pyarrow as pa
-
-    out = (*_left_out(table, columns), columns.time)
-    return [one.name for one in table.schema if pa.types.is_timestamp(one.type) and one.name not in out]
+    out = (*_left_out(relation, columns), columns.time)
+    return [name for name, kind in relation.types.items() if is_stamp(kind) and name not in out]
 
 
-def _check(before: pa.Table, now: pa.Table, columns: Columns) -> None:
-    for table, what in ((before, "reference data"), (now, "current data")):
-        if table.num_rows == 0:
+def _check(before: Relation, now: Relation, columns: Columns) -> None:
+    for relation, what in ((before, "reference data"), (now, "current data")):
+        if relation.rows == 0:
             raise InvalidInput(f"{what} has no rows: give some to compare")
-        wanted = [name for name in columns.named() if not (table is now and name == columns.label)]
-        missing = [name for name in wanted if name not in table.column_names]
+        wanted = [name for name in columns.named() if not (relation is now and name == columns.label)]
+        missing = [name for name in wanted if name not in relation.types]
         if missing:
-            raise InvalidInput(f"{what} has no column {missing[0]!r}: it has {', '.join(table.column_names)}")
+            raise InvalidInput(f"{what} has no column {missing[0]!r}: it has {', '.join(relation.types)}")
     for name in columns.ignore:
-        if name not in before.column_names and name not in now.column_names:
+        if name not in before.types and name not in now.types:
             raise InvalidInput(f"no table has the column {name!r} that is to be ignored: check its name")
 
 
-def _left_out(table: pa.Table, columns: Columns) -> list[str]:
+def _left_out(relation: Relation, columns: Columns) -> list[str]:
     wanted: Sequence[str] = [name for name in (*columns.ignore, *columns.keys) if name != columns.time]
-    return [name for name in table.column_names if name in wanted]
+    return [name for name in relation.types if name in wanted]
 
 
 def _name(data: Any, otherwise: str) -> str:

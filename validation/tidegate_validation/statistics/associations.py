@@ -16,10 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tidegate_validation.statistics.arrays import Floats, Integers
+from tidegate_validation.statistics.arrays import Floats, Integers, places_of
 from tidegate_validation.statistics.association import Association
 from tidegate_validation.statistics.bins import NumericBins
 from tidegate_validation.statistics.counts import FeatureCounts
+from tidegate_validation.statistics.numbers import root_of_falling
 from tidegate_validation.statistics.profile import FeatureProfile
 
 LEVELS = 6
@@ -63,8 +64,14 @@ def levels_of(feature: FeatureProfile, counts: FeatureCounts) -> dict[int, int]:
 
 def to_levels(codes: Integers, levels: Mapping[int, int]) -> Integers:
     """Levels of rows by their bins; a bin that training never held has a level of its own."""
-    values, place = np.unique(codes, return_inverse=True)
-    return np.asarray([levels.get(int(value), LEVELS) for value in values], dtype=np.int64)[place]
+    if not len(codes):
+        return codes
+    low, high = int(codes.min()), int(codes.max())
+    known = np.full(high - low + 1, LEVELS, dtype=np.int64)
+    for code, level in levels.items():
+        if low <= code <= high:
+            known[code - low] = level
+    return known[codes - low]
 
 
 def strengths(first: Integers, second: Integers, blocks: Integers, cells: Sequence[int], odds: float) -> Strengths:
@@ -106,17 +113,13 @@ def _raked(joint: Floats, inside: Floats, odds: float) -> Floats:
 
 def _fitted_odds(joint: Floats, inside: Floats) -> float:
     """The odds under which blocks are expected to hold, on the whole, what they do."""
-    from scipy.optimize import brentq
-
     some = joint[np.linspace(0, len(joint) - 1, min(len(joint), _FITTED_BLOCKS)).astype(np.int64)]
     wanted = float(_beyond(some, some, inside).mean())
 
-    def short(odds: float) -> float:
-        return float(_beyond(_raked(some, inside, odds), some, inside).mean()) - wanted
+    def missing(odds: float) -> float:
+        return wanted - float(_beyond(_raked(some, inside, odds), some, inside).mean())
 
-    if short(_MOST_ODDS) <= 0:
-        return _MOST_ODDS
-    return float(brentq(short, 0.0, _MOST_ODDS, xtol=1e-3))
+    return _MOST_ODDS if missing(_MOST_ODDS) >= 0 else root_of_falling(missing, 0.0, _MOST_ODDS, 1e-3)
 
 
 def _lasting_spread(values: Floats) -> float:
@@ -132,8 +135,9 @@ def _lasting_spread(values: Floats) -> float:
 def find_associations(names: Sequence[str], levels: Sequence[Integers], blocks: Integers) -> tuple[Association, ...]:
     """The pairs of columns that surely go together, the surest first."""
     found = []
+    blocks = places_of(blocks)[1]
     for (one, first), (other, second) in itertools.combinations(zip(names, levels, strict=True), 2):
-        joint = _joint(first, second, np.zeros_like(blocks))[0]
+        joint = _joint(first, second, blocks).sum(axis=0)
         joint = joint / max(joint.sum(), 1.0)
         gain = joint - joint.sum(axis=1)[:, None] * joint.sum(axis=0)[None, :]
         cells = tuple(int(cell) for cell in np.flatnonzero(gain.ravel() > 0))
@@ -166,7 +170,7 @@ def chosen_columns(features: Sequence[FeatureProfile]) -> list[FeatureProfile]:
 
 def _joint(first: Integers, second: Integers, blocks: Integers) -> Floats:
     width = LEVELS + 1
-    place = np.unique(blocks, return_inverse=True)[1]
+    place = places_of(blocks)[1]
     cells = (place * width + first) * width + second
     size = (int(place.max()) + 1 if len(place) else 1) * width * width
     return np.bincount(cells, minlength=size).astype(np.float64).reshape(-1, width, width)

@@ -7,18 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.statistics.association import Association
 from tidegate_validation.statistics.associations import chosen_columns, find_associations, levels_of, to_levels
-from tidegate_validation.statistics.blocks import ROW_INDEX, BlockUnit, chunk_of, day_of
-from tidegate_validation.statistics.counting import code_rows, count_relation, count_repeated, types_of
+from tidegate_validation.statistics.blocks import BlockUnit, chunk_of, day_of
+from tidegate_validation.statistics.counting import block_number, count_repeated, count_rows, types_of
 from tidegate_validation.statistics.counts import REPEATED, FeatureCounts
+from tidegate_validation.statistics.facts import facts_of
 from tidegate_validation.statistics.points import digits_name, digits_of, weigh
 from tidegate_validation.statistics.profile import FeatureProfile, Profile, Role, write_profile
 from tidegate_validation.statistics.reference import Column, describe, tail_clusters
-from tidegate_validation.statistics.sample import ValueSample, read_samples
+from tidegate_validation.statistics.relation import Relation, connected, relation_of_table
+from tidegate_validation.statistics.rows import Rows, read_rows
+from tidegate_validation.statistics.sample import ValueSample
 from tidegate_validation.statistics.sql import family, quote
 from tidegate_validation.statistics.vectors import BLOCK, is_vector, measured
 
@@ -39,42 +40,41 @@ def build_profile(
 
 def make_profile(data: Any, *, features: Sequence[str], label: str | None, event_time: str | None) -> Profile:
     """The profile of `data` as a value, without an id; arguments and errors as in `build_profile`."""
-    import duckdb
-    import pyarrow as pa
-
     _check(data, [*features, *filter(None, (label, event_time))])
-    wanted = list(dict.fromkeys([*features, *filter(None, (label, event_time))]))
-    table = data.select(wanted)
-    if event_time is None:
-        table = table.append_column(ROW_INDEX, pa.array(np.arange(data.num_rows)))
-    with duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        connection.register(TABLE, table)
-        types = types_of(connection, TABLE)
-        block = day_of(event_time, types) if event_time else chunk_of(data.num_rows)
-        names = [name for name in wanted if name in features or name == label]
-        columns = [Column(name, types[name], family(types[name]), _role(name, label, event_time)) for name in names]
-        profiles = describe(connection, TABLE, block, columns)
-        counts = count_relation(connection, TABLE, block, profiles, {})
-        profiles, digits = _with_points(connection, block, profiles, counts, data.num_rows)
-        counts.update(digits)
-        pairs = _pairs(connection, block, [one for one in profiles if one.role is Role.INPUT], counts)
-        vectors = {
-            one.name: _of_vectors(measured(connection, TABLE, block, one.name), event_time is not None)
-            for one in profiles
-            if one.role is Role.INPUT and is_vector(one.type)
-        }
-        counts[REPEATED] = count_repeated(connection, TABLE, block, [one for one in names if one != label])
+    with connected() as connection:
+        relation = relation_of_table(connection, TABLE, data)
+        return profile_relation(relation, features=features, label=label, event_time=event_time)
+
+
+def profile_relation(
+    relation: Relation, *, features: Sequence[str], label: str | None, event_time: str | None
+) -> Profile:
+    """The profile of a relation, without an id; other arguments as in `build_profile`."""
+    relation = relation if event_time else relation.numbered(f"{relation.name}_in_order")
+    connection, rows, types = relation.connection, relation.rows, relation.types
+    block = day_of(event_time, types) if event_time else chunk_of(rows)
+    names = list(dict.fromkeys([*features, *filter(None, (label,))]))
+    columns = [Column(name, types[name], family(types[name]), _role(name, label, event_time)) for name in names]
+    told_apart = list(dict.fromkeys([*features, *filter(None, (event_time,))]))
+    read = read_rows(connection, relation.name, block, {name: types[name] for name in names}, rows, told_apart)
+    profiles, counts = _profiles(connection, relation.name, block, columns, read)
+    inputs = [one for one in profiles if one.role is Role.INPUT]
+    vectors = {
+        one.name: _of_vectors(measured(connection, relation.name, block, one.name), event_time is not None)
+        for one in inputs
+        if is_vector(one.type)
+    }
+    counts[REPEATED] = count_repeated(connection, relation.name, block, told_apart, read, rows)
     return Profile(
         id="",
-        rows=data.num_rows,
+        rows=rows,
         block_unit=BlockUnit.DAY if event_time else BlockUnit.ROWS,
         blocks=_block_count(counts),
         label=label,
         event_time=event_time,
         features={profile.name: profile for profile in profiles},
         counts=counts,
-        pairs=pairs,
+        pairs=_pairs(read, inputs, counts),
         vectors=vectors,
     )
 
@@ -88,9 +88,9 @@ def _of_vectors(measures: Any, by_day: bool) -> Profile:
         connection.register(TABLE, measures)
         types, block = types_of(connection, TABLE), quote(BLOCK)
         columns = [Column(name, types[name], family(types[name]), Role.INPUT) for name in names]
-        profiles = describe(connection, TABLE, block, columns)
-        counts = count_relation(connection, TABLE, block, profiles, {})
-        profiles, digits = _with_points(connection, block, profiles, counts, measures.num_rows)
+        wanted = {name: types[name] for name in names}
+        read = read_rows(connection, TABLE, block, wanted, measures.num_rows)
+        profiles, counts = _profiles(connection, TABLE, block, columns, read)
     return Profile(
         id="",
         rows=measures.num_rows,
@@ -99,39 +99,42 @@ def _of_vectors(measures: Any, by_day: bool) -> Profile:
         label=None,
         event_time=None,
         features={profile.name: profile for profile in profiles},
-        counts={**counts, **digits},
+        counts=counts,
     )
 
 
+def _profiles(
+    connection: Any, relation: str, block: str, columns: Sequence[Column], read: Rows
+) -> tuple[list[FeatureProfile], dict[str, FeatureCounts]]:
+    """The profiles of columns of a relation, of which some rows were `read`, and counts: of bins, and of the digits of
+    numbers."""
+    facts = facts_of(connection, relation, block, {one.name: one.type for one in columns}, read)
+    blocks = block_number(connection, relation, block, read)
+    found, digits = [], {}
+    described = describe(connection, columns, facts, blocks)
+    counts = count_rows(connection, relation, block, described, {}, read)
+    for profile in described:
+        if profile.bins is None:
+            found.append(profile)
+            continue
+        sample = read.sample(profile.name)
+        clusters = tail_clusters(profile.bins, counts[profile.name])
+        found.append(replace(profile, points=weigh(sample), clusters=clusters))
+        if isinstance(sample, ValueSample):
+            digits[digits_name(profile.name)] = digits_of(sample)
+    return found, {**counts, **digits}
+
+
 def _pairs(
-    connection: Any, block: str, profiles: Sequence[FeatureProfile], counts: Mapping[str, FeatureCounts]
+    read: Rows, profiles: Sequence[FeatureProfile], counts: Mapping[str, FeatureCounts]
 ) -> tuple[Association, ...]:
     """The inputs that go together."""
     chosen = chosen_columns(profiles)
     if len(chosen) < 2:
         return ()
-    blocks, codes = code_rows(connection, TABLE, block, chosen, {})
-    levels = [to_levels(codes[:, place], levels_of(one, counts[one.name])) for place, one in enumerate(chosen)]
+    blocks, codes = read.coded({one.name: one for one in chosen})
+    levels = [to_levels(codes[one.name], levels_of(one, counts[one.name])) for one in chosen]
     return find_associations([one.name for one in chosen], levels, blocks)
-
-
-def _with_points(
-    connection: Any, block: str, profiles: Sequence[FeatureProfile], counts: Mapping[str, FeatureCounts], rows: int
-) -> tuple[list[FeatureProfile], dict[str, FeatureCounts]]:
-    """The profiles with what single values weigh, and counts of the digits of numbers."""
-    found, digits = [], {}
-    types = {profile.name: profile.type for profile in profiles if profile.bins is not None}
-    samples = read_samples(connection, TABLE, block, types, rows)
-    for profile in profiles:
-        if profile.bins is None:
-            found.append(profile)
-            continue
-        sample = samples[profile.name]
-        clusters = tail_clusters(profile.bins, counts[profile.name])
-        found.append(replace(profile, points=weigh(sample), clusters=clusters))
-        if isinstance(sample, ValueSample):
-            digits[digits_name(profile.name)] = digits_of(sample)
-    return found, digits
 
 
 def _role(name: str, label: str | None, event_time: str | None) -> Role:

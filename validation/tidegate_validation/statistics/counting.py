@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from tidegate_validation.statistics.arrays import Integers
 from tidegate_validation.statistics.bins import (
     EMPTY,
     INFINITE,
@@ -24,12 +23,13 @@ from tidegate_validation.statistics.bins import (
     DiscreteBins,
     NumericBins,
 )
-from tidegate_validation.statistics.counts import FeatureCounts
+from tidegate_validation.statistics.counts import FeatureCounts, repeats
 from tidegate_validation.statistics.profile import FeatureProfile
+from tidegate_validation.statistics.rows import Rows
 from tidegate_validation.statistics.sql import as_number, as_text, hash_of, literal, quote
 
 _AT_ONCE = 30
-_SAMPLED = 60_000
+_HASHED = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,37 +70,44 @@ def count_relation(
     return counts
 
 
-def code_rows(
-    connection: Any, relation: str, block: str, features: Sequence[FeatureProfile], columns: Mapping[str, str]
-) -> tuple[Integers, Integers]:
-    """Blocks and bins of rows, shapes [n] and [n, features]; a repeatable sample where there are very many rows."""
-    types = types_of(connection, relation)
-    terms = [
-        _term(connection, index, feature, columns.get(feature.name, feature.name), types)
-        for index, feature in enumerate(features)
-    ]
-    names = [f"f{index}" for index in range(len(terms))]
-    inner = ", ".join(f"{term.bin} AS {name}" for term, name in zip(terms, names, strict=True))
-    joins = " ".join(term.join for term in terms if term.join)
-    found = connection.execute(
-        f"SELECT {block} AS block, {inner} FROM (SELECT * FROM {relation} USING SAMPLE reservoir({_SAMPLED} ROWS) "
-        f"REPEATABLE (7)) AS source {joins}"
-    ).fetchnumpy()
-    blocks = np.asarray(found["block"], dtype=np.int64)
-    return blocks, np.stack([np.asarray(found[name], dtype=np.int64) for name in names], axis=1)
+def count_rows(
+    connection: Any,
+    relation: str,
+    block: str,
+    features: Sequence[FeatureProfile],
+    columns: Mapping[str, str],
+    read: Rows,
+) -> dict[str, FeatureCounts]:
+    """What `count_relation` says, from the rows that were `read` where these are all."""
+    if not read.whole:
+        return count_relation(connection, relation, block, features, columns)
+    return {one.name: read.columns[columns.get(one.name, one.name)].counts(one) for one in features}
 
 
-def count_repeated(connection: Any, relation: str, block: str, columns: Sequence[str]) -> FeatureCounts:
-    """Per block, rows that differ in some of `columns` from all before them (bin 0), and those that do not (bin 1)."""
+def count_repeated(
+    connection: Any, relation: str, block: str, columns: Sequence[str], read: Rows, rows: int
+) -> FeatureCounts:
+    """Per block, rows that differ in some of `columns` from all before them (bin 0), and those that do not (bin 1).
+
+    From the rows that were `read` where these are all; of very many `rows` those alone whose hash is a multiple of some
+    number, among which are all that repeat each other.
+    """
+    if read.whole:
+        return read.repeated()
+    every = 1 + rows // _HASHED
     names = ", ".join(quote(name) for name in columns)
     found = connection.execute(
         f"SELECT b, count(*) AS n, count(DISTINCT h) AS d FROM "
-        f"(SELECT {block} AS b, hash({names}) AS h FROM {relation}) GROUP BY b"
+        f"(SELECT {block} AS b, hash({names}) AS h FROM {relation}) WHERE h % {every} = 0 GROUP BY b"
     ).fetchnumpy()
-    blocks, n, once = (np.asarray(found[name], dtype=np.int64) for name in ("b", "n", "d"))
-    codes = np.repeat(np.array([0, 1], dtype=np.int64), len(blocks))
-    rows = np.concatenate([once, n - once])
-    return FeatureCounts.from_rows(np.tile(blocks, 2)[rows > 0], codes[rows > 0], rows[rows > 0])
+    return repeats(*(np.asarray(found[name], dtype=np.int64) for name in ("b", "n", "d")))
+
+
+def block_number(connection: Any, relation: str, block: str, read: Rows) -> int:
+    """How many blocks a relation has."""
+    if read.whole:
+        return len(read.days)
+    return int(connection.execute(f"SELECT count(DISTINCT {block}) FROM {relation}").fetchall()[0][0])
 
 
 def _run(

@@ -5,7 +5,7 @@ They are additive: the counts of any window are the sums over its blocks, shards
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tidegate_serving.contract.errors import NotFound, Tampered
-from tidegate_validation.statistics.arrays import Integers
+from tidegate_validation.statistics.arrays import Floats, Integers, places_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,15 @@ class FeatureCounts:
         kept = [place for place, code in enumerate(self.codes.tolist()) if code in codes]
         return np.asarray(self.n[:, kept].sum(axis=1), dtype=np.int64)
 
+    def grouped(self, groups: Sequence[tuple[int, ...]]) -> Integers:
+        """Rows per block in each of the groups of bins, which share none, shape [B, groups]."""
+        place = {code: column for column, group in enumerate(groups) for code in group}
+        found = np.zeros((len(self.blocks), len(groups)), dtype=np.int64)
+        for column, code in enumerate(self.codes.tolist()):
+            if code in place:
+                found[:, place[code]] += self.n[:, column]
+        return found
+
     def merged(self, other: FeatureCounts) -> FeatureCounts:
         """Both together; blocks that occur in both are added."""
         blocks = np.union1d(self.blocks, other.blocks)
@@ -46,25 +55,32 @@ class FeatureCounts:
     @classmethod
     def from_rows(cls, blocks: Integers, codes: Integers, n: Integers) -> FeatureCounts:
         """From parallel arrays of (block, bin, n)."""
-        block_values, block_index = _distinct(blocks)
-        code_values, code_index = _distinct(codes)
-        matrix = np.zeros((len(block_values), len(code_values)), dtype=np.int64)
-        np.add.at(matrix, (block_index, code_index), n)
-        return cls(block_values.astype(np.int64), code_values.astype(np.int64), matrix)
+        days, day = places_of(blocks)
+        return cls._summed(days, day, codes, n.astype(np.float64))
+
+    @classmethod
+    def of_rows(cls, days: Integers, day: Integers, codes: Integers) -> FeatureCounts:
+        """From the bin of each row and the place of its block among the `days`, each of which has rows."""
+        return cls._summed(days, day, codes, None)
+
+    @classmethod
+    def _summed(cls, days: Integers, day: Integers, codes: Integers, weights: Floats | None) -> FeatureCounts:
+        low = int(codes.min()) if len(codes) else 0
+        width = int(codes.max()) - low + 1 if len(codes) else 0
+        flat = np.bincount(day * width + (codes - low), weights=weights, minlength=len(days) * width)
+        n = flat.astype(np.int64).reshape(len(days), width)
+        there = np.flatnonzero(n.any(axis=0))
+        return cls(days.astype(np.int64), there + low, n[:, there])
 
 
-def _distinct(values: Integers) -> tuple[Integers, Integers]:
-    """Distinct values, ascending, and the place of each value among them; without sorting where they lie close."""
-    if not len(values) or int(values.max()) - int(values.min()) > _CLOSE + len(values):
-        found, place = np.unique(values, return_inverse=True)
-        return found, place.astype(np.int64)
-    from_least = values - values.min()
-    there = np.bincount(from_least) > 0
-    return np.flatnonzero(there) + values.min(), (np.cumsum(there) - 1)[from_least]
+def repeats(blocks: Integers, n: Integers, once: Integers) -> FeatureCounts:
+    """Counts of rows that are there once (bin 0), and once more (bin 1), from `n` rows per block of which `once` differ
+    from each other, all of shape [B]."""
+    codes = np.repeat(np.array([0, 1], dtype=np.int64), len(blocks))
+    rows = np.concatenate([once, n - once])
+    return FeatureCounts.from_rows(np.tile(blocks, 2)[rows > 0], codes[rows > 0], rows[rows > 0])
 
 
-_CLOSE = 50_000
-"""So many places more than there are rows cost less than sorting these."""
 Counts = Mapping[str, FeatureCounts]
 REPEATED = "\x1frepeated rows"
 """The name of the counts of rows that are there once (bin 0), and once more (bin 1)."""

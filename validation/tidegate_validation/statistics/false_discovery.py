@@ -9,9 +9,13 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     """P-values adjusted after Benjamini and Hochberg (1995), in the same order: rejecting those below alpha keeps the
     false discovery rate below alpha. ValueError for what is no probability, such as NaN.
     """
-    from scipy.stats import false_discovery_control
-
-    return [float(value) for value in false_discovery_control(list(p_values))]
+    if not all(0 <= value <= 1 for value in p_values):
+        raise ValueError(f"p-values must lie between 0 and 1, these do not: {list(p_values)}")
+    adjusted, least = [1.0] * len(p_values), 1.0
+    for rank, place in reversed(list(enumerate(sorted(range(len(p_values)), key=p_values.__getitem__), 1))):
+        least = min(least, p_values[place] * len(p_values) / rank)
+        adjusted[place] = float(least)
+    return adjusted
 
 
 def simes(p_values: Sequence[float]) -> float:

@@ -23,9 +23,9 @@ class Estimate:
 
     def interval(self, alpha: float) -> tuple[float, float]:
         """Two-sided confidence interval at level 1 - 2 alpha: each end is a bound at level 1 - alpha."""
-        from scipy import stats
+        from scipy import special
 
-        reach = float(stats.t.ppf(1 - alpha, self.freedom)) * self.error
+        reach = float(special.stdtrit(self.freedom, 1 - alpha)) * self.error
         return self.value - reach, self.value + reach
 
     def finite_interval(self, alpha: float) -> tuple[float, float] | None:
@@ -35,21 +35,21 @@ class Estimate:
 
     def p_below(self, limit: float) -> float:
         """P-value of the claim that the truth lies below `limit`; 1 where nothing is known."""
-        from scipy import stats
+        from scipy import special
 
         if not (np.isfinite(self.value) and np.isfinite(self.error)):
             return 1.0
         if self.error == 0:
             return 0.0 if self.value < limit else 1.0
-        return float(stats.t.cdf((self.value - limit) / self.error, self.freedom))
+        return float(special.stdtr(self.freedom, (self.value - limit) / self.error))
 
     def detectable(self, alpha: float, power: float = 0.8) -> float:
         """The smallest change that data with this error shows with that power; infinite where nothing is known."""
-        from scipy import stats
+        from scipy import special
 
         if not np.isfinite(self.error):
             return float("inf")
-        return float(stats.t.ppf(1 - alpha, self.freedom) + stats.norm.ppf(power)) * self.error
+        return float(special.stdtrit(self.freedom, 1 - alpha) + special.ndtri(power)) * self.error
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from tidegate_validation.statistics.arrays import Floats, Integers
+from tidegate_validation.statistics.arrays import Floats, Integers, places_of
 from tidegate_validation.statistics.counts import FeatureCounts
-from tidegate_validation.statistics.sample import TextSample, ValueSample
+from tidegate_validation.statistics.sample import TextSample, ValueSample, distinct_of
 
 _KEPT = 200
 _USUAL = 0.95
@@ -36,8 +36,8 @@ class Point:
 class Points:
     """The most frequent values, and what those beyond may weigh.
 
-    `rest` is the largest share of a value that is not listed; `novel` the largest share in one block of a value that
-    occurs in no other: how much a day's own value may weigh.
+    `rest` is the largest share of a value that is not listed; `novel` the largest share in one block, beyond the one
+    row that any value has, of a value that occurs in no other: how much a day's own value may weigh.
     """
 
     listed: tuple[Point, ...] = ()
@@ -77,8 +77,8 @@ def weigh(sample: ValueSample | TextSample) -> Points:
     """The points of a reference column."""
     if len(sample.values) == 0:
         return Points()
-    values, place = np.unique(sample.values, return_inverse=True)
-    blocks, day = np.unique(sample.blocks, return_inverse=True)
+    values, place = distinct_of(sample)
+    blocks, day = places_of(sample.blocks)
     n = sample.n.astype(np.float64)
     rows, count = float(n.sum()), len(blocks)
     sizes = np.bincount(day, weights=n)
@@ -88,8 +88,9 @@ def weigh(sample: ValueSample | TextSample) -> Points:
     gaps = np.bincount(place, weights=(n - shares[place] * sizes[day]) ** 2)
     absent = (sizes**2).sum() - np.bincount(place, weights=sizes[day] ** 2)
     spread = np.sqrt((gaps + shares**2 * absent) / max(count - 1, 1)) / typical
-    peaks = np.zeros(len(values))
-    np.maximum.at(peaks, place, n / sizes[day])
+    starts = np.flatnonzero(np.diff(place, prepend=-1))
+    peaks = np.maximum.reduceat(n / sizes[day], starts)
+    beyond_one = np.maximum.reduceat((n - 1) / sizes[day], starts)
     single = np.bincount(place) == 1
     order = np.argsort(-totals, kind="stable")
     kept = order[:_KEPT]
@@ -97,7 +98,7 @@ def weigh(sample: ValueSample | TextSample) -> Points:
         Point(_plain(values[one]), float(shares[one]), float(spread[one]), float(peaks[one])) for one in kept
     )
     rest = float(shares[order[_KEPT]]) if len(order) > _KEPT else 0.0
-    return Points(listed, rest, float(peaks[single].max()) if single.any() else 0.0)
+    return Points(listed, rest, float(beyond_one[single].max()) if single.any() else 0.0)
 
 
 def _plain(value: Any) -> float | str:
@@ -108,7 +109,7 @@ def heaviest(sample: ValueSample | TextSample, least: float, most: int) -> list[
     """Values of a window that hold at least a share `least` of its rows, with their shares, the heaviest first."""
     if len(sample.values) == 0:
         return []
-    values, place = np.unique(sample.values, return_inverse=True)
+    values, place = distinct_of(sample)
     shares = np.bincount(place, weights=sample.n.astype(np.float64)) / sample.n.sum()
     order = np.argsort(-shares, kind="stable")[:most]
     return [(_plain(values[one]), float(shares[one])) for one in order if shares[one] >= least]
@@ -121,17 +122,21 @@ def digits_name(feature: str) -> str:
 
 def digits_of(sample: ValueSample) -> FeatureCounts:
     """Rows per block by the coarsest power of ten that a value is a multiple of; zeros are left out."""
+    values, place = distinct_of(sample)
     keep = sample.values != 0
-    return FeatureCounts.from_rows(sample.blocks[keep], digits(sample.values[keep]), sample.n[keep])
+    return FeatureCounts.from_rows(sample.blocks[keep], digits(values)[place][keep], sample.n[keep])
 
 
 def digits(values: Floats) -> Integers:
     """Per value the place of the coarsest power of ten that it is a multiple of, FINEST for none."""
     codes = np.full(values.shape, FINEST, dtype=np.int64)
+    left = np.arange(len(values))
     for code in range(FINEST - 1, -1, -1):
-        scaled = values / _GRAINS[code]
+        scaled = values[left] / _GRAINS[code]
         whole = np.round(scaled)
-        codes[(np.abs(scaled - whole) <= _DIGITS * np.maximum(np.abs(scaled), 1e-6)) & (whole != 0)] = code
+        # What is no multiple of this one is a multiple of no coarser one.
+        left = left[(np.abs(scaled - whole) <= _DIGITS * np.maximum(np.abs(scaled), 1e-6)) & (whole != 0)]
+        codes[left] = code
     return codes
 
 

@@ -1,16 +1,16 @@
-"""The first pass over a reference column, which fixes its bins and keeps quantiles and values."""
+"""Fixes the bins of a reference column, and keeps quantiles and values, from what is known of all its rows."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from tidegate_validation.statistics.arrays import Floats
+from tidegate_validation.statistics.arrays import Floats, Integers, Mask, places_of
 from tidegate_validation.statistics.bins import (
     OFF_SUPPORT,
     TOLERANCE,
@@ -20,21 +20,18 @@ from tidegate_validation.statistics.bins import (
     NumericBins,
 )
 from tidegate_validation.statistics.counts import FeatureCounts
+from tidegate_validation.statistics.facts import TOP, Facts
 from tidegate_validation.statistics.profile import FeatureProfile, Role
-from tidegate_validation.statistics.sql import Family, as_number, as_text, hash_of, quote
+from tidegate_validation.statistics.sql import Family, hash_of
 
 LEVELS = (0.0, 0.001, *(round(0.005 * step, 3) for step in range(1, 200)), 0.999, 1.0)
 TAILS = (0.001, 0.01, 0.99, 0.999)
 RANGES = 10
 ATOM_SHARE = 0.05
-TOP = 50
-MAX_KNOWN = 20_000
-_HASHES = 2**16
 MAX_SUPPORT = 4096
 MAX_NEW_RATE = 0.2
 DISCRETE_INTEGERS = 50
 DISCRETE_FLOATS = 12
-_ONLY_BLOCK = "CASE WHEN min(b) = max(b) THEN min(b) END"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,107 +44,88 @@ class Column:
     role: Role
 
 
-def describe(connection: Any, relation: str, block: str, columns: Sequence[Column]) -> list[FeatureProfile]:
-    """The profiles of columns of `relation` (SQL text); `block` is SQL for a row's block."""
-    blocks = int(connection.execute(f"SELECT count(DISTINCT {block}) FROM {relation}").fetchone()[0])
-    return [_described(connection, relation, block, column, blocks) for column in columns]
+def describe(
+    connection: Any, columns: Sequence[Column], facts: Mapping[str, Facts], blocks: int
+) -> list[FeatureProfile]:
+    """The profiles of columns by what is known of them, over so many blocks."""
+    return [_described(connection, column, facts[column.name], blocks) for column in columns]
 
 
-def _described(connection: Any, relation: str, block: str, column: Column, blocks: int) -> FeatureProfile:
+def _described(connection: Any, column: Column, facts: Facts, blocks: int) -> FeatureProfile:
     if column.family is Family.TEXT:
-        return _text(connection, relation, block, column, blocks)
+        return _text(connection, column, facts, blocks)
     if column.family.numeric:
-        return _number(connection, relation, block, column, blocks)
-    rows, missing = connection.execute(
-        f"SELECT count(*), count(*) - count({quote(column.name)}) FROM {relation}"
-    ).fetchone()
-    return FeatureProfile(**asdict(column), rows=rows, missing=missing, infinite=0, bins=None)
+        return _number(column, facts, blocks)
+    return FeatureProfile(**asdict(column), rows=facts.rows, missing=facts.rows - facts.present, infinite=0, bins=None)
 
 
-def _text(connection: Any, relation: str, block: str, column: Column, blocks: int) -> FeatureProfile:
-    value = as_text(column.name, column.type)
-    found = connection.execute(
-        f"SELECT v, count(*) AS n, {_ONLY_BLOCK}, {hash_of('v')} % {_HASHES} "
-        f"FROM (SELECT {value} AS v, {block} AS b FROM {relation}) GROUP BY v ORDER BY n DESC, v"
-    ).fetchall()
-    present = [(name, n, only) for name, n, only, _ in found if name is not None and name != ""]
-    rows = sum(n for _, n, _, _ in found)
-    names = [name for name, _, _ in present]
-    kept = sum(n for _, n, _ in present)
-    every = 1
-    while len(names) > MAX_KNOWN * every and every < _HASHES:
-        every *= 2
-    hashed = {name for name, _, _, hashed in found if hashed is not None and hashed % every == 0}
-    others = tuple(name for name in names[TOP:] if name in hashed)
+def _text(connection: Any, column: Column, facts: Facts, blocks: int) -> FeatureProfile:
+    names, every = facts.values, facts.every
+    told = _told(connection, names, every)
+    others = tuple(name for name, known in zip(names[TOP:], told[TOP:], strict=True) if known)
+    n, alone = facts.n[told], facts.alone[told]
     return FeatureProfile(
         **asdict(column),
-        rows=rows,
-        missing=rows - kept,
+        rows=facts.rows,
+        missing=facts.rows - facts.present,
         infinite=0,
         bins=CategoryBins(tuple(names[:TOP]), others, every == 1, 0 if every == 1 else every),
-        distinct=len(names),
-        new_rate=sum(n for _, n, only in present if only is not None) / max(kept, 1),
-        new_values=_came_alone([(n, only) for _, n, only in present], blocks),
+        distinct=facts.distinct,
+        new_rate=float(n[alone].sum() / max(int(n.sum()), 1)),
+        new_values=every * _came_alone(n[alone], facts.first[told][alone], blocks),
     )
 
 
-def _number(connection: Any, relation: str, block: str, column: Column, blocks: int) -> FeatureProfile:
-    inner = f"SELECT {as_number(column.name, column.type)} AS v, {block} AS b FROM {relation}"
-    rows, present, infinite, distinct = connection.execute(
-        f"SELECT count(*), count(v) FILTER (NOT isnan(v)), count(*) FILTER (isinf(v)), approx_count_distinct(v) "
-        f"FROM ({inner})"
-    ).fetchone()
-    ordered = _ordered(connection, inner)
-    quantiles = quantiles_of(ordered, LEVELS)
-    values = _values(connection, inner) if distinct <= 1.5 * MAX_KNOWN else []
-    finite = present - infinite
-    new_rate = sum(n for _, n, only in values if only is not None) / max(finite, 1) if values else None
-    few = 0 < len(values) <= MAX_SUPPORT and new_rate is not None and new_rate <= MAX_NEW_RATE
+def _told(connection: Any, names: Sequence[str], every: int) -> Mask:
+    """Of which names it can be told whether the reference held them."""
+    import pyarrow as pa
+
+    if every == 1:
+        return np.ones(len(names), dtype=np.bool_)
+    connection.register("tidegate_names", pa.table({"value": pa.array(names, pa.string())}))
+    found = connection.execute(f"SELECT {hash_of('value')} % {every} = 0 AS told FROM tidegate_names").fetchnumpy()
+    return np.asarray(found["told"], dtype=np.bool_)
+
+
+def _number(column: Column, facts: Facts, blocks: int) -> FeatureProfile:
+    quantiles = quantiles_of(facts.ordered, LEVELS)
+    if quantiles and facts.ends is not None:
+        quantiles[0], quantiles[-1] = facts.ends
+    size, finite = len(facts.values), facts.present - facts.infinite
+    new_rate = float(facts.n[facts.alone].sum() / max(finite, 1)) if size else None
+    few = 0 < size <= MAX_SUPPORT and new_rate is not None and new_rate <= MAX_NEW_RATE
     limit = DISCRETE_FLOATS if column.family is Family.FLOAT else DISCRETE_INTEGERS
-    discrete = column.family is Family.BOOLEAN or (0 < len(values) <= limit and column.family is not Family.TIME)
+    discrete = column.family is Family.BOOLEAN or (0 < size <= limit and column.family is not Family.TIME)
+    values = [float(value) for value in facts.values] if few or discrete else []
     return FeatureProfile(
         **asdict(column),
-        rows=rows,
-        missing=rows - present,
-        infinite=infinite,
-        bins=DiscreteBins(tuple(value for value, _, _ in values)) if discrete else _ranges(ordered, quantiles),
-        distinct=len(values) or distinct,
+        rows=facts.rows,
+        missing=facts.rows - facts.present,
+        infinite=facts.infinite,
+        bins=DiscreteBins(tuple(values)) if discrete else _ranges(facts.ordered, quantiles),
+        distinct=facts.distinct,
         new_rate=new_rate,
-        new_values=_came_alone([(n, only) for _, n, only in values], blocks),
+        new_values=_came_alone(facts.n[facts.alone], facts.first[facts.alone], blocks),
         minimum=quantiles[0] if quantiles else None,
         maximum=quantiles[-1] if quantiles else None,
         levels=LEVELS if quantiles else (),
         quantiles=tuple(quantiles),
-        support=tuple((value, n) for value, n, _ in values) if few or discrete else (),
+        support=tuple(zip(values, facts.n.tolist(), strict=True)) if few or discrete else (),
     )
 
 
-def _values(connection: Any, inner: str) -> list[tuple[float, int, int | None]]:
-    found: list[tuple[float, int, int | None]] = connection.execute(
-        f"SELECT v + 0, count(*) AS n, {_ONLY_BLOCK} FROM ({inner}) WHERE isfinite(v) GROUP BY v ORDER BY v"
-    ).fetchall()
-    return found
-
-
-def _came_alone(values: Sequence[tuple[int, int | None]], blocks: int) -> int:
-    """How many of the values (rows, the only block that holds it) of one block alone came by themselves.
+def _came_alone(n: Integers, brought_by: Integers, blocks: int) -> int:
+    """How many of the values of one block alone, with the rows `n` of each, came by themselves.
 
     All of them, or as many as explain how unevenly blocks bring such rows: a cold day brings many low values at once.
     """
-    new = [(n, only) for n, only in values if only is not None]
-    if not new or blocks < 2:
-        return len(new)
+    if not len(n) or blocks < 2:
+        return len(n)
     rows = np.zeros(blocks)
-    brought = np.unique([only for _, only in new], return_inverse=True)[1]
-    np.add.at(rows, brought, [n for n, _ in new])
+    found = np.bincount(places_of(brought_by)[1], weights=n)
+    rows[: len(found)] = found
     together = float(rows.var(ddof=1) / rows.mean())
-    return max(1, min(len(new), round(float(rows.sum()) / together))) if together > 1 else len(new)
-
-
-def _ordered(connection: Any, inner: str) -> Floats:
-    """The finite values, ascending."""
-    found = connection.execute(f"SELECT v FROM ({inner}) WHERE isfinite(v)").fetchnumpy()["v"]
-    return np.sort(np.asarray(found, dtype=np.float64))
+    return max(1, min(len(n), round(float(rows.sum()) / together))) if together > 1 else len(n)
 
 
 def quantiles_of(ordered: Floats, levels: Sequence[float]) -> list[float]:
@@ -162,7 +140,9 @@ def quantiles_of(ordered: Floats, levels: Sequence[float]) -> list[float]:
 
 def _ranges(ordered: Floats, quantiles: list[float]) -> NumericBins:
     atoms = _atoms(ordered, quantiles)
-    rest = ordered[~np.isin(ordered, atoms)] if atoms else ordered
+    rest = ordered
+    for atom in atoms:
+        rest = rest[rest != atom]
     cuts = quantiles_of(rest, sorted([*TAILS, *(step / RANGES for step in range(1, RANGES))]))
     low = quantiles[0] if quantiles else -math.inf
     edges = sorted({cut - TOLERANCE * abs(cut) for cut in cuts if cut > low})

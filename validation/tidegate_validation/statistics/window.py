@@ -9,8 +9,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.log_record import (
     EVENT_TIME,
@@ -26,6 +24,7 @@ from tidegate_serving.contract.log_record import (
 from tidegate_serving.inference_log.reader import scan, unlogged_columns
 from tidegate_validation.statistics.blocks import ROW_INDEX, chunk_of, day_of
 from tidegate_validation.statistics.counting import types_of
+from tidegate_validation.statistics.relation import Relation, connected, relation_of_table
 from tidegate_validation.statistics.sql import as_number, quote
 
 _VIEW = "tidegate_window"
@@ -136,18 +135,18 @@ def logged_answers(
 @contextmanager
 def table_window(table: Any, *, event_time: str | None) -> Iterator[Window]:
     """All rows of a pyarrow.Table; blocks are days of `event_time` where there is such a column, else equal chunks."""
-    import duckdb
-    import pyarrow as pa
+    with connected() as connection:
+        yield window_of(relation_of_table(connection, _VIEW, table), event_time=event_time)
 
-    with duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        indexed = table.append_column(ROW_INDEX, pa.array(np.arange(table.num_rows)))
-        connection.register(_VIEW, indexed)
-        types = types_of(connection, _VIEW)
-        has_time = event_time is not None and event_time in types
-        block = day_of(str(event_time), types) if has_time else chunk_of(table.num_rows)
-        columns = {name: name for name in table.column_names}
-        yield Window(connection, _VIEW, types, columns, block, table.num_rows, event_time if has_time else None)
+
+def window_of(relation: Relation, *, event_time: str | None) -> Window:
+    """All rows of a relation; blocks as in `table_window`."""
+    has_time = event_time is not None and event_time in relation.types
+    relation = relation if has_time else relation.numbered(f"{relation.name}_numbered")
+    block = day_of(str(event_time), relation.types) if has_time else chunk_of(relation.rows)
+    columns = {name: name for name in relation.types if name != ROW_INDEX}
+    time = event_time if has_time else None
+    return Window(relation.connection, relation.name, relation.types, columns, block, relation.rows, time)
 
 
 def _role(name: str) -> str:

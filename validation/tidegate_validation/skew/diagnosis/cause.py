@@ -14,8 +14,9 @@ import numpy as np
 from tidegate_validation.skew.diagnosis.grid import factor_by_grid, grid_of, off_the_grid
 from tidegate_validation.skew.diagnosis.landing import EXACT, chance, find_factor, find_offset, landing
 from tidegate_validation.skew.diagnosis.scale import ScaleFit, fit_factor
+from tidegate_validation.skew.diagnosis.suspect import like_training
 from tidegate_validation.skew.diagnosis.units import affine, named_factors, nearest_factor, only_common
-from tidegate_validation.skew.distance import BlockDistance, block_distance
+from tidegate_validation.skew.distance import BlockDistance, block_distance, delta_alone
 from tidegate_validation.skew.numbers import ordinary_bins
 from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.bins import CategoryBins, DiscreteBins, NumericBins
@@ -41,7 +42,6 @@ _VAGUE = 0.06
 _SNAP = 0.004
 _WIDEST_SNAP = 0.18
 _SURELY = 3.0
-_PLACES = np.linspace(0.0005, 0.9995, 2000)
 _TELLING = 0.5
 _AS_WELL = 0.03
 _USUAL = 1e-9
@@ -117,6 +117,11 @@ class _Evidence:
         current = self.sample.counted(self.bins, factor, offset)
         return block_distance(self.reference, current, ordinary_bins(self.feature))
 
+    def delta(self, factor: float, offset: float) -> float:
+        """How far that is, without what chance would do."""
+        current = self.sample.counted(self.bins, factor, offset)
+        return delta_alone(self.reference, current, ordinary_bins(self.feature))
+
 
 def find_cause(
     feature: FeatureProfile,
@@ -125,14 +130,17 @@ def find_cause(
     *,
     margin: float,
     digits: FeatureCounts | None = None,
+    by_values: bool = False,
 ) -> Cause | None:
     """The one change that explains why `sample` differs from training, or None if there is no such change; `digits` are
-    training's counts of its values' digits."""
+    training's counts of its values' digits. With `by_values` only one that the values themselves give away."""
     if not feature.family.numeric or isinstance(feature.bins, CategoryBins) or feature.bins is None:
         return None
     if len(sample.values) == 0 or not feature.quantiles:
         return None
     values, weights = sample.distinct()
+    if len(values) < 2:
+        return None  # One value lies on many scales.
     known = np.array([value for value, _ in feature.support])
     known_weights = np.array([float(n) for _, n in feature.support])
     evidence = _Evidence(
@@ -148,7 +156,13 @@ def find_cause(
             return cause
     if home >= _FAMILIAR:
         return None
-    return _by_grid(evidence) or _best_shape(evidence) or _part_of_rows(evidence)
+    if by_values and evidence.grid is None:
+        return None
+    fit = _fitted(evidence)
+    found = _by_grid(evidence, fit)
+    if found is not None or by_values:
+        return found
+    return _best_shape(evidence, fit) or _part_of_rows(evidence)
 
 
 def _at_home(evidence: _Evidence) -> float:
@@ -186,12 +200,11 @@ def _by_values(evidence: _Evidence, *, familiar: bool) -> Iterator[Cause]:
         yield Cause(OFFSET, 1.0, match.offset, match.share, by_values=True)
 
 
-def _by_grid(evidence: _Evidence) -> Cause | None:
+def _by_grid(evidence: _Evidence, fit: ScaleFit | None) -> Cause | None:
     """A well-known factor near the one that distributions suggest, that brings values back onto training's grid."""
-    fit = _fitted(evidence)
     if fit is None or evidence.grid is None:
         return None
-    known = np.interp(_PLACES, evidence.feature.levels, evidence.feature.quantiles)
+    known = like_training(evidence.feature)
     found = factor_by_grid(evidence.values, known, evidence.grid, fit.factor)
     if found is None:
         return None
@@ -209,13 +222,14 @@ def _fitted(evidence: _Evidence) -> ScaleFit | None:
     return replace(fit, log_error=fit.log_error * evidence.distance(fit.factor, 0.0).design_effect ** 0.5)
 
 
-def _best_shape(evidence: _Evidence) -> Cause | None:
+def _best_shape(evidence: _Evidence, fit: ScaleFit | None) -> Cause | None:
     """The plainest of the changes that make the shift go away about as well as the best of them does.
 
     A factor that is none of the usual ones is not determined where an offset does as well, and the other way round.
     """
-    good = [cause for cause in _by_shape(evidence) if _explains_shape(evidence, cause)]
-    left = [evidence.distance(cause.factor, cause.offset).delta for cause in good]
+    before = evidence.delta(1.0, 0.0)
+    good = [cause for cause in _by_shape(evidence, fit) if _explains_shape(evidence, cause, before)]
+    left = [evidence.delta(cause.factor, cause.offset) for cause in good]
     near = [cause for cause, delta in zip(good, left, strict=True) if delta <= min(left) + _AS_WELL]
     if not near or (not is_usual(near[0]) and len({one.kind for one in near}) > 1):
         return None
@@ -229,10 +243,9 @@ def is_usual(cause: Cause) -> bool:
     return cause.factor == -1.0 or any(abs(np.log(cause.factor / one.factor)) < _USUAL for one in named_factors())
 
 
-def _by_shape(evidence: _Evidence) -> Iterator[Cause]:
+def _by_shape(evidence: _Evidence, fit: ScaleFit | None) -> Iterator[Cause]:
     """Changes that bring the distributions together, for values too many or too dense to be told one from another."""
     levels, quantiles = np.array(evidence.feature.levels), np.array(evidence.feature.quantiles)
-    fit = _fitted(evidence)
     if fit is not None:
         yield _estimated(fit.factor, fit.log_error, float(np.abs(quantiles).max()))
     yield Cause(FACTOR, -1.0)
@@ -248,25 +261,23 @@ def _explains(evidence: _Evidence, cause: Cause, *, enough: float) -> bool:
 
     One day's mix of values need not be training's; that served values land on training's is evidence of its own.
     """
-    left = evidence.distance(cause.factor, cause.offset).delta
-    return left < min(enough * evidence.distance(1.0, 0.0).delta, _MIXED)
+    left = evidence.delta(cause.factor, cause.offset)
+    return left < min(enough * evidence.delta(1.0, 0.0), _MIXED)
 
 
-def _explains_shape(evidence: _Evidence, cause: Cause) -> bool:
+def _explains_shape(evidence: _Evidence, cause: Cause, before: float) -> bool:
     """Whether undoing the change leaves no shift beyond the margin, where the window could have shown one: of a third
-    of what the change explains, if that is much.
+    of what the change explains, if that is much. `before` is Δ with nothing undone.
     """
     if _is_nothing(evidence, cause) or cause.precision > _VAGUE:
         return False
     gridded = evidence.grid is not None and cause.kind == FACTOR and is_usual(cause)
     if gridded and off_the_grid(evidence.values, evidence.grid or 0.0, cause.factor):
         return False
-    before, after = evidence.distance(1.0, 0.0), evidence.distance(cause.factor, cause.offset)
-    return (
-        after.delta < 0.5 * before.delta
-        and after.p_value(evidence.margin) > 0.01
-        and after.detectable(evidence.margin, 0.05) < max(_TELLING, before.delta / 3)
-    )
+    if evidence.delta(cause.factor, cause.offset) >= 0.5 * before:
+        return False
+    after = evidence.distance(cause.factor, cause.offset)
+    return after.p_value(evidence.margin) > 0.01 and after.detectable(evidence.margin, 0.05) < max(_TELLING, before / 3)
 
 
 def _is_nothing(evidence: _Evidence, cause: Cause) -> bool:

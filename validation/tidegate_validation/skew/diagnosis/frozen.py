@@ -12,7 +12,7 @@ from tidegate_validation.statistics.sample import TextSample, ValueSample
 ONE_VALUE = "one value"
 _ALL = 0.95
 _FEW = 0.5
-_MOST = 0.8
+_MOST = 0.98
 _FEWER = 0.25
 
 

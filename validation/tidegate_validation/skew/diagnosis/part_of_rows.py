@@ -15,7 +15,7 @@ import numpy as np
 from tidegate_validation.skew.diagnosis.cause import AFFINE, FACTOR, OFFSET, Cause
 from tidegate_validation.skew.diagnosis.grid import back_on_grid, comes_back, grid_of, on_grid
 from tidegate_validation.skew.diagnosis.ranges import CLEARLY, SHARES, STRANGE, VAGUE, Change, Ranges, likely, places_of
-from tidegate_validation.skew.diagnosis.suspect import Joint, Suspect, both, distance_of
+from tidegate_validation.skew.diagnosis.suspect import Joint, Suspect, both, distance_of, like_training
 from tidegate_validation.skew.diagnosis.units import affine, factors, nearest_factor
 from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.bins import NumericBins, quantile_edges
@@ -81,7 +81,7 @@ def part_in_another_unit(suspect: Suspect, joint: Joint, found: Cause | None, *,
     """
     if not isinstance(suspect.feature.bins, NumericBins) or not suspect.feature.quantiles or not len(joint.values):
         return found
-    known = np.interp(np.linspace(0.0005, 0.9995, 2000), suspect.feature.levels, suspect.feature.quantiles)
+    known = like_training(suspect.feature)
     edges = np.union1d(quantile_edges(known, _RANGES), quantile_edges(joint.values, _RANGES))
     grid = _telling_grid(suspect, joint.values)
     if found is not None and found.share >= 1:
@@ -274,7 +274,7 @@ def _named(suspect: Suspect, way: _Way, joint: Joint, leaves: float) -> Cause | 
         codes = bins.assign(np.where(hit, (joint.values - offset) / factor, joint.values))
         left = distance_of(p, _shares(codes, bins.size))
     else:
-        values = np.interp(np.linspace(0.0005, 0.9995, 2000), suspect.feature.levels, suspect.feature.quantiles)
+        values = like_training(suspect.feature)
         part = _shares(bins.assign(values * factor + offset), bins.size)
         left = distance_of(p + way.share * (part - p), q)
     before = distance_of(p, q)
@@ -285,10 +285,10 @@ def _named(suspect: Suspect, way: _Way, joint: Joint, leaves: float) -> Cause | 
 
 def _by_chance(suspect: Suspect, bins: int) -> float:
     """What Δ over so many bins hardly ever exceeds by chance alone."""
-    from scipy import stats
+    from scipy import special
 
     freedom = max(bins - 1, 1)
-    return suspect.noise * float(np.sqrt(stats.chi2.ppf(_CHANCE, freedom) / freedom))
+    return suspect.noise * float(np.sqrt(special.chdtri(freedom, 1 - _CHANCE) / freedom))
 
 
 def _cause(way: _Way) -> Cause:

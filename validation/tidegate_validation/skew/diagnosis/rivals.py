@@ -18,7 +18,7 @@ from tidegate_validation.skew.diagnosis.frozen import frozen_at
 from tidegate_validation.skew.diagnosis.in_order import sorted_over_days
 from tidegate_validation.skew.diagnosis.landing import landing
 from tidegate_validation.skew.diagnosis.part_of_rows import part_in_another_unit
-from tidegate_validation.skew.diagnosis.suspect import Suspect, both, distance_of, shares_of
+from tidegate_validation.skew.diagnosis.suspect import Suspect, both, distance_of, like_training, shares_of
 from tidegate_validation.skew.diagnosis.transformed import moved_by_steps, moved_rather, transformed
 from tidegate_validation.skew.diagnosis.units import affine
 from tidegate_validation.skew.distance import LARGEST
@@ -69,6 +69,9 @@ def name_cause(suspect: Suspect, plain: Callable[[], Cause | None]) -> Cause | N
     other = _values_of_another(suspect) or _another_column(suspect)
     if other is not None and not _nearer(suspect, suspect.sample, factor, other):
         return _rounded_rather(suspect, suspect.sample, other) or other
+    rounded = _fewer_digits(suspect, suspect.sample)
+    if rounded is not None and (factor is None or _within_a_step(suspect, factor, rounded)):
+        return rounded
     if factor is not None and factor.by_values and factor.share >= _NEARLY_ALL:
         return factor
     return (
@@ -77,11 +80,17 @@ def name_cause(suspect: Suspect, plain: Callable[[], Cause | None]) -> Cause | N
         or (factor and _of_some_rows(suspect, factor, alone=False))
         or moved_by_steps(suspect, suspect.sample)
         or transformed(suspect, suspect.sample)
-        or _fewer_digits(suspect, suspect.sample)
+        or rounded
         or _single_value(suspect)
         or _of_some_rows(suspect, factor)
         or _outside(suspect, suspect.sample)
     )
+
+
+def _within_a_step(suspect: Suspect, factor: Cause, rounded: Cause) -> bool:
+    """Whether a factor or an offset moves training's middle no further than rounding does."""
+    middle = float(np.interp(0.5, suspect.feature.levels, suspect.feature.quantiles))
+    return abs(middle * factor.factor + factor.offset - middle) <= float(dict(rounded.details)["step"])
 
 
 def _of_some_rows(suspect: Suspect, factor: Cause | None, *, alone: bool = True) -> Cause | None:
@@ -159,7 +168,7 @@ def _rounded_rather(suspect: Suspect, sample: ValueSample, other: Cause) -> Caus
     if rounded is None or not isinstance(bins, NumericBins):
         return None
     step = float(dict(rounded.details)["step"])
-    known = np.interp(np.linspace(0.0005, 0.9995, 2000), suspect.feature.levels, suspect.feature.quantiles)
+    known = like_training(suspect.feature)
     q = both(suspect)[1]
     ways = (np.round(known / step) * step, np.trunc(known / step) * step)
     left = min(distance_of(_shares(bins.assign(one), np.ones(len(one)), bins.size), q) for one in ways)
@@ -193,15 +202,21 @@ def _clipped(suspect: Suspect, sample: ValueSample) -> Cause | None:
 def _as_if_cut(suspect: Suspect, at: float, side: str) -> bool:
     """Whether training's values, cut off there, are spread as those that are served."""
     bins = suspect.feature.bins
-    if not isinstance(bins, NumericBins | DiscreteBins):
+    if not isinstance(bins, NumericBins | DiscreteBins) or not isinstance(suspect.sample, ValueSample):
         return False
     p, q = both(suspect)
     if isinstance(bins, DiscreteBins):
-        return not moved_rather(suspect, suspect.sample, at, side)
-    known = np.interp(np.linspace(0.0005, 0.9995, 2000), suspect.feature.levels, suspect.feature.quantiles)
+        return _known(suspect.sample, bins, at) and not moved_rather(suspect, suspect.sample, at, side)
+    known = like_training(suspect.feature)
     cut = np.minimum(known, at) if side == "above" else np.maximum(known, at)
     left = distance_of(_shares(bins.assign(cut), np.ones(len(cut)), bins.size), q)
     return left <= max(_CLEARLY * distance_of(p, q), _NOISY * suspect.noise)
+
+
+def _known(sample: ValueSample, bins: DiscreteBins, at: float) -> bool:
+    """Whether training held nearly all values but `at`, as it did where nothing but the end was cut off."""
+    new = (bins.assign(sample.values) == bins.unseen) & (sample.values != at)
+    return float(sample.n[new].sum()) < _PART * float(sample.n.sum())
 
 
 def _shares(codes: Integers, n: Integers | Floats, size: int) -> Floats:

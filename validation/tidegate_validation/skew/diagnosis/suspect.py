@@ -16,6 +16,8 @@ from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.profile import FeatureProfile
 from tidegate_validation.statistics.sample import TextSample, ValueSample
 
+_PLACES = np.linspace(0.0005, 0.9995, 2000)
+
 
 @dataclass(frozen=True, slots=True)
 class Joint:
@@ -50,6 +52,15 @@ class Suspect:
     def noise(self) -> float:
         """The Δ that days alone bring about."""
         return float(self.numbers.distribution.noise**0.5) if self.numbers.distribution.decidable else 0.0
+
+
+def like_training(feature: FeatureProfile) -> Floats:
+    """Two thousand values, ascending, that are spread as training's: of those that it held, where they are listed."""
+    if not feature.support:
+        return np.asarray(np.interp(_PLACES, feature.levels, feature.quantiles))
+    values, n = np.array(feature.support).T
+    reached = np.cumsum(n)
+    return np.asarray(values[np.searchsorted(reached, _PLACES * reached[-1])])
 
 
 def distance_of(p: Floats, q: Floats) -> float:

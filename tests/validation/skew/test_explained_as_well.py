@@ -1,0 +1,74 @@
+"""Causes that are not named because something plainer explains the rows as well, or better."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.skew import Columns, report_on_tables
+
+DAY = 86_400
+FIRST = 19_000
+DAYS = 40
+
+
+def rows(seed: int, days: int, first: int, per_day: int = 50) -> pd.DataFrame:
+    """Tips that are mostly zero, degrees by the hour with two digits, and stars from one to five."""
+    random = np.random.default_rng(seed)
+    n = days * per_day
+    hours = np.tile(np.arange(per_day) * 24 / per_day, days)
+    return pd.DataFrame(
+        {
+            "tip": np.where(random.random(n) < 0.85, 0.0, np.round(random.lognormal(1, 0.8, n), 1)),
+            "degrees": np.round(15.6 + 4 * np.sin(hours * np.pi / 12) + random.normal(0, 1, n), 2),
+            "stars": random.choice([1, 2, 3, 4, 5], n, p=[0.08, 0.05, 0.12, 0.3, 0.45]),
+            "at": (first + np.repeat(np.arange(days), per_day)) * DAY + np.tile(np.arange(per_day) * 500, days),
+        }
+    )
+
+
+def told(column: str, change: Any) -> Finding:
+    before, now = rows(1, DAYS, FIRST), rows(2, 7, FIRST + DAYS)
+    return report_on_tables(before, now.assign(**{column: change(now[column])}), Columns(time="at")).feature(column)
+
+
+def test_a_column_that_was_mostly_zero_and_is_nothing_else_is_frozen() -> None:
+    found = told("tip", lambda values: 0.0 * values)
+    assert found.cause is not None, found.sentence
+    assert (found.cause["kind"], found.cause["value"]) == ("one value", 0.0)
+
+
+def test_whole_numbers_are_rounded_even_where_they_end_at_one() -> None:
+    found = told("degrees", lambda values: np.floor(values))
+    assert found.cause is not None, found.sentence
+    assert (found.cause["kind"], found.cause["step"]) == ("rounded", 1.0)
+
+
+def test_few_values_that_training_never_held_are_not_cut_off() -> None:
+    found = told("stars", lambda values: np.log1p(values * 1.3))
+    assert found.cause is None or found.cause["kind"] != "clipped", found.sentence
+
+
+def prices(seed: int, days: int, first: int, level: float) -> pd.DataFrame:
+    """Prices that end on 99 or so, each day with a level of its own."""
+    random = np.random.default_rng(seed)
+    n = days * 600
+    price = level * np.exp(3 + 0.7 * random.normal(size=n) + np.repeat(random.normal(0, 0.03, days), 600))
+    return pd.DataFrame(
+        {
+            "price": np.floor(price) + random.choice([0.99, 0.5, 0.0], n, p=[0.7, 0.1, 0.2]),
+            "at": (first + np.repeat(np.arange(days), 600)) * DAY + np.tile(np.arange(600) * 50, days),
+        }
+    )
+
+
+@pytest.mark.parametrize("level", [0.75, 0.92, 1.08, 1.3])
+def test_a_level_that_wanders_is_no_part_of_the_rows_in_another_unit(level: float) -> None:
+    before, now = prices(1, DAYS, FIRST, 1.0), prices(2, 7, FIRST + DAYS, level)
+    found = report_on_tables(before, now, Columns(time="at")).feature("price")
+    assert found.outcome is not Outcome.PASS
+    assert found.cause is None or found.cause["share"] == 1.0, found.sentence

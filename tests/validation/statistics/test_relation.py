@@ -1,0 +1,134 @@
+"""Tables that are read piece by piece are told the same as those in memory, and so are few rows and a sample's."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tidegate_validation.skew import Columns, SkewReport, report_on_tables
+from tidegate_validation.statistics import count_relation, make_profile, relation, rows
+from tidegate_validation.statistics.bins import OFF_SUPPORT
+from tidegate_validation.statistics.facts import Facts, facts_of
+from tidegate_validation.statistics.relation import connected, relation_of
+from tidegate_validation.statistics.rows import read_rows
+from tidegate_validation.tables import as_table
+
+DAYS, PER_DAY = 40, 100
+FIRST = 19_000
+BLOCK = 'CAST(floor("at" / 86400) AS BIGINT)'
+COLUMNS = Columns(time="at")
+
+
+def parcels(seed: int, days: int, first: int) -> pd.DataFrame:
+    """Numbers of several kinds, texts, missing values, repeated rows and a time stamp."""
+    random = np.random.default_rng(seed)
+    n = days * PER_DAY
+    weight = np.round(random.gamma(3, 2, n), 1)
+    weight[random.random(n) < 0.05] = np.nan
+    size = np.exp(random.normal(3, 1, n))
+    size[:3] = np.inf, -np.inf, np.nan
+    at = (first + np.repeat(np.arange(days), PER_DAY)) * 86_400 + np.tile(np.arange(PER_DAY) * 800, days)
+    depot = random.choice(["north", "south", "", "east"], n).astype(object)
+    depot[random.random(n) < 0.1] = None
+    found = pd.DataFrame(
+        {
+            "weight": weight,
+            "size": size,
+            "pieces": random.integers(1, 9, n),
+            "express": random.random(n) < 0.3,
+            "depot": depot,
+            "customer": [f"c{one}" for one in random.integers(0, 3000, n)],
+            "packed": pd.to_datetime(at - random.integers(0, 7200, n), unit="s"),
+            "at": at,
+        }
+    )
+    return pd.concat([found, found.iloc[::50]]).sort_values("at", kind="stable")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Training's days in two files of a pattern, and a week whose weights are in another unit."""
+    folder = tmp_path_factory.mktemp("parcels")
+    before = parcels(1, DAYS, FIRST)
+    before.iloc[: len(before) // 2].to_parquet(folder / "before-1.parquet", index=False)
+    before.iloc[len(before) // 2 :].to_parquet(folder / "before-2.parquet", index=False)
+    now = parcels(2, 7, FIRST + DAYS)
+    now.assign(weight=now["weight"] * 1000, pieces=now["pieces"] + 1).to_parquet(folder / "now.parquet", index=False)
+    return folder / "before-*.parquet", folder / "now.parquet"
+
+
+def told(found: SkewReport) -> dict[str, object]:
+    document = found.to_dict()
+    return {name: document[name] for name in document if name != "made_at"}
+
+
+@pytest.mark.parametrize("columns", [COLUMNS, Columns()], ids=["with time", "without"])
+@pytest.mark.parametrize("read", [rows.MOST_ROWS, 2000], ids=["whole", "a sample"])
+def test_files_too_large_for_memory_are_told_as_those_that_are_not(
+    files: tuple[Path, Path], columns: Columns, read: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "MOST_ROWS", read)
+    monkeypatch.setattr(relation, "MOST_ROWS", read)
+    in_memory = report_on_tables(*files, columns)
+    assert {one.subject for one in in_memory.findings if one.outcome.value == "FAIL"} >= {"weight", "pieces"}
+    monkeypatch.setattr(relation, "LARGE", 100)
+    monkeypatch.setattr(relation, "as_table", None)
+    assert told(report_on_tables(*files, columns)) == told(in_memory)
+
+
+def test_what_sql_says_of_all_rows_is_what_reading_them_says(
+    files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = facts(files[0])
+    monkeypatch.setattr(rows, "MOST_ROWS", 2000)
+    for name, one in facts(files[0]).items():
+        assert described(one) == described(whole[name]), name
+
+
+def facts(path: Path) -> dict[str, Facts]:
+    with connected() as connection:
+        table = relation_of(connection, "parcels", path, "parcels")
+        types = {name: kind for name, kind in table.types.items() if name != "at"}
+        read = read_rows(connection, table.name, BLOCK, types, table.rows)
+        return facts_of(connection, table.name, BLOCK, types, read)
+
+
+def described(one: Facts) -> list[object]:
+    """All but the values in order, which are a sample's."""
+    found = {field.name: getattr(one, field.name) for field in dataclasses.fields(one) if field.name != "ordered"}
+    return [value.tolist() if isinstance(value, np.ndarray) else value for value in found.values()]
+
+
+def test_folders_of_files_have_their_names_as_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for year in (2012, 2013):
+        folder = tmp_path / f"year={year}" / "kind=north"
+        folder.mkdir(parents=True)
+        parcels(year, 3, FIRST).to_parquet(folder / "part.parquet", index=False)
+    monkeypatch.setattr(relation, "LARGE", 100)
+    monkeypatch.setattr(relation, "as_table", None)
+    with connected() as connection:
+        found = relation_of(connection, "parcels", tmp_path, "parcels")
+        assert (found.types["year"], found.types["kind"]) == ("INTEGER", "VARCHAR")
+        years = connection.execute("SELECT year, kind, count(*) FROM parcels GROUP BY ALL ORDER BY ALL").fetchall()
+    assert years == [(2012, "north", 306), (2013, "north", 306)]
+
+
+def test_rows_that_were_read_are_counted_as_sql_counts_them() -> None:
+    """Also those that training never held, on and off its range, and those that are no ordinary values."""
+    features = ["weight", "size", "pieces", "express", "depot", "customer", "packed"]
+    training = as_table(parcels(4, DAYS, FIRST), "parcels")
+    profile = make_profile(training, features=features, label=None, event_time="at")
+    others = parcels(3, 5, FIRST).assign(weight=lambda rows: rows["weight"] + 0.05)
+    with connected() as connection:
+        table = relation_of(connection, "parcels", others, "parcels")
+        read = read_rows(connection, table.name, BLOCK, table.types, table.rows)
+        by_sql = count_relation(connection, table.name, BLOCK, profile.inputs, {})
+    for feature in profile.inputs:
+        found, wanted = read.columns[feature.name].counts(feature), by_sql[feature.name]
+        assert (found.blocks.tolist(), found.codes.tolist()) == (wanted.blocks.tolist(), wanted.codes.tolist())
+        assert found.n.tolist() == wanted.n.tolist(), feature.name
+    assert max(by_sql["weight"].codes) >= OFF_SUPPORT

@@ -1,0 +1,130 @@
+"""A table as SQL reads it: held in memory, or in Parquet files that are read piece by piece, so that they may be larger
+than memory. What is counted is the same either way.
+"""
+
+from __future__ import annotations
+
+import glob
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tidegate_validation.statistics.blocks import ROW_INDEX
+from tidegate_validation.statistics.counting import types_of
+from tidegate_validation.statistics.rows import MOST_ROWS
+from tidegate_validation.statistics.sql import quote
+from tidegate_validation.tables import as_table, fitting
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LARGE = 1_000_000
+"""Parquet files of more rows than this are not read into memory."""
+_MEMORY = "1GB"
+_PARQUET = (".parquet", ".pq")
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """`name` is SQL text for so many `rows` on `connection`, with columns of DuckDB `types`."""
+
+    connection: Any
+    name: str
+    rows: int
+    types: Mapping[str, str]
+
+    def view(self, name: str, columns: Mapping[str, str]) -> Relation:
+        """Its `columns`, SQL by name, as a relation of another name."""
+        wanted = ", ".join(f"{sql} AS {quote(one)}" for one, sql in columns.items())
+        self.connection.execute(f"CREATE TEMP VIEW {name} AS SELECT {wanted} FROM {self.name}")
+        return replace(self, name=name, types=types_of(self.connection, name))
+
+    def numbered(self, name: str) -> Relation:
+        """With a column ROW_INDEX for the order of rows."""
+        return self.view(name, {**{one: quote(one) for one in self.types}, ROW_INDEX: "row_number() OVER () - 1"})
+
+    def sample(self, columns: Mapping[str, str]) -> pa.Table:
+        """Some `columns`, SQL by name, of a repeatable sample of rows, all where they are few."""
+        wanted = ", ".join(f"{sql} AS {quote(one)}" for one, sql in columns.items())
+        some = f" USING SAMPLE reservoir({MOST_ROWS} ROWS) REPEATABLE (7)" if self.rows > MOST_ROWS else ""
+        return self.connection.sql(f"SELECT {wanted} FROM (SELECT * FROM {self.name}{some})").to_arrow_table()
+
+
+@contextmanager
+def connected() -> Iterator[Any]:
+    """A connection to a DuckDB of its own, with little memory beside the tables that are given to it."""
+    import duckdb
+
+    with tempfile.TemporaryDirectory(prefix="tidegate-duckdb-") as spilled, duckdb.connect() as connection:
+        connection.execute(f"SET TimeZone = 'UTC'; SET memory_limit = '{_MEMORY}'; SET temp_directory = '{spilled}'")
+        yield connection
+
+
+def relation_of(connection: Any, name: str, data: Any, what: str) -> Relation:
+    """The `data`, anything that `as_table` takes, known to SQL by a name; `what` names its role in messages."""
+    large = _large_files(data)
+    if large is None:
+        return relation_of_table(connection, name, as_table(data, what))
+    listed = ", ".join(_text(path) for path in large.paths)
+    hive = ", ".join(f"{_text(one)}: {kind}" for one, kind in large.hive.items())
+    options = f"union_by_name = true{f', hive_partitioning = true, hive_types = {{{hive}}}' if hive else ''}"
+    connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM read_parquet([{listed}], {options})")
+    return Relation(connection, name, large.rows, types_of(connection, name))
+
+
+def relation_of_table(connection: Any, name: str, table: pa.Table) -> Relation:
+    """A table in memory, known to SQL by a name."""
+    connection.register(name, table)
+    return Relation(connection, name, table.num_rows, types_of(connection, name))
+
+
+@dataclass(frozen=True, slots=True)
+class _Large:
+    """Parquet files of so many `rows`; `hive` are the columns that folders' names hold, with their DuckDB types."""
+
+    paths: list[str]
+    rows: int
+    hive: Mapping[str, str]
+
+
+def _large_files(data: Any) -> _Large | None:
+    """Parquet files that are too large for memory; None for anything else."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not isinstance(data, str | Path):
+        return None
+    text = str(data)
+    pattern = glob.has_magic(text) and not Path(text).exists()
+    paths = [str(path) for path in fitting(text)] if pattern else [text]
+    try:
+        if not pattern and Path(text).is_dir():
+            return _large_folder(text)
+        if not paths or not all(path.lower().endswith(_PARQUET) and Path(path).is_file() for path in paths):
+            return None
+        found = [pq.read_metadata(path) for path in paths]
+    except (pa.ArrowException, OSError):
+        return None  # Whoever reads it as a table says what is wrong with it.
+    rows, names = sum(one.num_rows for one in found), found[0].schema.to_arrow_schema().names
+    return _Large(paths, rows, {}) if rows > LARGE and len(set(names)) == len(names) else None
+
+
+def _large_folder(path: str) -> _Large | None:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    found = ds.dataset(path, format="parquet", partitioning="hive")
+    rows = found.count_rows() if found.files else 0
+    if rows <= LARGE:
+        return None
+    inside = set(next(found.get_fragments()).physical_schema.names)
+    hive = [field for field in found.schema if field.name not in inside]
+    kinds = {field.name: "INTEGER" if pa.types.is_integer(field.type) else "VARCHAR" for field in hive}
+    return _Large(found.files, rows, kinds)
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"

@@ -1,0 +1,242 @@
+"""Rows of a relation as they were read, all of them where they are few and a repeatable sample where they are not.
+
+Each column is kept as its distinct values and which of these each row has: what is asked of values is asked once of
+each, and single values, digits, bins and pairs of columns all come from one reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegate_validation.statistics.arrays import Floats, Integers, places_of, to_numpy
+from tidegate_validation.statistics.bins import (
+    EMPTY,
+    INFINITE,
+    NAN,
+    NEGATIVE_INFINITE,
+    NULL,
+    OFF_SUPPORT,
+    CategoryBins,
+    NumericBins,
+)
+from tidegate_validation.statistics.counts import FeatureCounts, repeats
+from tidegate_validation.statistics.profile import FeatureProfile
+from tidegate_validation.statistics.sample import TextSample, ValueSample
+from tidegate_validation.statistics.sql import Family, as_number, as_text, family, quote
+
+MOST_ROWS = 200_000
+"""So many rows are read whole."""
+_CODED = 60_000
+_SPARSE = 4
+_AT_ONCE = 30
+_NOTHING = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadColumn:
+    """Distinct ordinary `values`, ascending, and the `place` of each row's among them, shape [n]; a negative place is
+    the bin of what is no ordinary value. `day` is the place of each row's block among the `days`, ascending."""
+
+    values: Floats | npt.NDArray[np.object_]
+    place: Integers
+    days: Integers
+    day: Integers
+
+    @property
+    def per_value(self) -> Integers:
+        """Rows of each value, shape [values]."""
+        return np.bincount(self.place[self.place >= 0], minlength=len(self.values)).astype(np.int64)
+
+    @property
+    def ordered(self) -> Floats:
+        """The values of numbers in all rows, ascending."""
+        return np.asarray(np.repeat(self.values, self.per_value), dtype=np.float64)
+
+    def rows_with(self, *codes: int) -> int:
+        """Rows that are no ordinary value, by their bins."""
+        return int(np.isin(self.place, codes).sum())
+
+    def sample(self) -> ValueSample | TextSample:
+        """Rows per value and block."""
+        width = max(len(self.days), 1)
+        pairs = self.place * width + self.day
+        pairs = np.sort(pairs[self.place >= 0])
+        starts = np.flatnonzero(np.diff(pairs, prepend=-1))
+        n = np.diff(starts, append=len(pairs)).astype(np.int64)
+        place, day = np.divmod(pairs[starts], width)
+        kind = TextSample if self.values.dtype == object else ValueSample
+        return kind(self.values[place], self.days[day], n)  # type: ignore[arg-type]
+
+    def codes(self, feature: FeatureProfile) -> Integers:
+        """The bin of each row, shape [n]; the column's values must be of the kind that the feature's bins are for."""
+        if feature.bins is None:
+            return np.where(self.place == NULL, NULL, 0).astype(np.int64)
+        known = _bins_of(self.values, feature)
+        # Bins of what is no ordinary value, of which EMPTY is the lowest, lie behind all others, where negative places
+        # find them.
+        return np.concatenate([known, np.arange(EMPTY, 0)])[self.place]
+
+    def counts(self, feature: FeatureProfile) -> FeatureCounts:
+        """Rows per block and bin."""
+        return FeatureCounts.of_rows(self.days, self.day, self.codes(feature))
+
+
+def _bins_of(values: Any, feature: FeatureProfile) -> Integers:
+    """The bin of each value."""
+    bins = feature.bins
+    if isinstance(bins, CategoryBins):
+        listed = dict(bins.codes())
+        codes = [listed[one] if one in listed else _unlisted(bins, one) for one in values]
+        return np.array(codes, dtype=np.int64)
+    if bins is None:
+        return np.zeros(len(values), dtype=np.int64)
+    found = bins.assign(values)
+    if isinstance(bins, NumericBins) and feature.support and len(values):
+        with np.errstate(over="ignore"):
+            single = values.astype(np.float32)
+            known = np.array([value for value, _ in feature.support], dtype=np.float32)
+        inside = (values >= feature.support[0][0]) & (values <= feature.support[-1][0])
+        found[inside & ~np.isin(single, known)] += OFF_SUPPORT
+    return found
+
+
+def _unlisted(bins: CategoryBins, name: str) -> int:
+    return bins.unseen if bins.tells(name) else bins.other
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Columns of rows of a relation: `whole` says that all of its rows are here, `day` is the place of each row's block
+    among the `days`. `own` are samples of columns that hold
+    hardly anything; their rows are not those of the others. `hashes` tell rows apart, shape [n], 0 where not asked.
+    """
+
+    whole: bool
+    days: Integers
+    day: Integers
+    columns: Mapping[str, ReadColumn]
+    own: Mapping[str, ReadColumn] = field(default_factory=dict)
+    hashes: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
+
+    def sample(self, column: str) -> ValueSample | TextSample:
+        """Values of a column with rows per block."""
+        return self.own.get(column, self.columns[column]).sample()
+
+    def repeated(self) -> FeatureCounts:
+        """Per block, rows that are not there before (bin 0), and those that are (bin 1)."""
+        order = np.argsort(self.hashes)
+        hashes, day = self.hashes[order], self.day[order]
+        again = np.flatnonzero(hashes[1:] == hashes[:-1])
+        # Only where hashes are alike do days matter, in which their order is by chance.
+        alike = np.unique(np.concatenate([again, again + 1]))
+        rows = np.lexsort((day[alike], hashes[alike]))
+        hashes, day = hashes[alike][rows], day[alike][rows]
+        twice = (hashes[1:] == hashes[:-1]) & (day[1:] == day[:-1])
+        n = np.bincount(self.day, minlength=len(self.days))
+        return repeats(self.days, n, n - np.bincount(day[1:][twice], minlength=len(self.days)))
+
+    def coded(self, features: Mapping[str, FeatureProfile]) -> tuple[Integers, dict[str, Integers]]:
+        """The blocks of rows, and the bins of each feature in them; `features` by the column that carries each. A
+        repeatable choice of the rows that were read, where these are many.
+        """
+        size = len(self.day)
+        some: Any = slice(None)
+        if size > _CODED:
+            some = np.random.default_rng(7).random(size) < _CODED / size
+        codes = {one.name: self.columns[column].codes(one)[some] for column, one in features.items()}
+        return self.days[self.day[some]], codes
+
+
+def read_rows(
+    connection: Any, relation: str, block: str, types: Mapping[str, str], rows: int, hashed: Sequence[str] = ()
+) -> Rows:
+    """Reads columns of `relation` (SQL text), which has so many `rows`; `types` are those that each is to be read as.
+
+    `block` is SQL for a row's block. Rows are told apart by the columns `hashed`, where all rows are read.
+    """
+    whole = rows <= MOST_ROWS
+    names, found, own = list(types), dict[str, ReadColumn](), dict[str, ReadColumn]()
+    blocks, hashes = (_NOTHING, _NOTHING), np.empty(0, dtype=np.uint64)
+    for start in range(0, max(len(names), 1), _AT_ONCE):
+        part = names[start : start + _AT_ONCE]
+        further = [f"hash({', '.join(map(quote, hashed))}) AS h"] if hashed and whole and start == 0 else []
+        table = _fetched(connection, relation, block, [_value(one, types[one]) for one in part], further, rows)
+        blocks = _blocks(table)
+        hashes = to_numpy(table["h"]) if further else hashes
+        for place, name in enumerate(part):
+            found[name] = _column(table[f"v{place}"], *blocks)
+            if not whole and int((found[name].place >= 0).sum()) < MOST_ROWS // _SPARSE:
+                value = _value(name, types[name])
+                filled = f"(SELECT * FROM {relation} WHERE {value} IS NOT NULL)"
+                there = _fetched(connection, filled, block, [value], [], rows)
+                own[name] = _column(there["v0"], *_blocks(there))
+    return Rows(whole, *blocks, found, own, hashes)
+
+
+def _value(column: str, sql_type: str) -> str:
+    if family(sql_type) is Family.OPAQUE:
+        return f"CASE WHEN {quote(column)} IS NULL THEN NULL ELSE CAST(0 AS DOUBLE) END"
+    return as_number(column, sql_type) if family(sql_type).numeric else as_text(column, sql_type)
+
+
+def _fetched(
+    connection: Any, relation: str, block: str, values: Sequence[str], further: Sequence[str], rows: int
+) -> Any:
+    """Blocks `b`, values `v0`, `v1`, ... and what is asked for `further`, as a pyarrow.Table."""
+    named = ", ".join([f"{block} AS b", *(f"{value} AS v{place}" for place, value in enumerate(values)), *further])
+    some = f" USING SAMPLE reservoir({MOST_ROWS} ROWS) REPEATABLE (7)" if rows > MOST_ROWS else ""
+    return connection.sql(f"SELECT {named} FROM (SELECT * FROM {relation}{some})").to_arrow_table()
+
+
+def _blocks(table: Any) -> tuple[Integers, Integers]:
+    """The blocks of a table of rows, ascending, and the place of each row's among them."""
+    days, day = places_of(to_numpy(table["b"]).astype(np.int64))
+    return days.astype(np.int64), day
+
+
+def _column(column: Any, days: Integers, day: Integers) -> ReadColumn:
+    import pyarrow as pa
+
+    if pa.types.is_floating(column.type):
+        return ReadColumn(*_placed_numbers(column), days, day)
+    return ReadColumn(*_placed_texts(column), days, day)
+
+
+def _placed_numbers(column: Any) -> tuple[Floats, Integers]:
+    values = to_numpy(column) + 0.0
+    place = np.empty(len(values), dtype=np.int64)
+    finite = np.isfinite(values)
+    if not finite.all():
+        place[np.isnan(values)] = NAN
+        place[values == np.inf] = INFINITE
+        place[values == -np.inf] = NEGATIVE_INFINITE
+        if column.null_count:
+            place[to_numpy(column.is_null().cast("uint8")) > 0] = NULL
+    rows = np.flatnonzero(finite)
+    rows = rows[np.argsort(values[rows])]
+    ordered = values[rows]
+    new = np.ones(len(ordered), dtype=np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    place[rows] = np.cumsum(new) - 1
+    return ordered[new], place
+
+
+def _placed_texts(column: Any) -> tuple[npt.NDArray[np.object_], Integers]:
+    import pyarrow.compute as pc
+
+    texts = pc.dictionary_encode(column.combine_chunks())
+    names = texts.dictionary.to_pylist()
+    ascending = sorted(range(len(names)), key=lambda one: names[one])
+    kept = [one for one in ascending if names[one] != ""]
+    rank = np.full(len(names) + 1, EMPTY, dtype=np.int64)
+    rank[kept] = np.arange(len(kept))
+    rank[-1] = NULL
+    codes = to_numpy(texts.indices, missing=len(names)).astype(np.int64)
+    values = np.empty(len(kept), dtype=object)
+    values[:] = [names[one] for one in kept]
+    return values, rank[codes]
