@@ -11,7 +11,7 @@ from tests.support.control import push_and_wait
 from tests.support.engine_process import EngineProcess
 from tests.support.eventually import eventually
 from tests.support.gate import AT_PREDICT, Gate
-from tests.support.triton_stream import TritonStream
+from tests.support.triton import TritonStream
 from tests.support.versions import Draft, adding, publish
 from tritonclient.utils import InferenceServerException
 

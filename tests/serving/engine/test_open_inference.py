@@ -15,6 +15,7 @@ import tritonclient.grpc as over_grpc
 import tritonclient.http as over_http
 from tests.support.control import push_and_wait
 from tests.support.engine_process import EngineProcess
+from tests.support.triton import tensor
 from tests.support.versions import Draft, adding, publish
 from tritonclient.grpc import model_config_pb2, service_pb2
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
@@ -136,12 +137,6 @@ def http_client(engine: EngineProcess) -> Iterator[Any]:
     client = over_http.InferenceServerClient(engine.addresses["rest"])
     yield client
     client.close()
-
-
-def tensor(library: Any, name: str, array: np.ndarray[Any, Any], **options: Any) -> Any:
-    found = library.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
-    found.set_data_from_numpy(array, **options)
-    return found
 
 
 def ask(engine: EngineProcess, path: str, body: Any = None, **headers: str) -> tuple[int, dict[str, str], bytes]:

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 import tritonclient.grpc as over_grpc
-import tritonclient.http as over_http
 from tests.support.control import push_and_wait
 from tests.support.engine_process import EngineProcess
 from tests.support.eventually import eventually
 from tests.support.rest import call
+from tests.support.triton import tensor
 from tests.support.versions import Draft, publish
-from tritonclient.utils import InferenceServerException, np_to_triton_dtype
+from tritonclient.utils import InferenceServerException
 
 from tidegate_serving.contract.signature import SEQUENCE_END, SEQUENCE_ID, SEQUENCE_START, FirstAxis, Signature
 from tidegate_serving.contract.signature import TensorSpec as Spec
@@ -54,22 +54,9 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
         yield running
 
 
-@pytest.fixture(scope="module", params=[over_grpc, over_http], ids=["grpc", "http"])
-def library(request: pytest.FixtureRequest) -> Any:
-    return request.param
-
-
-@pytest.fixture(scope="module")
-def client(engine: EngineProcess, library: Any) -> Iterator[Any]:
-    with library.InferenceServerClient(engine.addresses["grpc" if library is over_grpc else "rest"]) as made:
-        yield made
-
-
 def number(library: Any, x: int) -> list[Any]:
     array = np.array([[x]], np.int64)
-    found = library.InferInput("x", [1, 1], np_to_triton_dtype(array.dtype))
-    found.set_data_from_numpy(array)
-    return [found]
+    return [tensor(library, "x", array)]
 
 
 def ask(client: Any, library: Any, x: int, **options: Any) -> int:

@@ -16,6 +16,7 @@ import tritonclient.http as over_http
 import tritonclient.utils.shared_memory as shm
 from tests.support.control import push_and_wait
 from tests.support.engine_process import EngineProcess
+from tests.support.triton import tensor
 from tests.support.versions import Draft, publish
 from tritonclient.utils import InferenceServerException, serialize_byte_tensor
 
@@ -45,16 +46,12 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
         yield running
 
 
-@pytest.fixture(scope="module", params=[over_grpc, over_http], ids=["grpc", "http"])
-def library(request: pytest.FixtureRequest) -> Any:
-    return request.param
-
-
-@pytest.fixture
-def client(engine: EngineProcess, library: Any) -> Iterator[Any]:
-    with library.InferenceServerClient(engine.addresses["grpc" if library is over_grpc else "rest"]) as made:
-        yield made
-        made.unregister_system_shared_memory()
+@pytest.fixture(autouse=True)
+def forgets(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Regions that a test registered are nobody's after it."""
+    yield
+    if "client" in request.fixturenames:
+        request.getfixturevalue("client").unregister_system_shared_memory()
 
 
 @contextlib.contextmanager
@@ -70,15 +67,13 @@ def region(size: int) -> Iterator[tuple[str, Any]]:
 
 def ask(client: Any, library: Any, *places: tuple[str, str, int, int]) -> Any:
     """Both inputs, and both outputs where a place is given: (tensor, region, bytes, offset)."""
-    tensors = {"x": (X, "FP32"), "s": (S, "BYTES")}
     inputs, outputs = [], []
-    for name, (array, kind) in tensors.items():
-        inputs.append(library.InferInput(name, list(array.shape), kind))
-        inputs[-1].set_data_from_numpy(array)
+    for name, array in {"x": X, "s": S}.items():
+        inputs.append(tensor(library, name, array))
         outputs.append(library.InferRequestedOutput(f"out_{name}"))
     made = {one.name(): one for one in (*inputs, *outputs)}
-    for tensor, name, size, offset in places:
-        made[tensor].set_shared_memory(name, size, offset)
+    for one, name, size, offset in places:
+        made[one].set_shared_memory(name, size, offset)
     return client.infer("echo", inputs, outputs=outputs)
 
 

@@ -15,7 +15,7 @@ import tritonclient.grpc as over_grpc
 from tests.support.control import push_and_wait
 from tests.support.engine_process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.triton_stream import TritonStream
+from tests.support.triton import TritonStream
 from tests.support.versions import Draft, publish
 
 from tidegate_serving.contract.desired_state import Shadow

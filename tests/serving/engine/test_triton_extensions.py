@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 import tritonclient.grpc as over_grpc
-import tritonclient.http as over_http
 from tests.support.control import push_and_wait
 from tests.support.engine_process import EngineProcess
 from tests.support.gate import AT_PREDICT, Gate
+from tests.support.triton import tensor
 from tests.support.versions import Draft, publish
 from tritonclient.grpc import service_pb2
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
@@ -60,23 +60,6 @@ def engine(tmp_path_factory: pytest.TempPathFactory, gate: Gate) -> Iterator[Eng
             for directory in directories:
                 push_and_wait(control, directory)
         yield running
-
-
-@pytest.fixture(scope="module", params=[over_grpc, over_http], ids=["grpc", "http"])
-def library(request: pytest.FixtureRequest) -> Any:
-    return request.param
-
-
-@pytest.fixture(scope="module")
-def client(engine: EngineProcess, library: Any) -> Iterator[Any]:
-    with library.InferenceServerClient(engine.addresses["grpc" if library is over_grpc else "rest"]) as made:
-        yield made
-
-
-def tensor(library: Any, name: str, array: np.ndarray[Any, Any]) -> Any:
-    found = library.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
-    found.set_data_from_numpy(array)
-    return found
 
 
 def values() -> dict[str, np.ndarray[Any, Any]]:

@@ -1,4 +1,4 @@
-"""One `ModelStreamInfer` call by Triton's client."""
+"""What Triton's clients send: tensors, and requests over one `ModelStreamInfer` call."""
 
 from __future__ import annotations
 
@@ -8,12 +8,18 @@ from typing import Any
 
 import numpy as np
 import tritonclient.grpc as over_grpc
+from tritonclient.utils import np_to_triton_dtype
 
-KINDS = {"i": "INT64", "f": "FP32", "O": "BYTES"}
+
+def tensor(library: Any, name: str, array: np.ndarray[Any, Any], **options: Any) -> Any:
+    """An input with this array's values, for `tritonclient.grpc` or `tritonclient.http`."""
+    found = library.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
+    found.set_data_from_numpy(array, **options)
+    return found
 
 
 class TritonStream:
-    """A call to an address; requests are sent with `ask`, and what comes is read with `next`, which raises errors."""
+    """One `ModelStreamInfer` call: requests go out with `ask`, and `next` reads what comes, and raises errors."""
 
     def __init__(self, address: str, **options: Any) -> None:
         self._came: queue.Queue[tuple[Any, Any]] = queue.Queue()
@@ -21,10 +27,7 @@ class TritonStream:
         self._client.start_stream(lambda result, error: self._came.put((result, error)), **options)
 
     def ask(self, model: str, arrays: Mapping[str, np.ndarray[Any, Any]], **options: Any) -> None:
-        inputs = []
-        for name, array in arrays.items():
-            inputs.append(over_grpc.InferInput(name, list(array.shape), KINDS[array.dtype.kind]))
-            inputs[-1].set_data_from_numpy(array)
+        inputs = [tensor(over_grpc, name, array) for name, array in arrays.items()]
         self._client.async_stream_infer(model, inputs, **options)
 
     def next(self) -> Any:
