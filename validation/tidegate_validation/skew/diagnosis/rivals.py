@@ -26,7 +26,7 @@ from tidegate_validation.skew.points import PointExcess
 from tidegate_validation.skew.rule import Aspect
 from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.bins import DiscreteBins, NumericBins
-from tidegate_validation.statistics.points import FINEST, digits, step_of
+from tidegate_validation.statistics.points import FINEST, UNTOLD, digits, step_of
 from tidegate_validation.statistics.sample import TextSample, ValueSample
 from tidegate_validation.statistics.sql import Family
 
@@ -116,7 +116,7 @@ def _another_column(suspect: Suspect) -> Cause | None:
     """
     before = distance_of(*both(suspect))
     near = sorted(suspect.others().items(), key=lambda one: one[1])
-    if before < _UNLIKE or not near or near[0][1] > min(_LEAVES * before, max(2.0 * suspect.noise, 0.6)):
+    if before < _UNLIKE or not near or near[0][1] > min(_LEAVES * before, max(1.6 * suspect.noise, 0.5)):
         return None
     name, left = near[0]
     if (len(near) > 1 and left > _CLEARLY * near[1][1]) or left > _CLEARLY * _converted(suspect):
@@ -278,9 +278,11 @@ def _one_grew(suspect: Suspect, point: PointExcess) -> bool:
 def _fewer_digits(suspect: Suspect, sample: ValueSample) -> Cause | None:
     if not suspect.flagged(Aspect.DIGITS) or not sample.values.any():
         return None
-    values = sample.values[sample.values != 0]
-    weights = sample.n[sample.values != 0].astype(np.float64)
-    codes = digits(values)
+    codes = digits(sample.values)
+    kept = (sample.values != 0) & (codes != UNTOLD)
+    values, weights, codes = sample.values[kept], sample.n[kept].astype(np.float64), codes[kept]
+    if weights.sum() < _FEW * sample.n[sample.values != 0].sum():
+        return None
     finer = np.cumsum([float(weights[codes == code].sum()) for code in range(int(codes.max()) + 1)]) / weights.sum()
     coarsest = int(np.searchsorted(finer, 0.99))
     before_digits = suspect.digits_before
