@@ -110,3 +110,17 @@ def test_one_of_two_usual_factors_that_lie_close_is_not_named() -> None:
 
 def test_large_numbers_have_no_digits_that_could_be_missed() -> None:
     assert not [one for one in told_of_amounts("size", lambda values: values * 100, 3) if one.startswith("rounded")]
+
+
+def test_one_row_that_holds_the_least_is_no_cut_off() -> None:
+    """Three rows in sixty lie far above all of training's; the lowest of the others is but the lowest."""
+    told = []
+    for seed in range(8):
+        random = np.random.default_rng(seed)
+        table = pd.DataFrame({"part": random.beta(2, 4, 60 * 41), "at": (FIRST + np.repeat(np.arange(41), 60)) * DAY})
+        now = table[60 * 40 :].copy()
+        now["part"] = now["part"].mask(np.arange(60) % 20 == 0, 1.5 + np.arange(60) / 97)
+        found = report_on_tables(table[: 60 * 40], now, Columns(time="at")).feature("part")
+        told.append((found.cause or {}).get("kind"))
+    assert "clipped" not in told
+    assert "outside the range" in told

@@ -51,6 +51,8 @@ _SURE = 3.0
 _NOISY = 1.5
 _HARDLY = 0.001
 _TWO_VALUES = 3
+_FEWEST = 3
+"""Some row always holds the largest value, and some the least."""
 _TELLING_VALUES = 8
 _MOST_OF_IT = 0.6
 
@@ -187,12 +189,13 @@ def _clipped(suspect: Suspect, sample: ValueSample) -> Cause | None:
     levels, quantiles = np.array(suspect.feature.levels), np.array(suspect.feature.quantiles)
     rows = float(sample.n.sum())
     for side, at in (("above", float(sample.values.max())), ("below", float(sample.values.min()))):
-        share = float(sample.n[sample.values == at].sum()) / rows
+        held = float(sample.n[sample.values == at].sum())
+        share = held / rows
         place = float(np.interp(at, quantiles, levels))
         beyond = 1 - place if side == "above" else place
         own = suspect.feature.points.of(at).share
         inside = float(quantiles[0]) < at < float(quantiles[-1])
-        if not inside or share < max(_PART / 2, 2 * own) or beyond < _PART / 3:
+        if not inside or held < _FEWEST or share < max(_PART / 2, 2 * own) or beyond < _PART / 3:
             continue
         if 0.4 * beyond <= share <= 2.5 * (beyond + own) and _as_if_cut(suspect, at, side):
             return Cause(CLIPPED, share=share, details=(("at", at), ("side", side)))
