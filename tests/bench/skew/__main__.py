@@ -10,7 +10,7 @@ import sys
 from functools import partial
 
 from tests.bench.rows import Measure, run_group
-from tests.bench.skew import made_up, over_time, paired, peers, planted, rollback, undrifted
+from tests.bench.skew import drawn, made_up, over_time, paired, peers, planted, rollback, undrifted
 from tests.bench.skew.sizes import FULL, SMALL
 
 NAMED_ONLY = ("record", "peers")
@@ -28,6 +28,7 @@ def main(arguments: list[str]) -> int:
         ("part-of-rows", partial(planted.part_of_rows, sizes)),
         ("mishaps", partial(made_up.mishaps, sizes)),
         ("calm", partial(made_up.calm, sizes)),
+        ("drawn", partial(drawn.measure, sizes)),
         ("keyed-pairs", partial(paired.measure, sizes)),
         ("over-time", partial(over_time.measure, sizes)),
         ("rollback", partial(rollback.measure, sizes)),

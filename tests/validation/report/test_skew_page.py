@@ -13,6 +13,7 @@ import pytest
 import tidegate
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.report.skew_advice import skew_steps
+from tidegate_validation.report.skew_view import skew_view
 
 DAY = 86_400
 FIRST = 19_600
@@ -69,6 +70,14 @@ def test_it_says_what_to_do_about_each_feature(page: str, words: str) -> None:
         ),
         ({"kind": "renamed column", "column": "y"}, "Send `y` under its old name, `x`, or train with the new one."),
         ({"kind": "stale", "where": {"column": "shop", "value": "east"}}, "a row late where `shop` is “east”: a cache"),
+        (
+            {"kind": "renamed category", "old": "a", "new": "B"},
+            "Write “a” for “B” in `x` before the model is asked, or",
+        ),
+        (
+            {"kind": "merged categories", "old": "a", "new": "b"},
+            "Find out why “a” of `x` is sent as “b”, and keep both",
+        ),
         ({"kind": "nothing that is known"}, "no plain change explains it."),
         (None, "Look at `x` at its source: no plain change explains it."),
     ],
@@ -86,3 +95,13 @@ def test_it_says_which_days_were_compared_with_which(page: str) -> None:
 def test_a_week_as_it_was_asks_for_nothing(tmp_path: Path) -> None:
     found = tidegate.skew(visits(1, 40, FIRST), visits(2, 7, FIRST + 40), time="at", report=tmp_path)
     assert "What to do" not in Path(str(found.page)).read_text()
+
+
+def test_a_feature_that_failed_is_not_said_to_be_right_too() -> None:
+    found = tidegate.skew(visits(1, 40, FIRST), visits(2, 7, FIRST + 40), time="at").report
+    shuffled = Finding("together", "shop", Outcome.FAIL, "`shop`: its values no longer go with those of `price`")
+    view = skew_view(replace(found, findings=(shuffled, *found.findings)))
+    rows = [(one.finding.subject, one.finding.outcome) for one in view.features]
+    assert rows.count(("shop", Outcome.FAIL)) == 1
+    assert ("shop", Outcome.PASS) not in rows
+    assert ("price", Outcome.PASS) in rows

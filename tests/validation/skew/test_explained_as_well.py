@@ -72,3 +72,55 @@ def test_a_level_that_wanders_is_no_part_of_the_rows_in_another_unit(level: floa
     found = report_on_tables(before, now, Columns(time="at")).feature("price")
     assert found.outcome is not Outcome.PASS
     assert found.cause is None or found.cause["share"] == 1.0, found.sentence
+
+
+def amounts(seed: int, days: int, first: int, per_day: int) -> pd.DataFrame:
+    """Cents, a size and a rate with all the digits that there are, all over several powers of ten."""
+    random = np.random.default_rng(seed)
+    n = days * per_day
+    return pd.DataFrame(
+        {
+            "cents": np.round(np.exp(7 + 0.8 * random.normal(size=n))).astype(np.int64),
+            "size": np.exp(5 + random.normal(size=n)),
+            "rate": np.exp(0.25 + 2.4 * random.normal(size=n)),
+            "at": (first + np.repeat(np.arange(days), per_day)) * DAY + np.tile(np.arange(per_day) * 500, days),
+        }
+    )
+
+
+def told_of_amounts(column: str, change: Any, days: int = 7, per_day: int = 40) -> list[str]:
+    """The kinds of causes, and of factors these, that are named of several draws."""
+    found = []
+    for seed in range(6):
+        before, now = amounts(seed, DAYS, FIRST, per_day), amounts(100 + seed, days, FIRST + DAYS, per_day)
+        report = report_on_tables(before, now.assign(**{column: change(now[column])}), Columns(time="at"))
+        cause = report.feature(column).cause or {}
+        found.append(f"{cause.get('kind')} {cause.get('factor', 0):.4g}")
+    return found
+
+
+def test_a_sign_is_no_cause_of_values_of_another_size() -> None:
+    assert not [one for one in told_of_amounts("rate", lambda values: (values - 20) / 130, 1) if one.endswith(" -1")]
+
+
+def test_one_of_two_usual_factors_that_lie_close_is_not_named() -> None:
+    told = told_of_amounts("cents", lambda values: values.where(np.arange(len(values)) % 2 > 0, values * 60))
+    assert not [one for one in told if one.endswith(" 57.3")]
+
+
+def test_large_numbers_have_no_digits_that_could_be_missed() -> None:
+    assert not [one for one in told_of_amounts("size", lambda values: values * 100, 3) if one.startswith("rounded")]
+
+
+def test_one_row_that_holds_the_least_is_no_cut_off() -> None:
+    """Three rows in sixty lie far above all of training's; the lowest of the others is but the lowest."""
+    told = []
+    for seed in range(8):
+        random = np.random.default_rng(seed)
+        table = pd.DataFrame({"part": random.beta(2, 4, 60 * 41), "at": (FIRST + np.repeat(np.arange(41), 60)) * DAY})
+        now = table[60 * 40 :].copy()
+        now["part"] = now["part"].mask(np.arange(60) % 20 == 0, 1.5 + np.arange(60) / 97)
+        found = report_on_tables(table[: 60 * 40], now, Columns(time="at")).feature("part")
+        told.append((found.cause or {}).get("kind"))
+    assert "clipped" not in told
+    assert "outside the range" in told

@@ -41,7 +41,7 @@ def _step(finding: Finding) -> str:
     cause = finding.cause or {}
     kind = _SCHEMA if finding.check == _SCHEMA and cause.get("kind") != "renamed column" else str(cause.get("kind"))
     when = _where(cause) + (f" since {cause['since']}" if cause.get("since") else "")
-    known = {"value": "one value", "change": "spelling", **cause}
+    known = {"value": "one value", "change": "spelling", "old": "the old", "new": "the new", **cause}
     return _BY_KIND.get(kind, _UNKNOWN).format(**{**known, "name": f"`{finding.subject}`", "when": when})
 
 
@@ -53,7 +53,6 @@ def _where(cause: Mapping[str, Any]) -> str:
 _SCHEMA = "schema"
 _UNKNOWN = "Look at {name} at its source: no plain change explains it{when}. Its bars show what is new."
 _UNIT = "Ask who sends {name}{when} what changed its unit, and convert it back before the model is asked."
-_NEW = "Decide whether the new categories of {name} are real: then train with them, else map them to known ones."
 _FILLED = "Find out what writes {value} into {name}{when}, and send it as missing instead."
 _ORDER = "Check the join and the order of rows by which {name} comes to the others{when}: values are of other rows."
 _DIGITS = "Find out what takes digits from {name}{when}, and send it as it was in training."
@@ -69,9 +68,13 @@ _BY_KIND: Mapping[str, str] = {
     "normalised": f"{_STEP_MORE}: vectors have length 1.",
     "written another way": "Write the categories of {name} as in training before the model is asked ({change}){when}.",
     "spelling": "Write the categories of {name} as in training before the model is asked{when}.",
-    "renamed category": _NEW,
-    "merged categories": _NEW,
-    "new category": _NEW,
+    "renamed category": (
+        "Write “{old}” for “{new}” in {name} before the model is asked{when}, or train with the new name."
+    ),
+    "merged categories": "Find out why “{old}” of {name} is sent as “{new}”{when}, and keep both apart.",
+    "new category": (
+        "Decide whether the new categories of {name} are real: then train with them, else map them to known ones."
+    ),
     "missing values": (
         "Find out why {name} comes empty{when}: a source that is down, a join that misses, a field renamed upstream."
     ),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tidegate_serving.admission import Outcome
 from tidegate_validation.report.skew_advice import skew_steps
-from tidegate_validation.report.view import Bar, View, blind_spots, finding_view, top
+from tidegate_validation.report.view import Bar, FindingView, View, blind_spots, finding_view, top
 from tidegate_validation.skew.report import BinShares, SkewReport, unlogged_words
 
 _WIDEST = 14
@@ -30,11 +31,22 @@ def skew_view(report: SkewReport) -> View:
         facts=_facts(report),
         tiles=(),
         top=top([one for one in found if one.finding.outcome is not Outcome.INCONCLUSIVE]),
-        features=tuple(found),
+        features=_one_by_one(found),
         checks=(),
         blind_spots=blind_spots(found),
         steps=skew_steps(report),
     )
+
+
+def _one_by_one(found: Sequence[FindingView]) -> tuple[FindingView, ...]:
+    """A row for each feature, and further ones for what else is wrong with it."""
+    told: set[str] = set()
+    rows = []
+    for one in found:
+        if one.finding.subject not in told or one.finding.outcome is not Outcome.PASS:
+            rows.append(one)
+        told.add(one.finding.subject)
+    return tuple(rows)
 
 
 def _facts(report: SkewReport) -> tuple[tuple[str, str], ...]:

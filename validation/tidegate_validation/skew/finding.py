@@ -254,7 +254,10 @@ def _distribution(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule)
         if judgement.detectable is None:
             return "as in training"
         if judgement.detectable <= rule.detectable:
-            return f"as in training ({size}; a shift of {judgement.detectable:.2f} would have shown)"
+            shown = f"a shift of {judgement.detectable:.2f} would have shown"
+            if distance.delta > judgement.detectable and distance.level is not None:
+                return f"as far from training as so few rows are by chance ({size}; of the level, {shown})"
+            return f"as in training ({size}; {shown})"
         seen = f"from {judgement.detectable:.2f} on" if math.isfinite(judgement.detectable) else "of no size"
         days = f"days differ so much that shifts {seen} would show; {_more_days(distance, judgement, rule)}"
         return f"no further from training than its own days are from each other ({size}; {days})"

@@ -19,6 +19,9 @@ _USUAL = 0.95
 _GRAINS = tuple(10.0**power for power in range(3, -5, -1))
 FINEST = len(_GRAINS)
 _DIGITS = 3e-7
+_TELLING = 0.3
+"""The part of a step up to which the error of 32-bit floats leaves it to be told."""
+UNTOLD = FINEST + 1
 _SUFFIX = "\x1fdigits"
 
 
@@ -128,7 +131,11 @@ def digits_of(sample: ValueSample) -> FeatureCounts:
 
 
 def digits(values: Floats) -> Integers:
-    """Per value the place of the coarsest power of ten that it is a multiple of, FINEST for none."""
+    """Per value the place of the coarsest power of ten that it is a multiple of, FINEST for none.
+
+    Of large values that 32-bit floats may have gone through, the last digits say nothing: UNTOLD where no coarser power
+    of ten fits either.
+    """
     codes = np.full(values.shape, FINEST, dtype=np.int64)
     left = np.arange(len(values))
     for code in range(FINEST - 1, -1, -1):
@@ -137,6 +144,8 @@ def digits(values: Floats) -> Integers:
         # What is no multiple of this one is a multiple of no coarser one.
         left = left[(np.abs(scaled - whole) <= _DIGITS * np.maximum(np.abs(scaled), 1e-6)) & (whole != 0)]
         codes[left] = code
+    steps = np.array([*_GRAINS, np.inf])[codes]
+    codes[_DIGITS * np.abs(values) > _TELLING * steps] = UNTOLD
     return codes
 
 

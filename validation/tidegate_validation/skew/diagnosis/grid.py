@@ -8,7 +8,7 @@ from tidegate_validation.skew.diagnosis.landing import EXACT
 from tidegate_validation.skew.diagnosis.units import Conversion, named_factors
 from tidegate_validation.statistics.arrays import Floats, Mask
 from tidegate_validation.statistics.counts import FeatureCounts
-from tidegate_validation.statistics.points import FINEST, digits, step_of
+from tidegate_validation.statistics.points import FINEST, UNTOLD, digits, step_of
 
 _HARDLY = 0.001
 _ROUNDING = 3e-7
@@ -28,7 +28,7 @@ _NEARBY = np.exp([-0.031, -0.013, 0.011, 0.029])
 def grid_of(counts: FeatureCounts | None) -> float | None:
     """The power of ten that values are multiples of, from counts of their digits; None where they are finer than can be
     told."""
-    if counts is None or not counts.rows:
+    if counts is None or not counts.rows or counts.of((UNTOLD,)).sum() > counts.rows / 2:
         return None
     finer = [float(counts.of(tuple(range(code, FINEST + 1))).sum()) / counts.rows for code in range(FINEST + 1)]
     code = max((code for code, share in enumerate(finer) if share > _HARDLY), default=FINEST)
@@ -60,7 +60,8 @@ def off_the_grid(values: Floats, grid: float, factor: float) -> bool:
 
 def _rounded_by(values: Floats) -> float:
     """Half a step of the digits to which nearly all values are given; 0 for finer ones than can be told."""
-    codes = np.sort(digits(values[values != 0]))
+    codes = digits(values[values != 0])
+    codes = np.sort(codes[codes != UNTOLD])
     code = int(codes[int((1 - _HARDLY) * (len(codes) - 1))]) if len(codes) else FINEST
     return 0.0 if code == FINEST else step_of(code) / 2
 

@@ -26,6 +26,8 @@ _LEAST_ROWS = 20
 _MOST_CATEGORIES = 60
 _MUCH = 0.2
 _CLOSE = 0.05
+_ALIKE = 0.025
+"""Usual factors that lie further apart, such as minutes of an hour and degrees of a radian, are not one."""
 _SURELY = 3.0
 _BELIEVED = 0.9
 _UNCOMMON = 0.25
@@ -249,8 +251,11 @@ def _best(ways: Sequence[_Way] | Iterator[_Way], effect: float) -> _Way | None:
     belief = np.exp(-behind) * np.where([_is_common(one.change) for one in ranked], 1.0, _UNCOMMON)
     if belief[near].sum() < _BELIEVED * belief.sum():
         return None
-    close = (one for one, gap, same in zip(ranked, behind, near, strict=True) if same and gap < _SURELY)
-    return next((one for one in close if _is_common(one.change)), ranked[0])
+    close = [one for one, gap, same in zip(ranked, behind, near, strict=True) if same and gap < _SURELY]
+    common = [one for one in close if _is_common(one.change)]
+    if any(not _same(one.change, common[0].change, _ALIKE) for one in common):
+        return None
+    return (common or ranked)[0]
 
 
 def _is_common(change: Change) -> bool:

@@ -15,6 +15,8 @@ SHARES = np.arange(0.02, 0.99, 0.01)
 CLEARLY = 5.0
 """By how much, as a logarithm, an explanation is likelier that is clearly so."""
 _NEARBY = np.exp(np.sort(np.concatenate([np.arange(-0.5, 0.5001, 0.005), np.linspace(-0.02, 0.02, 80)])))
+_FAR = np.exp(np.concatenate([-np.arange(0.75, 9.1, 0.25), np.arange(0.75, 9.1, 0.25)]))
+"""Other sizes altogether."""
 _STEPS = np.linspace(-2.0, 2.0, 201)
 _FALLS = 2.0
 _BETTER = 1.5
@@ -48,7 +50,7 @@ class Ranges:
         """Whether another factor, but not one that is nearly the same, explains the values surely better."""
         rows, gain = self._rows(values), self.partly if partly else self.gain
         others = _NEARBY[np.abs(_NEARBY - 1) * abs(float(np.median(self.known))) > _NEARLY * self._width()]
-        best = max((gain(rows, (change[0] * float(one), change[1])) for one in others), default=0.0)
+        best = max(gain(rows, (change[0] * float(one), change[1])) for one in (*others, *_FAR))
         return (best - gain(rows, change)) / self.effect > _BETTER
 
     def precision(self, values: Floats, change: Change, *, partly: bool = False) -> float:

@@ -26,7 +26,7 @@ from tidegate_validation.skew.points import PointExcess
 from tidegate_validation.skew.rule import Aspect
 from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.bins import DiscreteBins, NumericBins
-from tidegate_validation.statistics.points import FINEST, digits, step_of
+from tidegate_validation.statistics.points import FINEST, UNTOLD, digits, step_of
 from tidegate_validation.statistics.sample import TextSample, ValueSample
 from tidegate_validation.statistics.sql import Family
 
@@ -51,6 +51,8 @@ _SURE = 3.0
 _NOISY = 1.5
 _HARDLY = 0.001
 _TWO_VALUES = 3
+_FEWEST = 3
+"""Some row always holds the largest value, and some the least."""
 _TELLING_VALUES = 8
 _MOST_OF_IT = 0.6
 
@@ -116,7 +118,7 @@ def _another_column(suspect: Suspect) -> Cause | None:
     """
     before = distance_of(*both(suspect))
     near = sorted(suspect.others().items(), key=lambda one: one[1])
-    if before < _UNLIKE or not near or near[0][1] > min(_LEAVES * before, max(2.0 * suspect.noise, 0.6)):
+    if before < _UNLIKE or not near or near[0][1] > min(_LEAVES * before, max(1.6 * suspect.noise, 0.5)):
         return None
     name, left = near[0]
     if (len(near) > 1 and left > _CLEARLY * near[1][1]) or left > _CLEARLY * _converted(suspect):
@@ -187,12 +189,13 @@ def _clipped(suspect: Suspect, sample: ValueSample) -> Cause | None:
     levels, quantiles = np.array(suspect.feature.levels), np.array(suspect.feature.quantiles)
     rows = float(sample.n.sum())
     for side, at in (("above", float(sample.values.max())), ("below", float(sample.values.min()))):
-        share = float(sample.n[sample.values == at].sum()) / rows
+        held = float(sample.n[sample.values == at].sum())
+        share = held / rows
         place = float(np.interp(at, quantiles, levels))
         beyond = 1 - place if side == "above" else place
         own = suspect.feature.points.of(at).share
         inside = float(quantiles[0]) < at < float(quantiles[-1])
-        if not inside or share < max(_PART / 2, 2 * own) or beyond < _PART / 3:
+        if not inside or held < _FEWEST or share < max(_PART / 2, 2 * own) or beyond < _PART / 3:
             continue
         if 0.4 * beyond <= share <= 2.5 * (beyond + own) and _as_if_cut(suspect, at, side):
             return Cause(CLIPPED, share=share, details=(("at", at), ("side", side)))
@@ -278,9 +281,11 @@ def _one_grew(suspect: Suspect, point: PointExcess) -> bool:
 def _fewer_digits(suspect: Suspect, sample: ValueSample) -> Cause | None:
     if not suspect.flagged(Aspect.DIGITS) or not sample.values.any():
         return None
-    values = sample.values[sample.values != 0]
-    weights = sample.n[sample.values != 0].astype(np.float64)
-    codes = digits(values)
+    codes = digits(sample.values)
+    kept = (sample.values != 0) & (codes != UNTOLD)
+    values, weights, codes = sample.values[kept], sample.n[kept].astype(np.float64), codes[kept]
+    if weights.sum() < _FEW * sample.n[sample.values != 0].sum():
+        return None
     finer = np.cumsum([float(weights[codes == code].sum()) for code in range(int(codes.max()) + 1)]) / weights.sum()
     coarsest = int(np.searchsorted(finer, 0.99))
     before_digits = suspect.digits_before
