@@ -89,8 +89,11 @@ def test_inputs_and_outputs_may_be_there_or_in_the_message(client: Any, library:
         assert shm.get_contents_as_numpy(out, np.float32, X.shape, 64).tolist() == ((X + 1) * 2).tolist()
         assert found.as_numpy("out_s").tolist() == S.tolist()
         told = found.get_output("out_x")
-        parameters = told["parameters"] if library is over_http else told.parameters
-        assert set(parameters) == {"shared_memory_region", "shared_memory_byte_size", "shared_memory_offset"}
+        # Triton's C++ client takes an output with parameters for one in the body.
+        expected = {"shared_memory_region", "shared_memory_byte_size", "shared_memory_offset"}
+        assert (
+            told.keys() == {"name", "datatype", "shape"} if library is over_http else set(told.parameters) == expected
+        )
         found = ask(client, library, ("out_s", "out", 512, 0), ("out_x", "out", 32, 480))
         assert shm.get_contents_as_numpy(out, np.object_, S.shape).tolist() == S.tolist()
         assert shm.get_contents_as_numpy(out, np.float32, X.shape, 480).tolist() == (X * 2).tolist()

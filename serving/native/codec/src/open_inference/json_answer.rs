@@ -6,7 +6,6 @@ use crate::dtype::DType;
 use crate::json::predict_response::write_number;
 use crate::json::text::{write_float, write_list, write_text};
 use crate::open_inference::answer::{InferAnswer, NamedOutput, OutputForm};
-use crate::open_inference::shared_memory::{BYTE_SIZE, OFFSET, Place, REGION};
 use crate::open_inference::{datatype, raw};
 use crate::status::Status;
 use crate::tensors::{Column, Slice};
@@ -41,7 +40,7 @@ pub fn encode<'a>(
             out.push(b',');
         }
         match output.write_shared()? {
-            Some((place, size)) => write_placed(&mut out, output, place, size),
+            Some(_) => write_placed(&mut out, output),
             None => write_output(&mut out, output.name, &output.slice(), output.form)?,
         }
     }
@@ -57,13 +56,10 @@ pub fn encode<'a>(
     Ok(InferBody { bytes: out, json_length })
 }
 
-/// An output that is in shared memory.
-fn write_placed(out: &mut Vec<u8>, output: &NamedOutput<'_>, place: &Place, size: usize) {
+/// An output that is in shared memory. Where it has parameters, Triton's C++ client takes it for one in the body.
+fn write_placed(out: &mut Vec<u8>, output: &NamedOutput<'_>) {
     write_head(out, output.name, &output.slice());
-    out.extend_from_slice(format!("\"parameters\":{{\"{REGION}\":").as_bytes());
-    write_text(out, &place.region);
-    let offset = place.offset;
-    out.extend_from_slice(format!(",\"{BYTE_SIZE}\":{size},\"{OFFSET}\":{offset}}}}}").as_bytes());
+    out.push(b'}');
 }
 
 fn write_head(out: &mut Vec<u8>, name: &str, slice: &Slice<'_>) {
@@ -71,7 +67,7 @@ fn write_head(out: &mut Vec<u8>, name: &str, slice: &Slice<'_>) {
     write_text(out, name);
     let dims: Vec<String> = slice.dims().map(|size| size.to_string()).collect();
     let (datatype, dims) = (datatype::name(slice.dtype), dims.join(","));
-    out.extend_from_slice(format!(",\"datatype\":\"{datatype}\",\"shape\":[{dims}],").as_bytes());
+    out.extend_from_slice(format!(",\"datatype\":\"{datatype}\",\"shape\":[{dims}]").as_bytes());
 }
 
 fn write_output(out: &mut Vec<u8>, name: &str, slice: &Slice<'_>, form: OutputForm) -> Result<(), Status> {
@@ -79,10 +75,10 @@ fn write_output(out: &mut Vec<u8>, name: &str, slice: &Slice<'_>, form: OutputFo
     match form {
         OutputForm::Bytes => {
             let size = raw::length(slice);
-            out.extend_from_slice(format!("\"parameters\":{{\"binary_data_size\":{size}}}").as_bytes());
+            out.extend_from_slice(format!(",\"parameters\":{{\"binary_data_size\":{size}}}").as_bytes());
         }
         OutputForm::Values => {
-            out.extend_from_slice(b"\"data\":");
+            out.extend_from_slice(b",\"data\":");
             write_values(out, name, slice)?;
         }
     }
