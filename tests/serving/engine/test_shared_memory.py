@@ -170,6 +170,14 @@ def test_what_is_no_object_of_its_own_is_not_registered(client: Any, tmp_path: P
                 client.register_system_shared_memory("a", key, size, offset)
 
 
+def test_regions_are_bounded(client: Any) -> None:
+    with region(64) as (key, _):
+        for number in range(256):
+            client.register_system_shared_memory(str(number), key, 64)
+        with pytest.raises(InferenceServerException, match="256 shared memory regions are registered: unregister some"):
+            client.register_system_shared_memory("more", key, 64)
+
+
 def test_of_devices_there_is_none(client: Any) -> None:
     assert str(client.get_cuda_shared_memory_status()) in ("", "[]")
     client.unregister_cuda_shared_memory()

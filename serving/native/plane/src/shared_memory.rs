@@ -12,8 +12,8 @@ use tidegate_codec::open_inference::shared_memory::{Region, Registration};
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::sync::lock;
 
-/// Regions that may be registered at a time.
-const MOST: usize = 1024;
+/// Regions that may be registered at a time; each keeps a file open.
+const MOST: usize = 256;
 /// Where the system keeps shared memory objects (`shm_open`).
 const OBJECTS: &str = "/dev/shm";
 
