@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 LARGE = 1_000_000
 """Parquet files of more rows than this are not read into memory."""
 _MEMORY = "1GB"
+"""What DuckDB may take beside what is fetched, where files are too large for memory."""
 _PARQUET = (".parquet", ".pq")
 
 
@@ -55,11 +56,11 @@ class Relation:
 
 @contextmanager
 def connected() -> Iterator[Any]:
-    """A connection to a DuckDB of its own, with little memory beside the tables that are given to it."""
+    """A connection to a DuckDB of its own, which puts aside on disk what does not fit into memory."""
     import duckdb
 
     with tempfile.TemporaryDirectory(prefix="tidegate-duckdb-") as spilled, duckdb.connect() as connection:
-        connection.execute(f"SET TimeZone = 'UTC'; SET memory_limit = '{_MEMORY}'; SET temp_directory = '{spilled}'")
+        connection.execute(f"SET TimeZone = 'UTC'; SET temp_directory = {_text(spilled)}")
         yield connection
 
 
@@ -68,6 +69,7 @@ def relation_of(connection: Any, name: str, data: Any, what: str) -> Relation:
     large = _large_files(data)
     if large is None:
         return relation_of_table(connection, name, as_table(data, what))
+    connection.execute(f"SET memory_limit = {_text(_MEMORY)}")
     listed = ", ".join(_text(path) for path in large.paths)
     hive = ", ".join(f"{_text(one)}: {kind}" for one, kind in large.hive.items())
     options = f"union_by_name = true{f', hive_partitioning = true, hive_types = {{{hive}}}' if hive else ''}"
