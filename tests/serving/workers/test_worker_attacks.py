@@ -200,12 +200,23 @@ def test_a_process_that_somebody_stops_is_replaced(make: Make) -> None:
     assert not lives(before[0])
 
 
-def test_a_process_that_goes_on_in_time_stays(make: Make) -> None:
+def test_a_process_that_goes_on_in_time_stays(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    wait, noticed, again = os.waitid, threading.Event(), threading.Event()
+
+    def told(kind: int, number: int, options: int) -> object:
+        if options & os.WCONTINUED:
+            noticed.set()
+        elif options & os.WNOWAIT and noticed.is_set():
+            again.set()
+        return wait(kind, number, options)
+
+    monkeypatch.setattr(os, "waitid", told)
     workers = make("a")
     before = workers.pids
-    for _ in range(3):
-        os.kill(before[0], signal.SIGSTOP)
-        os.kill(before[0], signal.SIGCONT)
+    os.kill(before[0], signal.SIGSTOP)
+    assert noticed.wait(30)
+    os.kill(before[0], signal.SIGCONT)
+    assert again.wait(30)
     assert asked(workers, 1) == 2
     assert workers.pids == before
 

@@ -216,3 +216,16 @@ fn where_all_are_needed_there_is_room_for_questions_about_health_alone() {
     eventually("who was closed has gone", || open(&running) <= 2.0 + 17.0);
     drop(crowd);
 }
+
+#[test]
+fn whoever_is_one_too_many_and_idle_goes_soon() {
+    let (short, long) = (Duration::from_secs(3), Duration::from_secs(120));
+    let patience = Patience { header: short, idle: long, keepalive: long, write: long };
+    let running = serving(&Settings { max_connections: 1, patience, ..settings() });
+    let mut one = running.rest();
+    assert_eq!(one.get("/v2/health/live").status, 200);
+    let mut more = running.rest();
+    assert_eq!(more.get("/v2/health/live").status, 200);
+    eventually("it has gone", || open(&running) == 1.0);
+    assert_eq!(one.get("/v2/health/live").status, 200, "who was there stays");
+}

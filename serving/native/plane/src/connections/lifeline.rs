@@ -215,9 +215,10 @@ impl OpenCall {
     /// nothing of what is kept for small requests.
     pub fn hold(&mut self, head: &request::Parts, share: &Arc<Share>) -> Result<(), Status> {
         if self.held.is_none() {
-            let fields = head.headers.iter().map(|(name, value)| FIELD + name.as_str().len() + value.len());
+            // A field stands in the frame that it came in, too.
+            let fields = head.headers.iter().map(|(name, value)| FIELD + 2 * (name.as_str().len() + value.len()));
             let mut held = Box::new(share.reservation());
-            held.grow(CALL + head.uri.path().len() + fields.sum::<usize>(), usize::MAX)?;
+            held.grow(CALL + 2 * head.uri.path().len() + fields.sum::<usize>(), usize::MAX)?;
             self.held = Some(held);
         }
         Ok(())
