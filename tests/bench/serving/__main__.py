@@ -28,7 +28,6 @@ from tests.bench.serving.workloads import (
     NULL,
     PREDICT,
     REGRESSION,
-    WORKLOADS,
     Workload,
     publish,
 )
@@ -36,6 +35,7 @@ from tests.bench.serving.workloads import (
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
 SECONDS = float(os.environ.get("SECONDS", "3"))
 CLIENTS = 64
+IMAGE_CLIENTS = 16
 PEER_ROWS = (1, 64)
 TRITON_STARTS = 4
 """Now and then it stops answering under load, and then it is started again: what counts is how fast it can be."""
@@ -243,31 +243,45 @@ def _beside_python(
 
 
 def beside_triton() -> Sequence[Row]:
-    """gRPC beside Triton with the same models in C, and for images with its Python backend."""
+    """gRPC beside Triton with the same models in C."""
     rows: list[Row] = []
-    with _place() as place, engine(place / "tidegate", WORKLOADS) as mine:
-        for workload, python, clients, streams, least in (
-            (NULL, False, CLIENTS, 1, 5.0),
-            (NULL, False, CLIENTS, 16, 5.0),
-            (REGRESSION, False, CLIENTS, 1, 3.0),
-            (IMAGE, True, 16, 1, 2.0),
-        ):
-            theirs = Workload(f"{workload.name}_python", workload.width, workload.regression) if python else workload
-            name = f"Triton's {'Python' if python else 'C'} backend"
-            found = _by_turns_with_triton(place, Ask(mine, workload, "grpc", clients, streams), theirs, name)
-            what = f"{workload.name}, grpc, {clients // streams} x {streams} streams"
+    with _place() as place, engine(place / "tidegate", (NULL, REGRESSION)) as mine:
+        for workload, streams, least in ((NULL, 1, 5.0), (NULL, 16, 5.0), (REGRESSION, 1, 3.0)):
+            name = "Triton's C backend"
+            found = _by_turns_with_triton(
+                place, {"tidegate": Ask(mine, workload, "grpc", CLIENTS, streams)}, workload, name
+            )
+            what = f"{workload.name}, grpc, {CLIENTS // streams} x {streams} streams"
             rows += beside(what, found, {name: least})
             rows += _tail(what, found["tidegate"]) if workload is REGRESSION else []
     return rows
 
 
-def _by_turns_with_triton(place: Path, mine: Ask, theirs: Workload, name: str) -> dict[str, list[Measured]]:
+def images() -> Sequence[Row]:
+    """600 kB in and out over gRPC beside Triton's Python backend, which has no log and its model in another process."""
+    ways = {"logged": (True, "engine"), "no log": (False, "engine"), "a worker process, no log": (False, "own")}
+    theirs, name = Workload(f"{IMAGE.name}_python", IMAGE.width), "Triton's Python backend"
+    with _place() as place, contextlib.ExitStack() as stack:
+        asks = {}
+        for way, (logging, isolation) in ways.items():
+            folder = place / way.replace(" ", "-")
+            server = stack.enter_context(engine(folder, [IMAGE], logging=logging, isolation=isolation))
+            asks[way] = Ask(server, IMAGE, "grpc", IMAGE_CLIENTS)
+        found = _by_turns_with_triton(place, asks, theirs, name)
+    what, least = f"{IMAGE.name}, grpc, {IMAGE_CLIENTS} clients", {"no log": 2.0}
+    return [row for way in ways for row in beside(what, {way: found[way], name: found[name]}, {name: least.get(way)})]
+
+
+def _by_turns_with_triton(
+    place: Path, mine: Mapping[str, Ask], theirs: Workload, name: str
+) -> dict[str, list[Measured]]:
     """Rounds in which Triton has answered throughout."""
+    like = next(iter(mine.values()))
     for start in range(1, TRITON_STARTS + 1):
-        with triton(place / f"{theirs.name}-{mine.streams}-{start}", SERVER_CORE) as peer:
+        with triton(place / f"{theirs.name}-{like.streams}-{start}", SERVER_CORE) as peer:
             theirs.check_infer(peer.grpc)
             try:
-                return by_turns({"tidegate": mine, name: Ask(peer, theirs, "infer", mine.clients, mine.streams)})
+                return by_turns({**mine, name: Ask(peer, theirs, "infer", like.clients, like.streams)})
             except NothingAnswered as error:
                 if start == TRITON_STARTS:
                     raise
@@ -292,5 +306,6 @@ if __name__ == "__main__":
         ("bentoml", beside_bentoml),
         ("mlserver", beside_mlserver),
         ("triton", beside_triton),
+        ("images", images),
     ]
     sys.exit(run_group("serving", measures, sys.argv[1:]))

@@ -17,7 +17,7 @@ use tidegate_codec::protobuf::wire::Reader;
 use tidegate_codec::protobuf::{examples, metadata, model_status, tensor, wire};
 use tidegate_codec::signatures::{FirstAxis, RequestRows, Signature};
 use tidegate_codec::status::Status;
-use tidegate_codec::tensors::{Column, ColumnPool, Lease, Page, Slice, Strings, Words};
+use tidegate_codec::tensors::{Column, ColumnPool, Lease, Lender, Page, Slice, Strings, Words};
 
 const LIMIT: usize = 1 << 20;
 
@@ -117,7 +117,7 @@ proptest! {
         prop_assert_eq!(tensor::length(&rows.slice()), message.len());
         let signature = rows.signature(open);
         let mut read = Column::new(rows.dtype);
-        let shape = tensor::read(&message, &signature, 0, &mut read, LIMIT, &mut ()).unwrap();
+        let shape = tensor::read(&message, &signature, 0, &mut read, LIMIT, (&mut (), Lender::default())).unwrap();
         prop_assert_eq!((shape.rows, shape.inner), (rows.rows, rows.inner));
         prop_assert_eq!(content_of(&read), content_of(&rows.column));
     }

@@ -11,14 +11,14 @@ use tidegate_codec::protobuf::tensor as tensor_proto;
 use tidegate_codec::protobuf::wire;
 use tidegate_codec::signatures::{Signature, TensorSpec};
 use tidegate_codec::status::{Code, Status};
-use tidegate_codec::tensors::{Column, ColumnPool, Lease, Page, Tensor};
+use tidegate_codec::tensors::{Column, ColumnPool, Lease, Lender, Page, Tensor};
 
 const LIMIT: usize = 1 << 20;
 
 fn read(spec: &TensorSpec, message: &[u8]) -> Result<Column, Status> {
     let mut column = Column::new(spec.dtype);
     let signature = signature(vec![spec.clone()], vec![spec.clone()]);
-    tensor_proto::read(message, &signature, 0, &mut column, LIMIT, &mut ()).map(|_| column)
+    tensor_proto::read(message, &signature, 0, &mut column, LIMIT, (&mut (), Lender::default())).map(|_| column)
 }
 
 fn raw(column: Column) -> Vec<u8> {

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use crate::support::{Fixture, fill, fill_shaped, fixture, fixture_of, limits};
 use proptest::prelude::*;
+use tidegate_codec::dtype::DType;
 use tidegate_codec::status::Status;
-use tidegate_codec::tensors::Page;
+use tidegate_codec::tensors::{Column, Page};
 use tidegate_engine::batching::queue::NextBatch;
 use tidegate_engine::batching::{Batching, Entry, Place, Role, Urgency};
 
@@ -35,6 +36,40 @@ fn a_large_request_is_decoded_while_small_ones_come_in() {
         assert_eq!(large.join().unwrap().unwrap().request.rows, 3);
     });
     assert_eq!(fixture.take_all(), [[(2, 1), (1, 3)]], "they still share a batch");
+}
+
+#[test]
+fn requests_that_were_decoded_apart_are_put_between_the_others_in_their_order() {
+    let fixture = fixture(64, 1024);
+    for (slot, rows, bytes) in [(1, 2, 8), (2, 3, LARGE), (3, 1, LARGE), (4, 2, 8), (5, 4, LARGE), (6, 1, 4)] {
+        fixture.append(slot, rows, bytes).unwrap();
+    }
+    assert_eq!(fixture.take_all(), [[(1, 2), (2, 3), (3, 1), (4, 2), (5, 4), (6, 1)]]);
+    assert_eq!((fixture.memory.used(), fixture.queue.queued_rows()), (0, 0));
+}
+
+#[test]
+fn what_a_batch_is_put_together_of_is_kept_as_it_came_while_there_is_memory_for_it() {
+    for keeps in [true, false] {
+        let fixture = fixture(64, 1024);
+        for (slot, rows) in [(1, 2), (2, 3)] {
+            fixture.append(slot, rows, LARGE).unwrap();
+        }
+        let others = fixture.queue.served.memory.note(if keeps { 0 } else { 1 << 30 });
+        let before = fixture.memory.used();
+        let NextBatch::Batch(mut batch) = fixture.queue.take_early() else { panic!("nothing waits") };
+        assert_eq!(fixture.memory.used() - before, if keeps { 5 * 4 } else { 0 });
+        batch.columns[0].truncate(0);
+        assert_eq!(batch.kept.is_some(), keeps);
+        if let Some(kept) = batch.kept.take() {
+            let mut rows = Column::new(DType::Float32);
+            kept[0].extend(&mut rows, 4..16);
+            let Column::Raw(words) = rows else { panic!("strings") };
+            assert_eq!(words.as_bytes(), [1.0_f32, 2.0, 2.0].map(f32::to_le_bytes).concat());
+        }
+        drop((batch, others));
+        assert_eq!(fixture.memory.used(), 0);
+    }
 }
 
 #[test]

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::support;
-use crate::support::messages::{Request, float_tensor, float_values, outputs, predict_x};
+use crate::support::messages::{Request, content, float_tensor, float_values, outputs, predict_x, tensor};
 use crate::support::{
-    Gate, Model, Running, answer, eventually, floats, half_plus_two, publish_with, scalar_signature, settings,
+    Gate, Model, Running, answer, eventually, floats, half_plus_two, publish, publish_with, scalar_signature, settings,
     signature, spec,
 };
 use tidegate_codec::dtype::DType;
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::batching::{Batching, Prediction};
+use tidegate_engine::serving_map::Change;
 use tidegate_plane::settings::Settings;
 
 /// A plane whose first batch, of one row, stands at the gate.
@@ -196,6 +197,50 @@ fn one_bad_request_fails_alone() {
     }
     assert!(running.m1("tidegate_bisections_total") >= 1.0);
     assert_eq!(running.m1("tidegate_batches_total"), running.m1("tidegate_python_entries_total"));
+}
+
+#[test]
+fn of_large_requests_in_one_batch_each_gets_its_rows_and_is_logged_as_it_came() {
+    const WIDE: usize = 20_000;
+    let gate = Arc::new(Gate::default());
+    let model = touchy(&gate);
+    let running = Running::start(&settings());
+    let wide = |name| spec(name, DType::Float32, &[-1, WIDE as i64]);
+    let one = publish("m", 1, &model, signature(vec![wide("x")], vec![wide("y")]));
+    running.plane.apply(vec![one, Change::SetLog { model: "m".to_owned(), rate: 1.0 }]).unwrap();
+    let message = |value: f32| {
+        let bytes = value.to_le_bytes().repeat(WIDE);
+        let x = tensor(DType::Float32.tensorflow(), &[1, WIDE as i64], &content(&bytes));
+        support::grpc::frame(&Request::new("m").input("x", x).encode())
+    };
+    let sent = [0.0, 1.0, -2.0, 3.0, 4.0];
+    let start = |value| {
+        let mut client = running.grpc();
+        let call = client.start(support::grpc::PREDICT, &[], message(value));
+        (client, call)
+    };
+    let mut calls = vec![start(sent[0])];
+    gate.wait_for(1);
+    calls.extend(sent[1..].iter().map(|value| start(*value)));
+    queued(&running, 4.0);
+    gate.open();
+    for ((client, call), value) in calls.into_iter().zip(sent) {
+        let answer = client.finish(call);
+        if value < 0.0 {
+            assert_eq!((answer.code, answer.message.as_str()), (11, "-2 is negative"));
+        } else {
+            let (_, y) = outputs(&answer.body).remove(0);
+            assert_eq!(float_values(&y), [value * 0.5 + 2.0].repeat(WIDE));
+        }
+    }
+    assert_eq!(model.seen()[1], [0, 1, 2, 3, 4]);
+    eventually("all is logged", || running.log_rows("written", "primary") == sent.len() as f64);
+    let blocks = running.hooks.blocks.lock().unwrap();
+    let logged: Vec<f32> = blocks.iter().flat_map(|block| floats(&block.inputs[0].values)).collect();
+    let mut first: Vec<f32> = logged.chunks(WIDE).map(|row| row[0]).collect();
+    assert!(logged.chunks(WIDE).all(|row| row.iter().all(|value| *value == row[0])));
+    first.sort_by(f32::total_cmp);
+    assert_eq!(first, [-2.0, 0.0, 1.0, 3.0, 4.0]);
 }
 
 #[test]

@@ -26,6 +26,12 @@ impl PythonExecutor {
         PythonExecutor { callable: Some(callable), entries: AtomicU64::new(0), closing }
     }
 
+    /// The inputs are the model's, who may write into them. Others have the GIL while they are copied.
+    fn own_inputs(mut work: Work) -> Work {
+        work.columns.iter_mut().for_each(|column| column.own());
+        work
+    }
+
     fn call<'py>(&self, py: Python<'py>, work: Work) -> PyResult<Bound<'py, PyAny>> {
         let batch = Bound::new(py, Batch::new(py, work)?)?;
         match &self.callable {
@@ -114,7 +120,7 @@ impl Drop for Messages<'_> {
 
 impl Executor for PythonExecutor {
     fn execute(&self, work: Work) -> Result<Prediction, Status> {
-        let served = work.served.clone();
+        let (served, work) = (work.served.clone(), PythonExecutor::own_inputs(work));
         self.enter(|py| {
             self.entries.fetch_add(1, Ordering::Relaxed);
             outputs::read(&served.signature, &self.call(py, work)?)
@@ -122,7 +128,7 @@ impl Executor for PythonExecutor {
     }
 
     fn stream(&self, work: Work, wanted: &mut dyn FnMut(Prediction) -> bool) -> Result<(), Status> {
-        let served = work.served.clone();
+        let (served, work) = (work.served.clone(), PythonExecutor::own_inputs(work));
         let iterator = self.enter(|py| {
             self.entries.fetch_add(1, Ordering::Relaxed);
             Ok(self.call(py, work)?.try_iter()?.into_any().unbind())

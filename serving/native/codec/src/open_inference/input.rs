@@ -9,7 +9,7 @@ use crate::open_inference::shared_memory::{OpenPlace, Place};
 use crate::open_inference::{contents, datatype, json_values, raw};
 use crate::signatures::{InputShape, TensorSpec, show_shape};
 use crate::status::Status;
-use crate::tensors::{Column, Room};
+use crate::tensors::{Column, Lender, Room};
 
 /// Most dimensions that a tensor may have, as in TensorFlow.
 const MAX_RANK: usize = 254;
@@ -70,7 +70,7 @@ impl<'a> InferInput<'a> {
         spec: &TensorSpec,
         column: &mut Column,
         max_bytes: usize,
-        room: &mut dyn Room,
+        (room, lender): (&mut dyn Room, Lender<'_>),
     ) -> Result<InputShape, Status> {
         self.check_datatype(spec)?;
         let found = InputShape::of_shape(spec, &self.shape).ok_or_else(|| {
@@ -89,7 +89,7 @@ impl<'a> InferInput<'a> {
             return Ok(found);
         }
         match self.data {
-            InferData::Raw(bytes) => raw::read(bytes, spec, &self.shape, elements, column, room)?,
+            InferData::Raw(bytes) => raw::read(bytes, spec, &self.shape, elements, column, (room, lender))?,
             InferData::Contents(contents) => contents::read(contents, spec, elements, column, room)?,
             InferData::Json(values) => json_values::read(values, spec, &self.shape, elements, column, room)?,
             InferData::Missing if elements == 0 => {}

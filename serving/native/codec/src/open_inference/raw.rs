@@ -4,7 +4,7 @@ use crate::dtype::DType;
 use crate::open_inference::shared_memory::OpenPlace;
 use crate::signatures::{TensorSpec, show_shape};
 use crate::status::Status;
-use crate::tensors::{Column, Room, Slice, Strings};
+use crate::tensors::{Column, Lender, Room, Slice, Strings};
 
 /// Bytes of the length before each byte string.
 const LENGTH: usize = 4;
@@ -16,7 +16,7 @@ pub fn read(
     shape: &[usize],
     elements: usize,
     column: &mut Column,
-    room: &mut dyn Room,
+    (room, lender): (&mut dyn Room, Lender<'_>),
 ) -> Result<(), Status> {
     match column {
         Column::Strings(strings) => read_strings(bytes, spec, shape, elements, strings, room),
@@ -26,7 +26,7 @@ pub fn read(
             if spec.dtype == DType::Bool {
                 words.grow(wanted).iter_mut().zip(bytes).for_each(|(to, from)| *to = u8::from(*from != 0));
             } else {
-                words.push(bytes);
+                lender.put(bytes, words);
             }
             Ok(())
         }

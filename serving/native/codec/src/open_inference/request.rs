@@ -13,7 +13,7 @@ use crate::protobuf::wire::push_entry;
 use crate::signatures::sequences::{SEQUENCE_END, SEQUENCE_ID, SEQUENCE_START, Turn};
 use crate::signatures::{InputTally, RequestRows, Signature};
 use crate::status::Status;
-use crate::tensors::Page;
+use crate::tensors::{Lender, Page};
 
 /// The parameter by which a request names a signature; the protocol itself knows one way to call a model.
 pub const SIGNATURE_NAME: &str = "signature_name";
@@ -56,6 +56,8 @@ pub struct InferRequest<'a> {
     pub empty_final: bool,
     /// Where in its sequence it is.
     pub turn: Turn<'a>,
+    /// The message that it is borrowed from, where large inputs may keep it.
+    pub lender: Lender<'a>,
     inputs: Vec<InferInput<'a>>,
     outputs: Vec<WantedOutput<'a>>,
 }
@@ -138,7 +140,8 @@ impl<'a> InferRequest<'a> {
             if std::mem::replace(&mut came[index], true) {
                 return Err(Status::invalid(format!("input '{}' is given twice", input.name)));
             }
-            let found = input.read(&signature.inputs[index], &mut page.columns[index], max_bytes, page.room)?;
+            let (spec, column) = (&signature.inputs[index], &mut page.columns[index]);
+            let found = input.read(spec, column, max_bytes, (page.room, self.lender))?;
             tally.note(index, found, page.shapes)?;
         }
         if signature.sequences {
@@ -186,7 +189,8 @@ impl InferRequest<'_> {
             let Some(index) = named.filter(|index| !came[*index]) else { continue };
             let mut input = InferInput::new(Cow::Borrowed(name));
             (input.datatype, input.data) = (Cow::Borrowed(datatype), InferData::Raw(bytes));
-            let found = input.read(&signature.inputs[index], &mut page.columns[index], max_bytes, page.room)?;
+            let (spec, column) = (&signature.inputs[index], &mut page.columns[index]);
+            let found = input.read(spec, column, max_bytes, (page.room, Lender::default()))?;
             came[index] = true;
             tally.note(index, found, page.shapes)?;
         }

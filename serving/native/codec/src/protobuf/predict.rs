@@ -8,7 +8,7 @@ use crate::protobuf::tensor;
 use crate::protobuf::wire::{self, Reader};
 use crate::signatures::{InputTally, RequestRows, Signature};
 use crate::status::Status;
-use crate::tensors::{Page, Slice};
+use crate::tensors::{Lender, Page, Slice};
 
 /// `PredictRequest`, borrowed from the message.
 #[derive(Debug, Default)]
@@ -19,6 +19,8 @@ pub struct PredictRequest<'a> {
     inputs: Vec<(&'a [u8], &'a [u8])>,
     /// Names of the wanted outputs; all when empty.
     pub output_filter: Vec<&'a str>,
+    /// The message that it is borrowed from, where large inputs may keep it.
+    pub lender: Lender<'a>,
 }
 
 impl<'a> PredictRequest<'a> {
@@ -68,7 +70,8 @@ impl<'a> PredictRequest<'a> {
             let Some(index) = signature.input_index(name, position) else {
                 return Err(signature.left_out(self.names()));
             };
-            let found = tensor::read(tensor, signature, index, &mut page.columns[index], max_bytes, page.room)?;
+            let column = &mut page.columns[index];
+            let found = tensor::read(tensor, signature, index, column, max_bytes, (page.room, self.lender))?;
             tally.note(index, found, page.shapes)?;
         }
         tally.settle(page)?.ok_or_else(|| signature.left_out(self.names()))

@@ -4,7 +4,7 @@ use crate::dtype::{self, DType};
 use crate::protobuf::wire::{self, Field, Reader, Value};
 use crate::signatures::{InputShape, Signature, TensorSpec, show_shape};
 use crate::status::Status;
-use crate::tensors::{Column, Room, Slice, Strings, Words};
+use crate::tensors::{Column, Lender, Room, Slice, Strings, Words};
 
 const MESSAGE: &str = "TensorProto";
 /// `TensorProto` field numbers.
@@ -113,14 +113,15 @@ fn read_shape(message: &[u8], spec: &TensorSpec, shape: &mut Vec<usize>) -> Resu
 ///
 /// Too few values are followed by the last one again, none at all by zeros or empty strings, as TensorFlow does.
 /// `max_bytes` bounds what a short message with one repeated value may grow to, and all of it is taken from `room` before
-/// it is filled. On error the column may hold a part of the tensor: the caller truncates it.
+/// it is filled. On error the column may hold a part of the tensor: the caller truncates it. `lender` is the message that
+/// `message` is a part of.
 pub fn read(
     message: &[u8],
     signature: &Signature,
     index: usize,
     column: &mut Column,
     max_bytes: usize,
-    room: &mut dyn Room,
+    (room, lender): (&mut dyn Room, Lender<'_>),
 ) -> Result<InputShape, Status> {
     let spec = &signature.inputs[index];
     let view = view(message, spec)?;
@@ -144,7 +145,7 @@ pub fn read(
     if elements * element_size > UNTAKEN {
         room.take(elements * element_size)?;
     }
-    fill(&view, spec, column, elements, room)?;
+    fill(&view, spec, column, elements, (room, lender))?;
     Ok(found)
 }
 
@@ -181,7 +182,7 @@ fn fill(
     spec: &TensorSpec,
     column: &mut Column,
     elements: usize,
-    room: &mut dyn Room,
+    (room, lender): (&mut dyn Room, Lender<'_>),
 ) -> Result<(), Status> {
     match column {
         Column::Raw(words) if !view.content.is_empty() => {
@@ -194,7 +195,7 @@ fn fill(
             if spec.dtype == DType::Bool {
                 words.grow(size).iter_mut().zip(view.content).for_each(|(to, from)| *to = u8::from(*from != 0));
             } else {
-                words.push(view.content);
+                lender.put(view.content, words);
             }
             Ok(())
         }

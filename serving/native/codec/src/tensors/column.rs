@@ -2,33 +2,65 @@
 
 use std::ops::Range;
 
+use bytes::Bytes;
+
 use crate::dtype::DType;
 
 /// From 1 MB on a buffer is not made longer in place: new memory need not be filled with zeros.
 const LARGE_WORDS: usize = 1 << 17;
 
-/// Bytes in memory that is aligned for every element type.
+/// Fewer bytes are filled with zeros before they are written, which costs less than to tell them apart.
+const UNFILLED: usize = 4 << 10;
+
+/// Bytes in memory that is aligned for every element type, or a part of a message, which is not, until they are changed.
 #[derive(Debug, Default)]
 pub struct Words {
     words: Vec<u64>,
     len: usize,
+    lent: Option<Bytes>,
 }
 
 impl Clone for Words {
-    /// Copies what is in use, not all that a recycled buffer once held.
+    /// Copies what is in use, not all that a recycled buffer once held, nor what a message has lent.
     fn clone(&self) -> Words {
-        Words { words: self.words[..self.len.div_ceil(8)].to_vec(), len: self.len }
+        let used = if self.lent.is_some() { 0 } else { self.len.div_ceil(8) };
+        Words { words: self.words[..used].to_vec(), len: self.len, lent: self.lent.clone() }
     }
 }
 
 impl Words {
+    /// Part of a message, which is kept instead of a copy. Its length is that of whole elements.
+    pub fn lent(part: Bytes) -> Words {
+        Words { words: Vec::new(), len: part.len(), lent: Some(part) }
+    }
+
+    /// Copies what a message has lent.
+    #[inline]
+    pub fn own(&mut self) {
+        if self.lent.is_some() {
+            self.copy_lent();
+        }
+    }
+
+    #[cold]
+    fn copy_lent(&mut self) {
+        if let Some(part) = self.lent.take() {
+            self.len = 0;
+            self.push(&part);
+        }
+    }
+
     /// The bytes written so far.
     pub fn as_bytes(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.words)[..self.len]
+        match &self.lent {
+            Some(part) => part,
+            None => &bytemuck::cast_slice(&self.words)[..self.len],
+        }
     }
 
     /// The same, to be overwritten in place.
     pub fn as_bytes_mut(&mut self) -> &mut [u8] {
+        self.own();
         &mut bytemuck::cast_slice_mut(&mut self.words)[..self.len]
     }
 
@@ -44,19 +76,19 @@ impl Words {
 
     /// Bytes of memory held.
     pub fn capacity(&self) -> usize {
-        self.words.capacity() * 8
+        self.words.capacity() * 8 + self.lent.as_ref().map_or(0, Bytes::len)
     }
 
     /// Makes room for `bytes` more, so that they are not moved while they come in pieces.
     pub fn reserve(&mut self, bytes: usize) {
-        let (len, words) = (self.len, (self.len + bytes).div_ceil(8));
-        if words > self.words.len() {
-            self.lengthen(words, len);
-        }
+        self.own();
+        let words = (self.len + bytes).div_ceil(8);
+        self.words.reserve_exact(words.saturating_sub(self.words.len()));
     }
 
     /// Makes room for `bytes` more and hands it out; its content is unspecified and must be overwritten.
     pub fn grow(&mut self, bytes: usize) -> &mut [u8] {
+        self.own();
         let start = self.len;
         self.len += bytes;
         let words = self.len.div_ceil(8);
@@ -70,7 +102,9 @@ impl Words {
     /// to just what is wanted where that is a lot, or else to the double. The first `used` bytes stay.
     fn lengthen(&mut self, words: usize, used: usize) {
         let wanted = words.max(self.words.len() * 2).max(8);
-        if self.words.capacity() > 0 && wanted < LARGE_WORDS {
+        if words <= self.words.capacity() {
+            self.words.resize(wanted.min(self.words.capacity()), 0);
+        } else if self.words.capacity() > 0 && wanted < LARGE_WORDS {
             self.words.reserve_exact(wanted - self.words.len());
             self.words.resize(wanted, 0);
         } else {
@@ -87,21 +121,51 @@ impl Words {
     pub fn grow_zeros(&mut self, bytes: usize) {
         let (start, known) = (self.len, self.words.len());
         self.grow(bytes);
-        // Behind `start`, a buffer that was made longer in place holds what was there, a fresh one at most a word of it.
-        let kept = if self.words.len() == known || self.words.len() < LARGE_WORDS { known * 8 } else { start + 7 };
-        let end = kept.clamp(start, start + bytes);
+        // Behind `start` stands what the buffer held before.
+        let end = (known * 8).clamp(start, start + bytes);
         bytemuck::cast_slice_mut::<u64, u8>(&mut self.words)[start..end].fill(0);
     }
 
     /// Appends bytes.
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) {
-        self.grow(bytes.len()).copy_from_slice(bytes);
+        if bytes.len() < UNFILLED {
+            self.grow(bytes.len()).copy_from_slice(bytes);
+        } else {
+            self.push_many(bytes);
+        }
+    }
+
+    /// The same, where new memory is not filled with zeros before.
+    fn push_many(&mut self, bytes: &[u8]) {
+        self.own();
+        let filled = self.words.len() * 8 - self.len;
+        if bytes.len() <= filled || !self.len.is_multiple_of(8) {
+            return self.grow(bytes.len()).copy_from_slice(bytes);
+        }
+        let (over, beyond) = bytes.split_at(filled);
+        self.grow(filled).copy_from_slice(over);
+        let words = beyond.len().div_ceil(8);
+        if words > self.words.capacity() - self.words.len() {
+            self.words.reserve_exact(words.max(self.words.len()));
+        }
+        let (whole, rest) = beyond.as_chunks::<8>();
+        self.words.extend(whole.iter().map(|word| u64::from_ne_bytes(*word)));
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            self.words.push(u64::from_ne_bytes(last));
+        }
+        self.len += beyond.len();
     }
 
     /// Forgets everything after the first `len` bytes.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
+        if let Some(part) = &mut self.lent {
+            part.truncate(len);
+        }
+        self.lent.take_if(|part| part.is_empty());
     }
 }
 
@@ -230,6 +294,20 @@ impl Column {
         }
     }
 
+    /// Makes room for `bytes` of elements more, where they are of a fixed size.
+    pub fn reserve(&mut self, bytes: usize) {
+        if let Column::Raw(words) = self {
+            words.reserve(bytes);
+        }
+    }
+
+    /// Copies what a message has lent.
+    pub fn own(&mut self) {
+        if let Column::Raw(words) = self {
+            words.own();
+        }
+    }
+
     /// Forgets everything after `extent`.
     pub fn truncate(&mut self, extent: usize) {
         match self {
@@ -287,6 +365,43 @@ mod tests {
         words.grow_zeros(100);
         assert_eq!((&words.as_bytes()[..3], words.len()), (&[7, 7, 7][..], 103));
         assert!(words.as_bytes()[3..].iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn a_part_of_a_message_is_kept_as_it_is_until_it_is_changed() {
+        let message = Bytes::from(vec![7; 9 << 10]);
+        let part = message.slice(1..8 << 10);
+        let mut words = Words::lent(part.clone());
+        let copy = words.clone();
+        assert_eq!(copy.as_bytes().as_ptr(), part.as_ptr(), "it was copied");
+        assert_eq!((words.len(), words.capacity()), (part.len(), part.len()));
+        words.as_bytes_mut()[0] = 1;
+        words.push(&[9; 3]);
+        assert_eq!(words.as_bytes(), [&[1][..], &part[1..], &[9; 3]].concat());
+        assert_eq!(copy.as_bytes(), part, "somebody else's changed");
+        let mut words = copy;
+        words.truncate(16);
+        words.push(&[9; 5000]);
+        assert_eq!(words.as_bytes(), [&[7; 16][..], &[9; 5000]].concat());
+        words.truncate(0);
+        assert!(words.is_empty() && words.as_bytes().is_empty());
+    }
+
+    #[test]
+    fn much_is_appended_wherever_the_buffer_stands() {
+        let many: Vec<u8> = (0..20_001).map(|at| at as u8).collect();
+        for (before, known, reserved) in [(0, 0, 0), (8, 0, 0), (8, 80, 0), (3, 80, 0), (16, 9000, 0), (0, 0, 30_000)] {
+            let mut words = Words::default();
+            words.reserve(reserved);
+            words.grow(known).fill(5);
+            words.truncate(0);
+            words.push(&many[..before]);
+            words.push(&many);
+            words.push(&many[..5]);
+            assert_eq!(words.as_bytes(), [&many[..before], &many, &many[..5]].concat());
+            words.grow_zeros(5000);
+            assert!(words.as_bytes()[before + many.len() + 5..].iter().all(|byte| *byte == 0));
+        }
     }
 
     #[test]

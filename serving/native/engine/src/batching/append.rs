@@ -124,9 +124,9 @@ impl Queue {
                 return Ok(self.enter(lane, entry, &decoded, &batching));
             }
         }
-        let (own, decoded) = self.decode_apart(&incoming)?;
+        let (own, columns, decoded) = self.decode_apart(&incoming)?;
         (entry.rows, entry.flat) = (decoded.request.rows, decoded.request.flat);
-        Ok(self.enter_apart(&mut lock(place), own, entry, &decoded, &batching))
+        Ok(self.enter_apart(&mut lock(place), (own, columns), entry, &decoded, &batching))
     }
 
     /// Decodes a small request where it stays, in the open batch; none where it turns out to be large.
@@ -143,8 +143,9 @@ impl Queue {
         decoded
     }
 
-    /// Decodes a request into a batch of its own, without the lane's lock.
-    fn decode_apart(&self, incoming: &Incoming<'_>) -> Result<(Batch, Decoded), Status> {
+    /// Decodes a request for a batch of its own, without the lane's lock: the batch, and the columns that are to be a piece
+    /// of it or of another.
+    fn decode_apart(&self, incoming: &Incoming<'_>) -> Result<(Batch, Vec<Lease>, Decoded), Status> {
         let mut own = self.open_batch(incoming);
         let (mut shapes, marks) = (Vec::new(), vec![0; own.columns.len()]);
         let decoded = self.decode(&mut own, &mut shapes, &marks, usize::MAX, incoming)?;
@@ -153,7 +154,8 @@ impl Queue {
         if own.unbatched || self.fixed_shapes.is_none() {
             own.shapes = shapes.into();
         }
-        Ok((own, decoded))
+        let columns = std::mem::replace(&mut own.columns, self.columns.lease());
+        Ok((own, columns, decoded))
     }
 
     /// Decodes a request behind the marks and counts it in; none where it wants more than `most` bytes. What is not
@@ -249,6 +251,8 @@ impl Queue {
         Batch {
             version,
             columns: self.columns.lease(),
+            pieces: Vec::new(),
+            kept: None,
             shapes: self.fixed_shapes.clone().unwrap_or_default(),
             ragged: false,
             largest: 0,
@@ -351,11 +355,11 @@ impl Queue {
         }
     }
 
-    /// Enters a request that has a batch of its own: that becomes the open one, or its rows join the one that is open.
+    /// Enters a request that has a batch of its own: that becomes the open one, or its rows are a piece of the one that is.
     fn enter_apart(
         &self,
         lane: &mut Lane,
-        own: Batch,
+        (own, mut columns): (Batch, Vec<Lease>),
         entry: Entry,
         decoded: &Decoded,
         batching: &Batching,
@@ -368,9 +372,6 @@ impl Queue {
         match lane.open.as_mut().filter(joined) {
             Some(open) => {
                 lane.shapes = own.shapes.to_vec();
-                for (column, new) in open.columns.iter_mut().zip(&own.columns) {
-                    column.extend(new, 0..new.extent());
-                }
                 open.memory.join(own.memory);
             }
             None => {
@@ -383,6 +384,7 @@ impl Queue {
                 }
             }
         }
+        lane.open.iter_mut().for_each(|open| open.push_piece(std::mem::take(&mut columns)));
         let fits = lane.closed.len() == closed;
         self.seat(lane, entry, decoded, fits, batching)
     }

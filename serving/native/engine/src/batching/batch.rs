@@ -8,6 +8,7 @@ use tidegate_codec::signatures::TensorSpec;
 use tidegate_codec::status::Status;
 use tidegate_codec::tensors::{Column, Lease};
 
+use crate::batching::kept::Kept;
 use crate::batching::ragged::{common, pad_rows, padded_bytes};
 use crate::batching::stream::Stream;
 use crate::batching::waiting::Waiting;
@@ -69,13 +70,27 @@ pub struct Entry {
     pub stream: Option<Arc<Stream>>,
 }
 
+/// The rows of a request that was decoded apart.
+#[derive(Debug)]
+pub struct Piece {
+    /// Where they belong: behind so much of each of the batch's own columns.
+    pub behind: Vec<usize>,
+    /// Their elements, input by input.
+    pub columns: Vec<Lease>,
+}
+
 /// Requests whose rows share columns.
 #[derive(Debug)]
 pub struct Batch {
     /// Keeps the version alive.
     pub version: KeepAlive,
-    /// Rows of each input.
+    /// Rows of each input, without those of its pieces.
     pub columns: Vec<Lease>,
+    /// Rows that join the others when it is taken to be run, all at once: to copy them one request at a time would copy the
+    /// first of them again and again, while the lane is locked.
+    pub pieces: Vec<Piece>,
+    /// Its rows as they came, where they were copied out of pieces that there is memory for, and are all there still.
+    pub kept: Option<Vec<Kept>>,
     /// Inner dimensions of each input; where requests have others, those that hold all of them.
     pub shapes: Arc<[Vec<usize>]>,
     /// Whether rows of its columns still have the dimensions in which they came.
@@ -105,6 +120,56 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// Adds the rows of a request that was decoded apart, behind all others.
+    pub(super) fn push_piece(&mut self, columns: Vec<Lease>) {
+        let behind = self.columns.iter().map(|column| column.extent()).collect();
+        self.pieces.push(Piece { behind, columns });
+    }
+
+    /// Brings the rows of its pieces into its columns, in columns of `lease`. Of one request there is nothing to be copied.
+    pub(super) fn gather(&mut self, lease: impl Fn() -> Vec<Lease>) {
+        if let [only] = &mut *self.pieces
+            && self.columns.iter().all(|column| column.extent() == 0)
+        {
+            self.columns = std::mem::take(&mut only.columns);
+            self.pieces.clear();
+        }
+        if self.pieces.is_empty() {
+            return;
+        }
+        let own = std::mem::replace(&mut self.columns, lease());
+        let sizes = |index: usize| self.pieces.iter().map(move |piece| piece.columns[index].byte_size()).sum::<usize>();
+        let sizes: Vec<usize> = (0..own.len()).map(sizes).collect();
+        for ((column, own), size) in self.columns.iter_mut().zip(&own).zip(&sizes) {
+            column.reserve(own.byte_size() + size);
+        }
+        let all = sizes.iter().sum();
+        // Where there is memory for them they need not be copied once more for the log, or to be run again.
+        let keeps = own.iter().all(|column| column.extent() == 0) && self.memory.grow(all, all).is_ok();
+        let mut kept: Vec<Vec<Lease>> = own.iter().map(|_| Vec::new()).collect();
+        let mut before = vec![0; own.len()];
+        for Piece { behind, columns } in self.pieces.drain(..) {
+            for (index, (column, piece)) in self.columns.iter_mut().zip(columns).enumerate() {
+                column.extend(&own[index], before[index]..behind[index]);
+                column.extend(&piece, 0..piece.extent());
+                // All others go back at once.
+                kept[index].extend(keeps.then_some(piece));
+            }
+            before = behind;
+        }
+        for (index, column) in self.columns.iter_mut().enumerate() {
+            column.extend(&own[index], before[index]..own[index].extent());
+        }
+        self.kept = keeps.then(|| kept.into_iter().map(Kept::pieces).collect());
+    }
+
+    /// Gives back what was kept of its rows: there are others now, or nobody wants them.
+    pub(super) fn forget_kept(&mut self) {
+        if let Some(kept) = self.kept.take() {
+            self.memory.shrink(kept.iter().map(Kept::byte_size).sum());
+        }
+    }
+
     /// Whether it may go although it is open: it has waited for `timeout_us` or, without one, was released.
     pub(super) fn is_due(&self, now: Instant, timeout_us: u64) -> bool {
         if timeout_us == 0 { self.due } else { self.opened + Duration::from_micros(timeout_us) <= now }
@@ -115,6 +180,7 @@ impl Batch {
         if !self.entries.iter().any(&dead) {
             return Vec::new();
         }
+        self.forget_kept();
         let (gone, live): (Vec<Entry>, Vec<Entry>) = std::mem::take(&mut self.entries).into_iter().partition(&dead);
         for (index, spec) in specs.iter().enumerate() {
             let row = Column::row_extent(spec.dtype, &self.shapes[index]);
@@ -153,6 +219,7 @@ impl Batch {
         if !std::mem::take(&mut self.ragged) {
             return Ok(());
         }
+        self.forget_kept();
         let size = |columns: &[Lease]| columns.iter().map(|column| column.byte_size()).sum::<usize>();
         let before = size(&self.columns);
         let after = padded_bytes(specs, &self.shapes, self.rows, self.largest).max(before);
@@ -195,6 +262,7 @@ impl Batch {
 
     /// Takes the entries from `at` on out, with their rows, which go into `columns`. They wait once more.
     pub fn split_off(&mut self, at: usize, specs: &[TensorSpec], mut columns: Vec<Lease>) -> Batch {
+        self.forget_kept();
         let mut entries = self.entries.split_off(at);
         let first_row = entries.first().map_or(self.rows, |entry| entry.first_row);
         let rows = self.rows - first_row;
@@ -210,6 +278,8 @@ impl Batch {
         Batch {
             version: self.version.clone(),
             columns,
+            pieces: Vec::new(),
+            kept: None,
             shapes: self.shapes.clone(),
             ragged: false,
             largest: self.largest,

@@ -16,13 +16,14 @@ use crate::batching::batch::{Batch, Entry};
 use crate::batching::executor::{Executor, Work};
 use crate::batching::fault_search::FaultSearch;
 use crate::batching::finished::Part;
+use crate::batching::kept::Kept;
 use crate::batching::output_check::{CheckedOutputs, RunOutcome, check, not_by_row};
 use crate::batching::queue::Queue;
 
 /// How a batch is run.
 pub struct Conduct<'a> {
-    /// A copy of its inputs, where they may have to run again and there was memory for it.
-    pub kept: Option<&'a [Column]>,
+    /// Its inputs as they came, where they may have to run again and there was memory for it.
+    pub kept: Option<&'a [Kept]>,
     /// The only numbers of rows that the model runs, ascending; empty for any.
     pub sizes: &'a [usize],
     /// Rows that a request runs at a time which has more of them than its queue holds.
@@ -74,7 +75,7 @@ impl Runner<'_> {
         }
     }
 
-    fn each_alone(&self, range: Range<usize>, kept: &[Column], parts: &mut Vec<Part>) {
+    fn each_alone(&self, range: Range<usize>, kept: &[Kept], parts: &mut Vec<Part>) {
         for entry in range {
             match self.too_late(entry..entry + 1) {
                 Some(late) => parts.push(late),
@@ -85,7 +86,7 @@ impl Runner<'_> {
 
     /// Runs parts of a failed part until the bad requests are alone; where that is hopeless, the others fail as the last
     /// one did.
-    fn search(&self, failed: Part, kept: &[Column], parts: &mut Vec<Part>) {
+    fn search(&self, failed: Part, kept: &[Kept], parts: &mut Vec<Part>) {
         let bisections = &self.queue.served.metrics.bisections;
         bisections.fetch_add(1, Ordering::Relaxed);
         let mut search = FaultSearch::new(failed.entries);
@@ -138,7 +139,7 @@ impl Runner<'_> {
         Some(Part { entries, first_row: 0, unbatched, outputs, errors: Vec::new() })
     }
 
-    fn copy_rows(&self, kept: &[Column], range: Range<usize>) -> Vec<Lease> {
+    fn copy_rows(&self, kept: &[Kept], range: Range<usize>) -> Vec<Lease> {
         let mut columns = self.queue.lease();
         let entries = &self.batch.entries[range];
         let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
@@ -146,7 +147,7 @@ impl Runner<'_> {
         };
         for (index, spec) in self.queue.signature().inputs.iter().enumerate() {
             let row = Column::row_extent(spec.dtype, &self.batch.shapes[index]);
-            columns[index].extend(&kept[index], first.first_row * row..(last.first_row + last.rows) * row);
+            kept[index].extend(&mut columns[index], first.first_row * row..(last.first_row + last.rows) * row);
         }
         columns
     }

@@ -7,13 +7,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tidegate_codec::status::{Code, Status};
-use tidegate_codec::tensors::Column;
 
 use crate::batching::batch::{Batch, Entry};
 use crate::batching::bisect::{self, Conduct};
 use crate::batching::executor::Executor;
 use crate::batching::executor_pool::{ExecutorPool, Instruction};
 use crate::batching::finished::{CompletionsByLane, FinishedBatch, Part};
+use crate::batching::kept::Kept;
 use crate::batching::pacing::Unrun;
 use crate::batching::queue::{NextBatch, Queue};
 use crate::batching::served_signature::ServedSignature;
@@ -159,6 +159,7 @@ impl ExecutorThread {
         let again = batch.entries.len() > 1 || bisect::may_run_again(&served.signature, batch.unbatched, sizes);
         let logged = batch.entries.iter().any(|entry| entry.logged);
         let kept = if again || logged { ExecutorThread::keep(&mut batch) } else { None };
+        batch.forget_kept();
         let lane = batch.lane;
         let conduct = Conduct {
             kept: kept.as_deref().filter(|_| again),
@@ -207,12 +208,15 @@ impl ExecutorThread {
         self.complete_unrun(served, Unrun::of(batch, dead, Status::new(Code::DeadlineExceeded, late)));
     }
 
-    /// A copy of the inputs, which are the model's, who may write into them: for the log, and to be run again. Without
-    /// memory for it a batch that fails does so as a whole, and its rows are dropped from the log.
-    fn keep(batch: &mut Batch) -> Option<Vec<Column>> {
+    /// The inputs as they came, which the model may write into: for the log, and to be run again. Without memory for it a
+    /// batch that fails does so as a whole, and its rows are dropped from the log.
+    fn keep(batch: &mut Batch) -> Option<Vec<Kept>> {
+        if let Some(kept) = batch.kept.take() {
+            return Some(kept);
+        }
         let bytes = batch.columns.iter().map(|column| column.byte_size()).sum();
         batch.memory.grow(bytes, bytes).ok()?;
-        Some(batch.columns.iter().map(|column| Column::clone(column)).collect())
+        Some(batch.columns.iter().map(|column| Kept::copy(column)).collect())
     }
 
     fn complete_unrun(&self, served: &Arc<ServedSignature>, unrun: Unrun) {

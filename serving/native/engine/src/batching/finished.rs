@@ -4,9 +4,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tidegate_codec::status::Status;
-use tidegate_codec::tensors::{Column, Tensor};
+use tidegate_codec::tensors::Tensor;
 
 use crate::batching::batch::{Entry, KeepAlive};
+use crate::batching::kept::Kept;
 use crate::batching::served_signature::ServedSignature;
 use crate::batching::unanswered::Outputs;
 use crate::memory::Reservation;
@@ -59,8 +60,8 @@ pub struct FinishedBatch {
     pub ran: Option<Ran>,
     /// Whether they are refused where they wait, so that they still count against their queue.
     pub refused: bool,
-    /// The inputs as they came, where something is logged and there was memory for a copy.
-    pub inputs: Vec<Column>,
+    /// The inputs as they came, where something is logged and there was memory for it.
+    pub inputs: Vec<Kept>,
     /// Inner dimensions of each input.
     pub shapes: Arc<[Vec<usize>]>,
     /// The answers, in the order of the entries.

@@ -246,7 +246,8 @@ impl Queue {
         found.map_or(NextBatch::Nothing, |batch| NextBatch::Batch(self.taken(batch)))
     }
 
-    fn taken(&self, batch: Batch) -> Box<Batch> {
+    fn taken(&self, mut batch: Batch) -> Box<Batch> {
+        batch.gather(|| self.lease());
         self.next_lane.store((batch.lane + 1) % self.lanes.len(), Ordering::Relaxed);
         self.note_passed_over(batch.waiting.level);
         self.discount(&batch.waiting, batch.waiting.take());

@@ -9,7 +9,7 @@ use tidegate_codec::status::Code;
 use tidegate_codec::tensors::{Column, Strings};
 
 use crate::batching::ragged::cut_rows;
-use crate::batching::{Entry, FinishedBatch, Part, ServedSignature};
+use crate::batching::{Entry, FinishedBatch, Kept, Part, ServedSignature};
 use crate::memory::Reservation;
 use crate::trace_context::TraceId;
 
@@ -37,7 +37,7 @@ pub struct Record {
     /// One per entry.
     pub outcomes: Vec<Outcome>,
     /// The inputs as they came.
-    pub inputs: Vec<Column>,
+    pub inputs: Vec<Kept>,
     /// Inner dimensions of each input.
     pub shapes: Arc<[Vec<usize>]>,
     /// The answers.
@@ -66,7 +66,7 @@ impl Record {
     pub fn byte_size(&self) -> usize {
         let outputs = self.parts.iter().filter_map(|part| part.outputs.as_ref().ok()).flatten();
         let outputs: usize = outputs.map(|output| output.column.byte_size()).sum();
-        let inputs: usize = self.inputs.iter().map(Column::byte_size).sum();
+        let inputs: usize = self.inputs.iter().map(Kept::byte_size).sum();
         inputs + outputs + self.entries.len() * size_of::<Entry>()
     }
 }
@@ -119,6 +119,17 @@ impl Logged {
     fn extend(&mut self, spec: &TensorSpec, from: &Column, inner: &[usize], rows: Range<usize>) {
         let row = Column::row_extent(spec.dtype, inner);
         self.values.extend(from, rows.start * row..rows.end * row);
+        self.note_rows(spec, inner, &rows);
+    }
+
+    /// Appends rows of an input as it came.
+    fn extend_kept(&mut self, spec: &TensorSpec, from: &Kept, inner: &[usize], rows: Range<usize>) {
+        let row = Column::row_extent(spec.dtype, inner);
+        from.extend(&mut self.values, rows.start * row..rows.end * row);
+        self.note_rows(spec, inner, &rows);
+    }
+
+    fn note_rows(&mut self, spec: &TensorSpec, inner: &[usize], rows: &Range<usize>) {
         match spec.admits_any_rank() {
             // A column has one type in all files.
             true => self.shapes.push(rows.len(), Some(&[inner.iter().product()])),
@@ -231,11 +242,11 @@ impl LogBlock {
         let signature = &self.served.signature;
         let as_they_came = chosen.iter().all(|entry| entry.own_shapes.is_none());
         for (index, spec) in signature.inputs.iter().enumerate() {
-            let (logged, column, inner) = (&mut self.inputs[index], &record.inputs[index], &record.shapes[index]);
-            if as_they_came {
-                logged.extend(spec, column, inner, rows.clone());
+            let (logged, kept, inner) = (&mut self.inputs[index], &record.inputs[index], &record.shapes[index]);
+            let Some(column) = kept.whole().filter(|_| !as_they_came) else {
+                logged.extend_kept(spec, kept, inner, rows.clone());
                 continue;
-            }
+            };
             for entry in chosen {
                 let own = entry.own_shapes.as_ref().map_or(inner, |own| &own[index]);
                 logged.extend_own(spec, (column, inner), own, entry.first_row..entry.first_row + entry.rows);

@@ -2,6 +2,7 @@
 
 pub mod chunks;
 pub mod frames;
+pub mod full_frames;
 pub mod lifeline;
 pub mod pace;
 pub mod peer;

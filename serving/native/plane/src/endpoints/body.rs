@@ -14,7 +14,7 @@ const UNCOUNTED: usize = 4 << 10;
 const STEP: usize = 1 << 20;
 
 /// From here on there is a buffer for all that is expected: memory that is not written yet costs nothing, and copying does.
-const LARGE: usize = 256 << 10;
+const LARGE: usize = 64 << 10;
 
 /// A body or a message that arrives in pieces. What comes in one piece is used at once and not counted.
 #[derive(Debug, Default)]

@@ -25,7 +25,11 @@ pub fn inflate(encoding: &str, data: &[u8], limit: usize, memory: &mut Reservati
     let mut piece = [0; PIECE];
     loop {
         let count = match decoder.read(&mut piece) {
-            Ok(0) => return Ok(Some(plain.into())),
+            Ok(0) => {
+                // They may be kept for long, and what is not theirs would not be counted then.
+                plain.shrink_to_fit();
+                return Ok(Some(plain.into()));
+            }
             Ok(count) => count,
             Err(why) if why.kind() == ErrorKind::Interrupted => continue,
             Err(why) => {

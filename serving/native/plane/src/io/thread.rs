@@ -21,6 +21,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
 use crate::aside::{Aside, large_answers};
+use crate::connections::full_frames::FullFrames;
 use crate::connections::lifeline::Lifeline;
 use crate::connections::pace::Pace;
 use crate::connections::peer::Peer;
@@ -278,6 +279,9 @@ impl Host {
                 Ok(Socket::Tcp(socket, from)) => {
                     let _ = socket.set_nodelay(true);
                     match &self.state.tls {
+                        None if endpoint == Endpoint::Grpc => {
+                            self.receive(endpoint, FullFrames::new(socket), Some(from));
+                        }
                         None => self.receive(endpoint, socket, Some(from)),
                         Some(tls) => self.receive_tls(endpoint, socket, from, tls.load().of(endpoint)),
                     }

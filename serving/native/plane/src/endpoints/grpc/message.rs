@@ -88,7 +88,7 @@ impl WholeCall {
     fn call<S: GrpcService>(self, (message, inflated): Plain, service: &S) {
         let WholeCall { head, memory, received, deadline, reply, .. } = self;
         service.call(GrpcCall { head, message, received, deadline, reply });
-        // The service has decoded the message.
+        // The service has decoded the message; a batch that keeps a part of it counts that itself.
         drop((memory, inflated));
     }
 }

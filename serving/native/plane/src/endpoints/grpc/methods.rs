@@ -12,6 +12,7 @@ use tidegate_codec::protobuf::predict::PredictRequest;
 use tidegate_codec::protobuf::session_run::SessionRunRequest;
 use tidegate_codec::protobuf::{examples, metadata, model_status};
 use tidegate_codec::status::{Code, Status};
+use tidegate_codec::tensors::Lender;
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::{Dispatcher, Payload, Reply, RequestContext, Tags};
 use tidegate_engine::request_id::RequestId;
@@ -240,7 +241,10 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
     fn predict(&self, call: GrpcCall) {
         let (head, message, context) = self.open(call);
         match PredictRequest::parse(&message) {
-            Ok(request) => self.dispatch(&head, context, &request.spec, &Predict(&request)),
+            Ok(mut request) => {
+                request.lender = Lender(Some(&message));
+                self.dispatch(&head, context, &request.spec, &Predict(&request));
+            }
             Err(status) => self.dispatcher.refuse(context, None, &status),
         }
     }

@@ -3,6 +3,7 @@
 use tidegate_codec::open_inference::{index, message, metadata, shared_memory, statistics};
 use tidegate_codec::protobuf::frame::frame;
 use tidegate_codec::status::{Code, Status};
+use tidegate_codec::tensors::Lender;
 use tidegate_engine::engine::Engine;
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::{Reply, Tags};
@@ -70,7 +71,8 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
         let id = choose_id(call.head.headers.get(ID_HEADER), own, &self.state.engine.ids);
         let (head, _, mut context) = self.open_as(call, id);
         match parsed {
-            Ok(infer) => {
+            Ok(mut infer) => {
+                infer.request.lender = Lender(Some(&message));
                 context.deadline = infer.request.deadline(context.received, context.deadline);
                 let spec = infer.request.spec(infer.name, infer.choice);
                 self.dispatch(&head, context, &spec, &Infer::new(&infer.request));
