@@ -62,10 +62,25 @@ fn beside(running: &Running, work: impl FnOnce() + Send) -> (Duration, Duration)
     })
 }
 
-/// A small request takes far less than work of a second; one of three tries must show it, for machines that are busy.
+/// A small request takes far less than work of a second.
 fn must_not_wait(running: &Running, mut work: impl FnMut() + Send) {
-    let tries: Vec<_> = (0..3).map(|_| beside(running, &mut work)).collect();
-    assert!(tries.iter().any(|(whole, longest)| *longest < *whole / 5), "{tries:?}");
+    far_less(5, || {
+        let (whole, longest) = beside(running, &mut work);
+        (longest, whole / 5)
+    });
+}
+
+/// What is measured is less than what is compared with it. One of so many tries must show it, for machines that are busy.
+fn far_less(most: usize, mut measure: impl FnMut() -> (Duration, Duration)) {
+    let mut tries = Vec::new();
+    while tries.len() < most {
+        let (less, than) = measure();
+        if less < than {
+            return;
+        }
+        tries.push((less, than));
+    }
+    panic!("not less in any of {tries:?}");
 }
 
 fn numbers(count: usize) -> String {
@@ -141,17 +156,21 @@ fn nobody_waits_for_metrics_and_who_asks_at_the_same_time_gets_the_same_page() {
     for number in 0..2_000 {
         running.plane.metrics().version(&format!("model-{number}"), 1);
     }
-    let one = Instant::now();
-    assert_eq!(running.rest().get("/metrics").status, 200);
-    let one = one.elapsed();
-    must_not_wait(&running, || {
+    let ask = |count: usize| {
         let began = Instant::now();
-        let mut clients: Vec<_> = (0..8).map(|_| running.rest()).collect();
+        let mut clients: Vec<_> = (0..count).map(|_| running.rest()).collect();
         clients.iter_mut().for_each(|client| client.send("GET", "/metrics", "", b""));
         for client in &mut clients {
             assert!(client.receive().body.contains("tidegate_batches_total{model=\"model-1999\",version=\"1\"} 0\n"));
         }
-        assert!(began.elapsed() < one * 5, "{:?} for eight, {one:?} for one", began.elapsed());
+        began.elapsed()
+    };
+    must_not_wait(&running, || {
+        ask(8);
+    });
+    far_less(5, || {
+        let one = ask(1);
+        (ask(8), one * 5)
     });
 }
 
