@@ -18,7 +18,7 @@ from tidegate_serving.contract.formats import check_format
 from tidegate_serving.contract.signature import SERVING_DEFAULT
 from tidegate_serving.files import written_aside
 from tidegate_serving.inference_log.reader import duckdb_module, scan
-from tidegate_validation.statistics.sql import quote
+from tidegate_validation.statistics.sql import quote, text_literal
 
 KIND, VERSION = "golden-requests", "1"
 _ABOUT = "tidegate.golden"
@@ -136,11 +136,11 @@ def _recorded(connection: Any, source: str, recording: Recording) -> Any:
     types = dict(connection.execute(f"SELECT column_name, column_type FROM (DESCRIBE FROM {source})").fetchall())
     wanted = [f"{log_record.ROLE} = 'primary'"]
     if log_record.SIGNATURE in types:
-        wanted.append(f"{log_record.SIGNATURE} = {_text(recording.signature)}")
+        wanted.append(f"{log_record.SIGNATURE} = {text_literal(recording.signature)}")
     if recording.since is not None:
-        wanted.append(f"{log_record.RECEIVED_AT} >= {_text(recording.since.isoformat())}::TIMESTAMPTZ")
+        wanted.append(f"{log_record.RECEIVED_AT} >= {text_literal(recording.since.isoformat())}::TIMESTAMPTZ")
     if recording.ids:
-        wanted.append(f"{log_record.REQUEST_ID} IN ({', '.join(map(_text, recording.ids))})")
+        wanted.append(f"{log_record.REQUEST_ID} IN ({', '.join(map(text_literal, recording.ids))})")
     columns = [log_record.REQUEST_ID, log_record.ROW]
     columns += [name for name in types if name.startswith((log_record.INPUT_PREFIX, log_record.OUTPUT_PREFIX))]
     most = "" if recording.ids else f"LIMIT {int(recording.requests)}"
@@ -150,10 +150,6 @@ def _recorded(connection: Any, source: str, recording: Recording) -> Any:
         f"ORDER BY md5({log_record.REQUEST_ID}) {most}) SELECT {', '.join(map(quote, columns))} FROM logged "
         f"WHERE {log_record.REQUEST_ID} IN (FROM chosen) ORDER BY {log_record.REQUEST_ID}, {log_record.ROW}"
     ).to_arrow_table()
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
 
 
 def _names(table: Any, prefix: str) -> list[str]:

@@ -55,9 +55,8 @@ class Host:
         self._held = 0
         self._stood_still = False
         self._ended = threading.Event()
-        self._signalling = (
-            threading.Lock()
-        )  # a process that is gone altogether gets no signal: its number may be another's
+        # A process that is gone altogether gets no signal: its number may be another's.
+        self._signalling = threading.Lock()
         self._control, theirs = socket.socketpair()
         watched, self._alive = os.pipe()
         try:

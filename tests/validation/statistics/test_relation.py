@@ -72,7 +72,6 @@ def test_files_too_large_for_memory_are_told_as_those_that_are_not(
     files: tuple[Path, Path], columns: Columns, read: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rows, "MOST_ROWS", read)
-    monkeypatch.setattr(relation, "MOST_ROWS", read)
     in_memory = report_on_tables(*files, columns)
     assert {one.subject for one in in_memory.findings if one.outcome.value == "FAIL"} >= {"weight", "pieces"}
     monkeypatch.setattr(relation, "LARGE", 100)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate_validation.statistics.blocks import ROW_INDEX
 from tidegate_validation.statistics.counting import types_of
-from tidegate_validation.statistics.rows import MOST_ROWS
-from tidegate_validation.statistics.sql import quote
+from tidegate_validation.statistics.rows import sampled
+from tidegate_validation.statistics.sql import quote, text_literal
 from tidegate_validation.tables import as_table, fitting
 
 if TYPE_CHECKING:
@@ -50,8 +50,7 @@ class Relation:
     def sample(self, columns: Mapping[str, str]) -> pa.Table:
         """Some `columns`, SQL by name, of a repeatable sample of rows, all where they are few."""
         wanted = ", ".join(f"{sql} AS {quote(one)}" for one, sql in columns.items())
-        some = f" USING SAMPLE reservoir({MOST_ROWS} ROWS) REPEATABLE (7)" if self.rows > MOST_ROWS else ""
-        return self.connection.sql(f"SELECT {wanted} FROM (SELECT * FROM {self.name}{some})").to_arrow_table()
+        return self.connection.sql(f"SELECT {wanted} FROM {sampled(self.name, self.rows)}").to_arrow_table()
 
 
 @contextmanager
@@ -60,7 +59,7 @@ def connected() -> Iterator[Any]:
     import duckdb
 
     with tempfile.TemporaryDirectory(prefix="tidegate-duckdb-") as spilled, duckdb.connect() as connection:
-        connection.execute(f"SET TimeZone = 'UTC'; SET temp_directory = {_text(spilled)}")
+        connection.execute(f"SET TimeZone = 'UTC'; SET temp_directory = {text_literal(spilled)}")
         yield connection
 
 
@@ -69,9 +68,9 @@ def relation_of(connection: Any, name: str, data: Any, what: str) -> Relation:
     large = _large_files(data)
     if large is None:
         return relation_of_table(connection, name, as_table(data, what))
-    connection.execute(f"SET memory_limit = {_text(_MEMORY)}")
-    listed = ", ".join(_text(path) for path in large.paths)
-    hive = ", ".join(f"{_text(one)}: {kind}" for one, kind in large.hive.items())
+    connection.execute(f"SET memory_limit = {text_literal(_MEMORY)}")
+    listed = ", ".join(text_literal(path) for path in large.paths)
+    hive = ", ".join(f"{text_literal(one)}: {kind}" for one, kind in large.hive.items())
     options = f"union_by_name = true{f', hive_partitioning = true, hive_types = {{{hive}}}' if hive else ''}"
     connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM read_parquet([{listed}], {options})")
     return Relation(connection, name, large.rows, types_of(connection, name))
@@ -126,7 +125,3 @@ def _large_folder(path: str) -> _Large | None:
     hive = [field for field in found.schema if field.name not in inside]
     kinds = {field.name: "INTEGER" if pa.types.is_integer(field.type) else "VARCHAR" for field in hive}
     return _Large(found.files, rows, kinds)
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"

@@ -112,8 +112,8 @@ def _unlisted(bins: CategoryBins, name: str) -> int:
 @dataclass(frozen=True, slots=True)
 class Rows:
     """Columns of rows of a relation: `whole` says that all of its rows are here, `day` is the place of each row's block
-    among the `days`. `own` are samples of columns that hold
-    hardly anything; their rows are not those of the others. `hashes` tell rows apart, shape [n], 0 where not asked.
+    among the `days`. `own` are samples of columns that hold hardly anything; their rows are not those of the others.
+    `hashes` tell rows apart, shape [n], 0 where not asked.
     """
 
     whole: bool
@@ -189,8 +189,13 @@ def _fetched(
 ) -> Any:
     """Blocks `b`, values `v0`, `v1`, ... and what is asked for `further`, as a pyarrow.Table."""
     named = ", ".join([f"{block} AS b", *(f"{value} AS v{place}" for place, value in enumerate(values)), *further])
+    return connection.sql(f"SELECT {named} FROM {sampled(relation, rows)}").to_arrow_table()
+
+
+def sampled(relation: str, rows: int) -> str:
+    """SQL text for a repeatable sample of a relation's `rows`, all where they are few."""
     some = f" USING SAMPLE reservoir({MOST_ROWS} ROWS) REPEATABLE (7)" if rows > MOST_ROWS else ""
-    return connection.sql(f"SELECT {named} FROM (SELECT * FROM {relation}{some})").to_arrow_table()
+    return f"(SELECT * FROM {relation}{some})"
 
 
 def _blocks(table: Any) -> tuple[Integers, Integers]:

@@ -48,6 +48,11 @@ def quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def text_literal(value: str) -> str:
+    """A text as a VARCHAR literal."""
+    return "'" + value.replace("'", "''") + "'"
+
+
 def literal(value: float) -> str:
     """A finite number as a DOUBLE literal that loses no digit."""
     return f"CAST({value!r} AS DOUBLE)"

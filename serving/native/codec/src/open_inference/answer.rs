@@ -57,9 +57,7 @@ impl NamedOutput<'_> {
         let Some(Tensor { column, shape }) = &self.labels else { return self.slice };
         Slice { dtype: DType::String, column, inner: shape, first: 0, rows: 1, unbatched: true }
     }
-}
 
-impl NamedOutput<'_> {
     /// Writes it into shared memory where it belongs there: the place, and how many bytes it has.
     pub(crate) fn write_shared(&self) -> Result<Option<(&Place, usize)>, Status> {
         let Some(open) = self.place else { return Ok(None) };

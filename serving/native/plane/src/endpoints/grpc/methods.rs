@@ -227,10 +227,9 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
 
     fn session_run(&self, call: GrpcCall) {
         let (head, message, context) = self.open(call);
-        let meant =
-            SessionRunRequest::parse(&message).and_then(|request| self.state.engine.version(&request.inputs.spec));
-        let meant = meant.ok();
-        match SessionRunRequest::parse(&message).and_then(|request| session_run(request, meant.as_deref())) {
+        let parsed = SessionRunRequest::parse(&message);
+        let meant = parsed.as_ref().ok().and_then(|request| self.state.engine.version(&request.inputs.spec).ok());
+        match parsed.and_then(|request| session_run(request, meant.as_deref())) {
             Ok(request) => {
                 self.dispatch(&head, context, &request.inputs.spec, &SessionRun(&request));
             }
