@@ -108,22 +108,25 @@ fn a_failed_request_is_logged_with_its_status_and_without_outputs() {
 #[test]
 fn the_sampling_rate_is_a_hash_of_the_id() {
     let running = Running::with(&Model::half_plus_two());
-    running.plane.apply(vec![Change::SetLog { model: "m".to_owned(), rate: 0.3 }]).unwrap();
     let ids: Vec<String> = (0..200).map(|number| format!("request-{number}")).collect();
-    let body = r#"{"instances":[1]}"#;
-    let mut rest = running.rest();
-    let mut send = |id: &String| {
-        rest.send("POST", "/v1/models/m:predict", &format!("x-request-id: {id}\r\n"), body.as_bytes());
-        assert_eq!(rest.receive().status, 200);
+    let rate = |rate| running.plane.apply(vec![Change::SetLog { model: "m".to_owned(), rate }]).unwrap();
+    let mut known = 0;
+    let mut sampled = || -> Vec<String> {
+        rate(0.3);
+        for id in &ids {
+            assert_eq!(predict_as(&running, id, r#"{"instances":[1]}"#).status, 200);
+        }
+        // Records come in the order of requests, so that all are there when the last one is.
+        rate(1.0);
+        predict_as(&running, "last", r#"{"instances":[1]}"#);
+        eventually("the last is logged", || rows(&running)[known..].iter().any(|row| row.1 == "last"));
+        let new: Vec<String> = rows(&running).into_iter().skip(known).map(|row| row.1).collect();
+        known += new.len();
+        new
     };
-    ids.iter().for_each(&mut send);
-    let eligible = running.log_rows("eligible", "primary");
-    assert!((35.0..85.0).contains(&eligible), "{eligible}");
-    settled(&running, "primary", eligible);
-    let first: Vec<String> = rows(&running).into_iter().map(|row| row.1).collect();
-    ids.iter().for_each(&mut send);
-    settled(&running, "primary", 2.0 * eligible);
-    let again: Vec<String> = rows(&running).into_iter().skip(first.len()).map(|row| row.1).collect();
+    let first = sampled();
+    assert!((35..85).contains(&first.len()), "{}", first.len());
+    let again = sampled();
     assert_eq!(first, again, "the same requests are sampled again");
 }
 
@@ -200,7 +203,8 @@ fn full_buffers_and_failing_writers_drop_rows_and_count_each() {
     for _ in 0..300 {
         assert_eq!(rest.predict(r#"{"instances":[1,2,3]}"#).status, 200, "a request never waits for its log");
     }
-    assert_eq!(running.log_rows("eligible", "primary"), 900.0);
+    // The record of a request is counted after its answer is written.
+    eventually("all 900 rows are counted", || running.log_rows("eligible", "primary") == 900.0);
     assert!(running.log_rows("dropped", "primary") > 0.0);
     gate.open();
     settled(&running, "primary", 900.0);
@@ -224,11 +228,14 @@ fn a_busy_model_drops_its_own_rows_and_not_those_of_a_quiet_one() {
     *running.hooks.log_gate.lock().unwrap() = Some(gate.clone());
     let mut rest = running.rest();
     let body = format!("{{\"instances\":[{}1]}}", "1,".repeat(15));
+    let mut eligible = 0.0;
     while running.log_rows("dropped", "primary") < 1600.0 {
         assert_eq!(rest.predict(&body).status, 200);
+        eligible += 16.0;
     }
+    eventually("all rows are counted", || running.log_rows("eligible", "primary") == eligible);
     assert!(running.sample("tidegate_request_memory_bytes") >= 4096.0, "what waits is counted");
-    let (eligible, dropped) = (running.log_rows("eligible", "primary"), running.log_rows("dropped", "primary"));
+    let dropped = running.log_rows("dropped", "primary");
     for _ in 0..3 {
         assert_eq!(rest.post("/v1/models/quiet:predict", r#"{"instances":[1]}"#).status, 200);
     }
