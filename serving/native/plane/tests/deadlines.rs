@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support;
 use crate::support::messages::predict_x;
@@ -55,13 +55,13 @@ fn what_cannot_be_answered_in_time_is_refused_at_once() {
     let running = running(&model, Batching { max_batch_rows: 1, ..support::batching() });
     let mut client = running.grpc();
     assert_eq!(client.predict(&predict_x(&[1.0])).code, 0);
-    let begun = Instant::now();
     let calls: Vec<_> = (0..100).map(|_| started(&mut client, "1S")).collect();
     eventually("the rest is refused", || running.m1("tidegate_queue_rejections_total") >= 70.0);
-    assert!(begun.elapsed() < Duration::from_millis(700), "{:?}", begun.elapsed());
+    let ran = model.seen().len();
+    assert!(ran < 15, "the model ran {ran} times before");
     let answers: Vec<_> = calls.into_iter().map(|call| client.finish(call)).collect();
     let served = answers.iter().filter(|answer| answer.code == 0).count();
-    assert!((10..=25).contains(&served), "{served}");
+    assert!((5..=25).contains(&served), "{served}");
     let refused = answers.iter().find(|answer| answer.code == Code::ResourceExhausted as i32).unwrap();
     assert!(refused.message.contains("rows wait, which takes about"), "{}", refused.message);
 }

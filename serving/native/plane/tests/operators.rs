@@ -63,10 +63,11 @@ fn a_split_gives_each_version_about_its_share_and_the_same_id_the_same_version()
 fn a_split_by_key_keeps_a_user_on_one_version_over_both_endpoints_and_when_shares_grow() {
     let running = with_versions(&[1, 2]);
     running.plane.apply(vec![split(&[(1, 0.9), (2, 0.1)], "X-User")]).unwrap();
-    let (mut grpc, mut rest) = (running.grpc(), running.rest());
+    let mut grpc = running.grpc();
     let users: Vec<String> = (0..200).map(|number| format!("user-{number}")).collect();
     let before: Vec<i64> = users.iter().map(|user| version_for(&mut grpc, &[("x-user", user)], &request())).collect();
     assert!(before.contains(&1) && before.contains(&2), "{before:?}");
+    let mut rest = running.rest();
     for (user, version) in users.iter().zip(&before) {
         rest.send("POST", "/v1/models/m:predict", &format!("x-user: {user}\r\n"), br#"{"instances":[1]}"#);
         assert_eq!(rest.receive().header("x-tidegate-version"), Some(version.to_string().as_str()), "{user}");
