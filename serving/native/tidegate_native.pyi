@@ -285,6 +285,9 @@ class WorkerLine:
     def receive(self) -> tuple[bytes, dict[str, np.ndarray[Any, Any]]]:
         """Waits for the next message."""
 
+    def unanswered_seconds(self) -> float | None:
+        """For how long nothing has come since the last message was sent; None where something has."""
+
     def await_end(self, seconds: float) -> bool:
         """Whether the other side lets go within so many seconds."""
 

@@ -86,11 +86,13 @@ class EngineConfig:
     isolation: where models run: `engine`, in the engine's process; `pool`, in worker processes that versions share;
         `own`, each version in worker processes of its own; `auto`, what runs Python code in the pool and all else in
         the engine. A version has `concurrency` workers, and processes that die are replaced.
-    pool_processes: worker processes that versions share, for each Python and set of processors; 0 for as many as there
-        are processors, but 4 at most.
+    pool_processes: worker processes that versions share, for each Python, set of processors and `call_seconds`; 0 for
+        as many as there are processors, but 4 at most.
     worker_memory_bytes: what one worker process may hold with those that it started; beyond it it is ended and
         replaced, and versions that shared it get processes of their own. 0 for three quarters of the memory that this
         process may use.
+    call_seconds: a worker process in which a model's call takes longer is ended and replaced, and the batch fails; of a
+        stream, a call makes one message. 0 for no such limit.
     load_threads: versions that load at the same time.
     initial_load_threads: versions that load at the same time at the start; 0 for four per processor.
     unload_threads: versions that unload at the same time.
@@ -181,6 +183,7 @@ class EngineConfig:
     isolation: str = "auto"
     pool_processes: int = within((0, THREADS[1]), 0)
     worker_memory_bytes: int = within(BYTES, 0)
+    call_seconds: float = within(SECONDS, 600.0)
     load_threads: int = within(THREADS, 2)
     initial_load_threads: int = within((0, THREADS[1]), 0)
     unload_threads: int = within(THREADS, 1)

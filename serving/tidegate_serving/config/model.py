@@ -100,6 +100,7 @@ class ModelConfig:
         what the model imports; None for the engine's. A model that names one does not run
         in the engine.
     processors: the numbers of those that its workers may use; empty for all that the engine may. The same.
+    call_seconds: instead of the engine's.
     """
 
     path: str | None = None
@@ -115,6 +116,7 @@ class ModelConfig:
     isolation: str | None = None
     interpreter: Path | None = None
     processors: tuple[int, ...] = within(_PROCESSORS, ())
+    call_seconds: float | None = within(SECONDS, None)
 
     def __post_init__(self) -> None:
         if self.policy is not None:

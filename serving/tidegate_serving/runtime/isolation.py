@@ -15,9 +15,9 @@ from tidegate_serving.platforms.loader import LoadedVersion
 from tidegate_serving.platforms.platform import PlatformOptions, WarmUpOptions
 from tidegate_serving.runtime.assembly import LiveConfig
 from tidegate_serving.workers.gauges import WorkerGauges
-from tidegate_serving.workers.host import SharedHosts
 from tidegate_serving.workers.load import load_in_workers
 from tidegate_serving.workers.place import WorkerPlace
+from tidegate_serving.workers.shared_hosts import SharedHosts
 from tidegate_serving.workers.task import WorkerTask
 from tidegate_serving.workers.version_workers import Staff
 
@@ -61,11 +61,12 @@ class Isolation:
         return load
 
     def _place(self, name: str) -> WorkerPlace:
-        model, most = self._live.now.models.get(name), self._live.now.worker_memory_bytes
+        now, model = self._live.now, self._live.now.models.get(name)
         if model is None:
-            return WorkerPlace(memory_bytes=most)
+            return WorkerPlace(memory_bytes=now.worker_memory_bytes, call_seconds=now.call_seconds)
         interpreter = sys.executable if model.interpreter is None else str(model.interpreter)
-        return WorkerPlace(interpreter, model.processors, most)
+        seconds = now.call_seconds if model.call_seconds is None else model.call_seconds
+        return WorkerPlace(interpreter, model.processors, now.worker_memory_bytes, seconds)
 
 
 def platform_options(config: EngineConfig) -> PlatformOptions:

@@ -3,8 +3,9 @@
 `python -m tidegate_serving.worker SOCKET PIPE` has one end of a socket, over which it gets the channel of each worker
 that it is to run, a thread for each, and ends once the other end is closed. Of the pipe the engine has the end that is
 never written to: once the engine is gone, the system ends the process and its children, whatever they do.
-A process that holds more memory than its place allows is ended too. Each is a session of its own: where Linux groups
-sessions for its scheduler, a model with very many threads competes with the engine and other workers as one of them.
+A process that holds more memory than its place allows is ended too, and one in which a call takes longer or a thread
+is traced. Each is a session of its own: where Linux groups sessions for its scheduler, a model with very many threads
+competes with the engine and other workers as one of them.
 
 Over the socket a process that is shared is also asked whether Python runs in it: one in which a model keeps all of
 Python waiting for too long, and with it its neighbours, is ended. So is one that stays stopped, as by SIGSTOP.
@@ -20,16 +21,16 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 import tidegate_native as native
 
-from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.workers.memory import held_bytes
 from tidegate_serving.workers.place import WorkerPlace
+from tidegate_serving.workers.traced import reap_traced
 
 _END_SECONDS = 1.0
-_MEMORY_SECONDS = 0.25
+_BOUNDS_SECONDS = 0.25
 _PULSE_SECONDS = 0.5
 _STOPPED_SECONDS, _STOPPED_LOOK_SECONDS = 1.0, 0.05
 _log = logging.getLogger(__name__)
@@ -53,7 +54,9 @@ class Host:
         self._workers: dict[native.WorkerLine, Callable[[str], object] | None] = {}
         self._closing = False
         self._held = 0
+        self._overdue: native.WorkerLine | None = None
         self._stood_still = False
+        self._traced = False
         self._ended = threading.Event()
         # A process that is gone altogether gets no signal: its number may be another's.
         self._signalling = threading.Lock()
@@ -75,8 +78,7 @@ class Host:
         if place.processors:
             os.sched_setaffinity(self._process.pid, place.processors)
         threading.Thread(target=self._watch, name="tidegate-worker-watch", daemon=True).start()
-        if place.memory_bytes:
-            threading.Thread(target=self._weigh, name="tidegate-worker-memory", daemon=True).start()
+        threading.Thread(target=self._keep_bounds, name="tidegate-worker-bounds", daemon=True).start()
         if patience is not None:
             threading.Thread(
                 target=self._feel_pulse, args=[patience], name="tidegate-worker-pulse", daemon=True
@@ -103,6 +105,10 @@ class Host:
         """Whether it was ended since it held more memory than its place allows."""
         return self._held > 0
 
+    def was_ended_for(self, line: native.WorkerLine) -> bool:
+        """Whether it was ended since a call of this worker took too long."""
+        return self._overdue is line
+
     def open(self) -> native.WorkerLine:
         """The line to one more worker. HostEnded where there can be none."""
         line = native.WorkerLine()
@@ -112,6 +118,7 @@ class Host:
                     raise HostEnded(f"process {self.pid} is ending")
                 socket.send_fds(self._control, [b"+"], [theirs.fileno()])
             except (OSError, HostEnded) as error:
+                self._closing = True  # whoever looks for a process must not find this one again and again
                 raise HostEnded(str(error)) from error
             self._workers[line] = None
         return line
@@ -153,21 +160,42 @@ class Host:
         if self.outgrew:
             held, most = self._held / 2**20, self.place.memory_bytes / 2**20
             return f"it held {held:,.0f} MB of memory, and worker_memory_bytes allows {most:,.0f} MB"
+        if self._overdue is not None:
+            return f"a call in it took longer than the {self.place.call_seconds:g} s that call_seconds allows"
         if self._stood_still:
             return f"it was stopped by a signal and did not go on for {_STOPPED_SECONDS:.0f} s"
+        if self._traced:
+            return "a thread of it was traced by the engine (ptrace), which is no debugger"
         if status < 0:
             return f"it was ended by {_name(-status)}"
         return f"it ended with status {status}"
 
-    def _weigh(self) -> None:
-        """Ends the process once it holds too much."""
+    def _keep_bounds(self) -> None:
+        """Ends the process once it holds too much, a call in it takes too long, or a thread of it is traced and stands
+        still; and lets its dead threads go until it has ended."""
+        while not self._ended.wait(_BOUNDS_SECONDS):
+            self._traced |= reap_traced(self.pid)
+            self._held = self._held or self._too_much()
+            self._overdue = self._overdue or self._too_long()
+            if self._traced or self._held or self._overdue is not None:
+                self.kill()
+
+    def _too_much(self) -> int:
+        """What it holds, if that is more than its place allows; else 0."""
         most = self.place.memory_bytes
-        while not self._ended.wait(_MEMORY_SECONDS):
-            with contextlib.suppress(OSError):  # it has ended just now
-                if (held := held_bytes(self.pid, most)) > most:
-                    self._held = held
-                    self.kill()
-                    return
+        with contextlib.suppress(OSError):  # it has ended just now
+            return held if most and (held := held_bytes(self.pid, most)) > most else 0
+        return 0
+
+    def _too_long(self) -> native.WorkerLine | None:
+        """The worker whose call has taken longer than its place allows, the longest first. A load is no call."""
+        most = self.place.call_seconds
+        if not most:
+            return None
+        with self._lock:
+            calls = {line: line.unanswered_seconds() or 0.0 for line, end in self._workers.items() if end is not None}
+        longest = max(calls, key=calls.__getitem__, default=None)
+        return longest if longest is not None and calls[longest] > most else None
 
     def _feel_pulse(self, patience: Callable[[], float]) -> None:
         """Ends the process once it has said nothing for too long although it has several workers."""
@@ -238,52 +266,13 @@ class Host:
         return None if change is None else change.si_code
 
 
-class SharedHosts:
-    """The processes that versions share: of each place so many at most. For any number of threads.
-
-    A version that ended one in the middle of its load or batch gets processes of its own from then on, so that it
-    takes the others along no more than once. `patience` is as a host's.
-    """
-
-    def __init__(self, most: Callable[[], int], patience: Callable[[], float]) -> None:
-        self._most = most
-        self._patience = patience
-        self._lock = threading.Lock()
-        self._hosts: dict[WorkerPlace, list[Host]] = {}
-        self._alone: set[ServableId] = set()
-
-    def open(self, id: ServableId, place: WorkerPlace, beside: Collection[Host]) -> tuple[Host, native.WorkerLine]:
-        """A worker of a version in the process that has the fewest, other than those `beside`. OSError where no
-        process can be started."""
-        with self._lock:
-            if id in self._alone:
-                return alone(place)
-            while True:
-                hosts = self._hosts[place] = [host for host in self._hosts.get(place, ()) if host.is_open]
-                free = [host for host in hosts if host not in beside]
-                if not free or len(hosts) < self._most():
-                    break
-                with contextlib.suppress(HostEnded):
-                    host = min(free, key=lambda host: host.workers)
-                    return host, host.open()
-            host, line = _started(Host(place, self._patience))
-            hosts.append(host)
-            return host, line
-
-    def keep_alone(self, id: ServableId) -> bool:
-        """Gives a version processes of its own from now on; whether that is news."""
-        with self._lock:
-            news = id not in self._alone
-            self._alone.add(id)
-            return news
-
-
 def alone(place: WorkerPlace) -> tuple[Host, native.WorkerLine]:
     """A worker in a new process. OSError where none can be started."""
-    return _started(Host(place))
+    return started(Host(place))
 
 
-def _started(host: Host) -> tuple[Host, native.WorkerLine]:
+def started(host: Host) -> tuple[Host, native.WorkerLine]:
+    """A process with its first worker. OSError where it takes none."""
     try:
         return host, host.open()
     except HostEnded as error:

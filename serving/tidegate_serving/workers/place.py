@@ -15,11 +15,13 @@ class WorkerPlace:
         the model imports. The engine's own by default.
     processors: the numbers of those that the workers may use; empty for all that the engine may.
     memory_bytes: what a process may hold with those that it started; 0 for no bound.
+    call_seconds: how long a call of a model may take; 0 for no bound.
     """
 
     interpreter: str = sys.executable
     processors: tuple[int, ...] = ()
     memory_bytes: int = 0
+    call_seconds: float = 0.0
 
     @property
     def is_foreign(self) -> bool:

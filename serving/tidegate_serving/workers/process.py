@@ -62,6 +62,11 @@ class Worker:
         """Of its process."""
         return self.host.pid
 
+    @property
+    def took_too_long(self) -> bool:
+        """Whether its process was ended since its model's call took longer than its place allows."""
+        return self.host.was_ended_for(self.line)
+
     def call_at_end(self, call: Callable[[str], object]) -> None:
         """Has somebody told how its process ended, once it has."""
         self.host.call_at_end(self.line, call)

@@ -2,7 +2,7 @@
 
 A batch whose worker died is tried once more by another. Once that has failed too, somebody's request may be the reason:
 for a while a batch is then tried once only, so that the data plane, which runs a failed batch again in halves, finds
-the request without ending two workers for each half.
+the request without ending two workers for each half. A batch whose call took too long is not tried again at all.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.loader import Answer
 from tidegate_serving.platforms.memory_need import together
 from tidegate_serving.workers.gauges import WorkerGauges
-from tidegate_serving.workers.host import SharedHosts, alone
+from tidegate_serving.workers.host import alone
 from tidegate_serving.workers.place import WorkerPlace
 from tidegate_serving.workers.process import Worker, WorkerDescription, WorkerDied
+from tidegate_serving.workers.shared_hosts import SharedHosts
 from tidegate_serving.workers.task import WorkerTask
 
 FIRST_PAUSE_SECONDS = 0.5
@@ -189,7 +190,7 @@ class VersionWorkers:
         """Has a worker replaced that died of a batch. ModelFailed where no other is to be asked."""
         self._keep_alone()
         self._mourn(worker, died)
-        if last:
+        if last or worker.took_too_long:
             self._suspect_until = time.monotonic() + SUSPECT_SECONDS
             raise ModelFailed(f"{self._id} ended its worker process on this batch: {died}") from died
 

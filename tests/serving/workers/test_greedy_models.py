@@ -21,9 +21,9 @@ from tidegate_serving.platforms.loader import ask as answer_of
 from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.probing.state import resident_bytes
 from tidegate_serving.workers.gauges import WorkerGauges
-from tidegate_serving.workers.host import SharedHosts
 from tidegate_serving.workers.memory import held_bytes
 from tidegate_serving.workers.place import WorkerPlace
+from tidegate_serving.workers.shared_hosts import SharedHosts
 from tidegate_serving.workers.task import WorkerTask
 from tidegate_serving.workers.version_workers import Staff, VersionWorkers
 

@@ -17,13 +17,13 @@ from tidegate_serving.contract.signature import SERVING_DEFAULT
 from tidegate_serving.platforms.loader import ask as answer_of
 from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.workers.gauges import WorkerGauges
-from tidegate_serving.workers.host import SharedHosts
 from tidegate_serving.workers.place import WorkerPlace
+from tidegate_serving.workers.shared_hosts import SharedHosts
 from tidegate_serving.workers.task import WorkerTask
 from tidegate_serving.workers.version_workers import Staff, VersionWorkers
 
 MODEL = """
-import builtins, json, os, resource, signal, socket, sys, threading
+import builtins, ctypes, json, os, resource, signal, socket, sys, threading
 import numpy as np
 
 class Odd(BaseException):
@@ -78,6 +78,10 @@ DONE = {
     "thousands of threads": "self.kept = [threading.Thread(target=threading.Event().wait, daemon=True) "
     "for _ in range(10_000)]; [one.start() for one in self.kept]",
     "a group of the engine's": "os.setpgid(0, os.getpgid(os.getppid()))",
+    "a thread is traced and ends": "ctypes.CDLL(None).ptrace(0, 0, 0, 0); os._exit(0)",
+    "a thread is traced and killed": "ctypes.CDLL(None).ptrace(0, 0, 0, 0); os.kill(os.getpid(), signal.SIGTRAP)",
+    "a thread is traced and stands still": "ctypes.CDLL(None).ptrace(0, 0, 0, 0); "
+    "signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)",
 }
 Make = Callable[..., VersionWorkers]
 

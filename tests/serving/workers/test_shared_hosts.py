@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +21,9 @@ from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, Tens
 from tidegate_serving.platforms.loader import ask as answer_of
 from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.workers.gauges import WorkerGauges
-from tidegate_serving.workers.host import SharedHosts
 from tidegate_serving.workers.place import WorkerPlace
 from tidegate_serving.workers.process import WorkerDescription
+from tidegate_serving.workers.shared_hosts import SharedHosts
 from tidegate_serving.workers.task import WorkerTask
 from tidegate_serving.workers.version_workers import Staff, VersionWorkers
 
@@ -190,3 +192,23 @@ def test_a_call_that_hangs_ends_with_its_version_and_the_others_come_back(make: 
             hung.result(20)
     assert not lives(pid)
     assert asked(neighbour) != pid
+
+
+def test_a_process_that_takes_no_workers_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared, asked = SharedHosts(lambda: 1, lambda: 60), list[int]()
+    first, line = shared.open(ServableId("a", 1), HERE, ())
+    send = socket.send_fds
+
+    def refused(sock: socket.socket, *rest: Any) -> int:
+        asked.append(sock.fileno())
+        assert len(asked) < 10, "it was asked again and again"
+        if len(asked) == 1:
+            raise BrokenPipeError
+        return send(sock, *rest)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(socket, "send_fds", refused)
+        second, other = shared.open(ServableId("b", 1), HERE, ())
+    assert second.pid != first.pid
+    first.leave(line)
+    second.leave(other)

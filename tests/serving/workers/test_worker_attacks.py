@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -25,9 +26,11 @@ from tidegate_serving.platforms.loader import ask as answer_of
 from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.worker import _next
 from tidegate_serving.workers.gauges import WorkerGauges
-from tidegate_serving.workers.host import Host, SharedHosts
+from tidegate_serving.workers.host import Host
 from tidegate_serving.workers.place import WorkerPlace
+from tidegate_serving.workers.shared_hosts import SharedHosts
 from tidegate_serving.workers.task import WorkerTask
+from tidegate_serving.workers.traced import reap_traced
 from tidegate_serving.workers.version_workers import Staff, VersionWorkers
 
 MODEL = """
@@ -295,3 +298,13 @@ def test_a_process_ends_with_an_engine_that_is_killed_although_a_model_holds_all
             engine.kill()
     for told in (tmp_path / "pid", tmp_path / "a" / "child"):
         eventually(partial(has_ended, told))
+
+
+def test_threads_that_cannot_be_looked_at_now_are_looked_at_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_more_files(folder: Path) -> object:
+        raise OSError(errno.EMFILE, "too many open files", str(folder))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "iterdir", no_more_files)
+        assert not reap_traced(os.getpid())
+    assert not reap_traced(os.getpid())

@@ -61,6 +61,10 @@ impl WorkerLine {
         Ok((PyBytes::new(py, &text), to_arrays(py, tensors)?))
     }
 
+    fn unanswered_seconds(&self) -> Option<f64> {
+        self.line.unanswered().map(|time| time.as_secs_f64())
+    }
+
     fn await_end(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {
         let time = Duration::try_from_secs_f64(seconds).map_err(|error| PyValueError::new_err(error.to_string()))?;
         py.detach(|| self.line.await_end(time)).map_err(to_python)

@@ -8,7 +8,7 @@ use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
@@ -44,6 +44,8 @@ pub struct Line {
     end: UnixStream,
     outgoing: Mutex<Outgoing>,
     incoming: Mutex<Incoming>,
+    /// When the message was sent that nothing has answered yet.
+    asked: Mutex<Option<Instant>>,
 }
 
 #[derive(Debug, Default)]
@@ -65,11 +67,12 @@ struct Incoming {
 impl Line {
     /// Over one end of a socket that blocks.
     pub fn new(end: UnixStream) -> Line {
-        Line { end, outgoing: Mutex::default(), incoming: Mutex::default() }
+        Line { end, outgoing: Mutex::default(), incoming: Mutex::default(), asked: Mutex::default() }
     }
 
     /// Sends a message.
     pub fn send(&self, text: &[u8], tensors: &[Named<'_>]) -> Result<(), LineError> {
+        *lock(&self.asked) = Some(Instant::now());
         let mut outgoing = lock(&self.outgoing);
         let Outgoing { sent, memory, bytes: out } = &mut *outgoing;
         let (starts, needed) = layout::places(tensors);
@@ -117,12 +120,18 @@ impl Line {
                 let tensors = named.collect();
                 data.truncate(HEAD + size);
                 data.drain(..HEAD);
+                *lock(&self.asked) = None;
                 return Ok(Message { text: data, tensors });
             }
             if let Some(descriptor) = receive_more(&self.end, &mut data)? {
                 memory.take(descriptor)?;
             }
         }
+    }
+
+    /// For how long nothing has come since the last message was sent; none where something has.
+    pub fn unanswered(&self) -> Option<Duration> {
+        lock(&self.asked).map(|asked| asked.elapsed())
     }
 
     /// Whether the other side lets go within that time.
@@ -194,4 +203,23 @@ fn receive_more(end: &UnixStream, data: &mut Vec<u8>) -> Result<Option<OwnedFd>,
         _ => None,
     });
     Ok(descriptors.flatten().last())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_unanswered_until_another_one_comes() {
+        let (end, other) = UnixStream::pair().unwrap();
+        let (line, other) = (Line::new(end), Line::new(other));
+        assert_eq!(line.unanswered(), None);
+        line.send(b"a question", &[]).unwrap();
+        assert!(line.unanswered().is_some());
+        assert_eq!(other.receive().unwrap().text, b"a question");
+        other.send(b"an answer", &[]).unwrap();
+        assert!(line.unanswered().is_some(), "nobody has seen it yet");
+        line.receive().unwrap();
+        assert_eq!(line.unanswered(), None);
+    }
 }
