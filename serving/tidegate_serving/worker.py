@@ -28,6 +28,7 @@ from tidegate_serving.contract.tensors import Array
 from tidegate_serving.contract.words import trace_of, words_of
 from tidegate_serving.log_lines import log_to_stderr
 from tidegate_serving.platforms.complaints import Complaints
+from tidegate_serving.platforms.directory_state import DirectoryState
 from tidegate_serving.platforms.loader import (
     Answer,
     DescribesItself,
@@ -212,13 +213,15 @@ def _answer_one(
 def _load(task: WorkerTask) -> LoadedVersion:
     """Verified again: a worker that is started later must not load other files than the first."""
     registry = installed_platforms(task.options)
-    manifest = manifest_of(task.manifest.encode(), str(task.directory))
+    manifest, before = manifest_of(task.manifest.encode(), str(task.directory)), DirectoryState.of(task.directory)
     verify_described(manifest, task.directory)
     if not manifest.signatures:
         manifest = registry.discover(task.directory, manifest).complete(manifest)
     servable = registry.load(task.directory, manifest)
     loaded = LoadedVersion(manifest, servable, device_bytes(servable))
     warm_up(loaded, task.directory, task.warm_up())
+    if any(entry.sha256 for entry in manifest.files):
+        before.check(task.directory, manifest.id)
     return loaded
 
 

@@ -15,6 +15,7 @@ from tidegate_serving.contract.errors import ModelFailed, Tampered, TidegateErro
 from tidegate_serving.contract.manifest import Manifest, read_manifest, verify_files
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.words import words_of
+from tidegate_serving.platforms.directory_state import DirectoryState
 from tidegate_serving.platforms.loader import LoadedVersion, device_bytes
 from tidegate_serving.platforms.memory_need import RAM, estimate_by_files
 from tidegate_serving.platforms.registry import PlatformRegistry
@@ -64,7 +65,8 @@ class VersionLoader:
 
     def load(self) -> LoadedVersion:
         """Verifies, loads and warms up. Raises the contract's errors, ModelFailed for whatever the model raised."""
-        manifest = self._described() if self._is_bare() else self._verified()
+        before = None if self._is_bare() else DirectoryState.of(self._path.directory)
+        manifest = self._described() if before is None else self._verified()
         if self._elsewhere is not None:
             self._loaded = self._elsewhere(manifest, self._path.directory)
             return self._loaded
@@ -80,6 +82,8 @@ class VersionLoader:
         try:
             options = replace(self._registry.warm_up, size_for=self._size_for)
             warm_up(self._loaded, self._path.directory, options)
+            if before is not None:
+                before.check(self._path.directory, self._id)
         except BaseException:
             self.unload()
             raise
