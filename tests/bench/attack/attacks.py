@@ -247,6 +247,7 @@ ATTACKS: dict[str, Attack] = {
     "flood-of-priorities": Attack(floods.flood_of_priorities),
     "empty-data": Attack(floods.empty_data),
     "data-by-the-byte": Attack(floods.data_by_the_byte),
+    "answers-by-the-byte": Attack(floods.answers_by_the_byte),
     "slow-bodies": Attack(trickles.slow_bodies, 20),
     "unread-pipeline": Attack(trickles.unread_pipeline),
     "unread-metrics": Attack(trickles.unread_metrics),

