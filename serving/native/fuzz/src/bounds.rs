@@ -27,7 +27,7 @@ pub struct Memory {
 }
 
 /// Decodes an input and panics where that takes more time or memory than it may. `decode` says how many bytes it asked
-/// for and got beside; while these grow and are copied they may be there one and a half times.
+/// for and got beside; a column that is used again and grows may take the double.
 pub fn within(memory: Memory, input: &[u8], decode: impl FnOnce() -> usize) {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let (began, before) = (processor_time(), ALLOCATOR.current_usage());
@@ -35,7 +35,7 @@ pub fn within(memory: Memory, input: &[u8], decode: impl FnOnce() -> usize) {
     let granted = decode();
     let (took, held) = (processor_time().saturating_sub(began), ALLOCATOR.peak_usage().saturating_sub(before));
     let length = input.len();
-    let most = memory.fixed + memory.per_byte * length + granted + granted / 2;
+    let most = memory.fixed + memory.per_byte * length + 2 * granted;
     assert!(held <= most, "{length} bytes took {held} bytes of memory: the bound is {most}");
     let longest = TIME + TIME_PER_BYTE * length as u32;
     assert!(took <= longest, "{length} bytes took {took:?}: the bound is {longest:?}");

@@ -112,3 +112,27 @@ pub fn outer<T>(input: &[u8], parse: impl FnOnce() -> T) -> T {
     });
     parsed.unwrap_or_else(|| unreachable!("it was parsed"))
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate_codec::protobuf::predict::PredictRequest;
+
+    use super::*;
+
+    #[test]
+    fn a_column_that_grows_when_it_is_used_again_is_within_the_bound() {
+        let sheet = Sheet::new(signatures().find(|one| one.inputs[0].dtype == DType::UInt64).unwrap());
+        // A tensor of 63 times so many numbers, of which one is there.
+        for times in [93, 96] {
+            let shape = [0x12, 8, 0x12, 2, 8, 63, 0x12, 2, 8, times];
+            let tensor = [&[8, 23], &shape[..], &[0x8a, 1, 1, 3]].concat();
+            let mut request = PredictRequest::default();
+            request.push_input(b"x", &tensor).unwrap();
+            sheet.fill(&tensor, |signature, page| {
+                let rows = request.read_inputs(signature, page, LIMIT);
+                assert_eq!(rows.as_ref().map(|rows| rows.rows), Ok(63));
+                rows
+            });
+        }
+    }
+}
