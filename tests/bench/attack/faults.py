@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
+from tests.support.eventually import eventually
+
 DISK_BYTES = 64 << 20
 STOPPED_SECONDS = 1.5
 DESCRIPTOR_SECONDS = 4.0
@@ -55,6 +57,8 @@ class MemoryGroup:
         return self
 
     def __exit__(self, *_: object) -> None:
+        """The engine's workers end a moment after it."""
+        eventually(lambda: not (self._own / "cgroup.procs").read_text())
         self._own.rmdir()
 
 
