@@ -95,8 +95,9 @@ fn took(text: &str) -> Duration {
 #[test]
 fn a_deep_value_is_explained_as_quickly_as_a_flat_one() {
     let nested = |depth: usize| format!("{}{}\"a\"{}", "[".repeat(depth), "1.0,".repeat(100_000), "]".repeat(depth));
-    let (flat, deep) = (took(&nested(2)), took(&nested(250)));
-    assert!(deep < flat * 5, "{deep:?} and {flat:?}");
+    // On a busy machine any of them may take longer.
+    let tries: Vec<_> = (0..5).map(|_| (took(&nested(2)), took(&nested(250)))).collect();
+    assert!(tries.iter().any(|(flat, deep)| *deep < *flat * 5), "{tries:?}");
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn a_small_batch_that_waits_for_company_passes_once_its_time_has_come() {
     let written = much(&fixture);
     fixture.append(1, 1, 4).unwrap();
     let running = std::thread::spawn(|| thread.run());
-    assert_eq!(slots(&finished.recv_timeout(Duration::from_millis(800)).unwrap()), [1], "nobody wakes its thread");
+    assert_eq!(slots(&finished.recv_timeout(SOON).unwrap()), [1], "nobody wakes its thread");
     drop(written);
     pool.close();
     running.join().unwrap();

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::support;
-use crate::support::{Gate, Model, Running, eventually, patience, publish, rest, scalar_signature, settings};
+use crate::support::{Gate, LONG, Model, Running, eventually, patience, publish, rest, scalar_signature, settings};
 use tidegate_plane::settings::{Patience, Settings};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
 const GOAWAY: u8 = 7;
 const PING: u8 = 6;
-const SHORT: Duration = Duration::from_millis(200);
+/// Beside what is waited for, long: a client that is to be in time is so on a busy machine, too.
+const SHORT: Duration = Duration::from_secs(1);
 
 fn serving(settings: &Settings) -> Running {
     let running = Running::start(settings);
@@ -28,7 +29,7 @@ fn with(patience: Patience) -> Running {
 /// A gRPC connection that says hello and nothing more.
 fn silent(running: &Running) -> TcpStream {
     let mut socket = TcpStream::connect(running.plane.grpc_address().unwrap()).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    socket.set_read_timeout(Some(LONG)).unwrap();
     socket.write_all(&[PREFACE, &SETTINGS].concat()).unwrap();
     socket
 }
@@ -60,7 +61,7 @@ fn a_silent_connection_is_pinged_and_closed_where_nobody_answers() {
     let mut socket = silent(&running);
     let (kinds, _) = frames(&mut socket);
     assert!(kinds.contains(&PING), "{kinds:?}");
-    assert_eq!(closed(&running, "grpc", "keepalive"), 1.0);
+    eventually("it is counted", || closed(&running, "grpc", "keepalive") == 1.0);
     eventually("it is gone", || open(&running) == 0.0);
 }
 
@@ -68,7 +69,7 @@ fn a_silent_connection_is_pinged_and_closed_where_nobody_answers() {
 fn a_client_that_answers_pings_stays() {
     let running = with(Patience { keepalive: SHORT, ..patience() });
     let mut client = running.grpc();
-    let until = Instant::now() + SHORT * 5;
+    let until = Instant::now() + SHORT * 5 / 2;
     eventually("some time has passed", || Instant::now() > until);
     assert_eq!(open(&running), 1.0);
     assert_eq!(client.predict(&support::messages::predict_x(&[2.0])).code, 0);
@@ -97,12 +98,12 @@ fn a_connection_may_be_idle_for_longer_than_a_head_may_take() {
     let running = with(Patience { header: SHORT, ..patience() });
     let mut rest = running.rest();
     assert_eq!(rest.get("/v2/health/live").status, 200);
-    let until = Instant::now() + SHORT * 3;
+    let until = Instant::now() + SHORT * 3 / 2;
     eventually("some time has passed", || Instant::now() > until);
     assert_eq!(rest.get("/v2/health/live").status, 200);
     rest.stream.write_all(b"GET /v2/hea").unwrap();
     assert!(rest.is_closed(), "the head of a later request has to come in time, too");
-    assert_eq!(closed(&running, "rest", "header"), 1.0);
+    eventually("it is counted", || closed(&running, "rest", "header") == 1.0);
 }
 
 #[test]
@@ -111,7 +112,7 @@ fn a_block_of_headers_that_never_ends_is_given_up() {
     let mut socket = silent(&running);
     socket.write_all(&[0, 0, 1, 1, 0, 0, 0, 0, 1, 0x83]).unwrap();
     frames(&mut socket);
-    assert_eq!(closed(&running, "grpc", "header"), 1.0);
+    eventually("it is counted", || closed(&running, "grpc", "header") == 1.0);
 }
 
 #[test]
@@ -142,7 +143,7 @@ fn a_rest_client_that_does_not_read_is_given_up() {
 fn a_grpc_client_that_opens_no_window_is_given_up() {
     let running = with(Patience { write: SHORT, idle: SHORT, ..patience() });
     let mut socket = TcpStream::connect(running.plane.grpc_address().unwrap()).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    socket.set_read_timeout(Some(LONG)).unwrap();
     let no_window = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0];
     let path = b"/tensorflow.serving.PredictionService/Predict";
     let kind = b"application/grpc";
@@ -163,7 +164,7 @@ fn a_grpc_client_that_opens_no_window_is_given_up() {
 fn the_first_frame_has_to_be_settings() {
     let running = with(patience());
     let mut socket = TcpStream::connect(running.plane.grpc_address().unwrap()).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    socket.set_read_timeout(Some(LONG)).unwrap();
     socket.write_all(&[PREFACE, &[0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]].concat()).unwrap();
     let (kinds, last) = frames(&mut socket);
     assert_eq!((kinds.last(), last.get(4..8)), (Some(&GOAWAY), Some(&[0, 0, 0, 1][..])), "{kinds:?}");
@@ -177,7 +178,7 @@ fn who_changes_its_settings_all_the_time_is_told_to_calm_down() {
     socket.write_all(&SETTINGS.repeat(100)).unwrap();
     let (kinds, last) = frames(&mut socket);
     assert_eq!((kinds.last(), last.get(4..8)), (Some(&GOAWAY), Some(&[0, 0, 0, 11][..])), "{kinds:?}");
-    assert_eq!(closed(&running, "grpc", "settings"), 1.0);
+    eventually("it is counted", || closed(&running, "grpc", "settings") == 1.0);
     eventually("it is gone", || open(&running) == 0.0);
 }
 

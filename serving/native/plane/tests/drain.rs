@@ -3,11 +3,11 @@
 
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support::grpc::{PREDICT, frame};
 use crate::support::messages::{float_values, outputs, predict_x};
-use crate::support::{Gate, Model, Recorder, Running, eventually, publish, scalar_signature, settings};
+use crate::support::{Gate, LONG, Model, Recorder, Running, eventually, publish, scalar_signature, settings};
 use tidegate_engine::serving_map::Change;
 use tidegate_plane::plane::Plane;
 use tidegate_plane::settings::Settings;
@@ -24,7 +24,7 @@ fn a_drain_answers_what_was_accepted_and_refuses_what_comes_later() {
     let call = grpc.start(PREDICT, &[], frame(&predict_x(&[2.0])));
     eventually("the second is queued", || running.m1("tidegate_queued_rows") == 1.0);
     let plane = running.plane.clone();
-    let draining = std::thread::spawn(move || plane.drain(Duration::from_secs(10)));
+    let draining = std::thread::spawn(move || plane.drain(LONG));
     let address = running.plane.rest_address().unwrap();
     eventually("the endpoint is closed", || TcpStream::connect(address).is_err());
     assert!(!draining.is_finished(), "two requests are still out");
@@ -46,9 +46,7 @@ fn a_drain_gives_up_at_its_deadline() {
     let mut rest = running.rest();
     rest.send_predict(r#"{"instances":[1]}"#);
     gate.wait_for(1);
-    let started = Instant::now();
-    assert!(!running.plane.drain(Duration::from_millis(100)));
-    assert!(started.elapsed() < Duration::from_secs(3));
+    assert!(!running.plane.drain(Duration::from_millis(100)), "the model, which is still at its gate, was waited for");
     gate.open();
 }
 
@@ -56,7 +54,7 @@ fn a_drain_gives_up_at_its_deadline() {
 fn versions_can_be_retired_after_a_drain() {
     let model = Model::half_plus_two();
     let running = Running::with(&model);
-    assert!(running.plane.drain(Duration::from_secs(5)));
+    assert!(running.plane.drain(LONG));
     running.plane.apply(vec![Change::Retire { model: "m".to_owned(), version: 1 }]).unwrap();
     eventually("it is released", || running.hooks.released.lock().unwrap().len() == 1);
     assert_eq!(Arc::strong_count(&model), 1);
@@ -67,7 +65,7 @@ fn stopping_ends_all_threads_and_tells_no_release() {
     let model = Model::half_plus_two();
     let running = Running::with(&model);
     let _open = (running.rest(), running.grpc());
-    running.plane.stop();
+    assert!(running.plane.stop_within(LONG));
     assert_eq!(Arc::strong_count(&model), 1);
     assert!(running.hooks.released.lock().unwrap().is_empty());
     assert!(running.plane.apply(vec![publish("m", 2, &model, scalar_signature())]).is_err());
@@ -92,5 +90,5 @@ fn freed_memory_goes_back_now_and_then_until_the_plane_ends() {
     let running = Running::start(&settings());
     let purges = || running.hooks.purges.load(std::sync::atomic::Ordering::Relaxed);
     eventually("freed memory went back", || purges() > 0);
-    assert!(running.plane.drain(Duration::from_secs(10)), "the thread that does it has ended");
+    assert!(running.plane.drain(LONG), "the thread that does it has ended");
 }

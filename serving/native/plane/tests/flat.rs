@@ -2,12 +2,11 @@
 //! Sends both ranks through every endpoint, alone and in one batch; whatever else has another rank stays refused.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::support;
 use crate::support::examples::{SESSION_RUN, session};
 use crate::support::messages::{Request, bytes_of, content, float_values, outputs, shape_of, tensor};
-use crate::support::{Gate, Model, Running, column_of, eventually, floats, publish, settings, signature, spec};
+use crate::support::{Gate, LONG, Model, Running, column_of, eventually, floats, publish, settings, signature, spec};
 use tidegate_codec::dtype::DType;
 use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
 use tidegate_codec::signatures::{Signature, TensorSpec};
@@ -62,7 +61,7 @@ fn ask(running: &Running, inputs: &[(&str, &[f32], &[usize])]) -> Result<(Vec<us
     let endpoint = running.plane.embedded();
     let routed = endpoint.route(&EmbeddedRequest { spec, ..EmbeddedRequest::default() }).unwrap();
     let waiting = endpoint.submit(routed, &Arrays(inputs.iter().map(named).collect()), None, None);
-    let answer = waiting.wait(Duration::from_secs(10)).unwrap();
+    let answer = waiting.wait(LONG).unwrap();
     answer.map(|outputs| (outputs[0].shape.clone(), floats(&outputs[0].column)))
 }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::support::messages::{predict_x, varint_of};
-use crate::support::{Model, Running, eventually, settings};
+use crate::support::{LONG, Model, Running, eventually, settings};
 use tidegate_codec::protobuf::wire;
 use tidegate_codec::status::{Code, Status};
 use tidegate_codec::version_state::VersionState;
@@ -31,7 +31,7 @@ fn grpc_health_is_watched_until_the_drain() {
     running.plane.set_ready(true, "1 model");
     assert_eq!(status(grpc.next(&mut known)), Ok(1), "only what changes is said");
     assert_eq!(grpc.predict(&predict_x(&[1.0])).code, 0, "other calls of the connection go on");
-    assert!(running.plane.drain(Duration::from_secs(10)), "nobody waits for a watch");
+    assert!(running.plane.drain(LONG), "nobody waits for a watch");
     assert_eq!((status(grpc.next(&mut known)), status(grpc.next(&mut known))), (Ok(2), Err(14)));
     assert_eq!(status(grpc.next(&mut unknown)), Err(14), "a service that is not known stays so");
 }
@@ -41,7 +41,7 @@ fn a_watch_of_health_ends_with_its_own_deadline_or_its_client_and_with_no_other(
     let running = Running::start(&Settings { request_timeout: Duration::from_millis(50), ..settings() });
     let mut grpc = running.grpc();
     let mut endless = grpc.open(WATCH, &[], &health_request(""));
-    let mut short = grpc.open(WATCH, &[("grpc-timeout", "200m")], &health_request(""));
+    let mut short = grpc.open(WATCH, &[("grpc-timeout", "1S")], &health_request(""));
     let gone = grpc.open(WATCH, &[], &health_request(""));
     drop(gone);
     assert!(grpc.next(&mut endless).is_ok() && grpc.next(&mut short).is_ok());
@@ -50,6 +50,7 @@ fn a_watch_of_health_ends_with_its_own_deadline_or_its_client_and_with_no_other(
     eventually("the watch that was left is over", || running.sample(name) == 1.0);
     running.plane.set_ready(true, "1 model");
     assert_eq!(grpc.next(&mut endless).map(|message| varint_of(&message, 1)), Ok(1));
+    running.plane.limits().set(1 << 20, 256, LONG).unwrap();
     assert_eq!(grpc.call(WATCH, &[], &[0xff]).code, 3);
 }
 

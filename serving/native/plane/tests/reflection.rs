@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::support::grpc::{Client, Stream, frame};
-use crate::support::{Model, Running, settings};
+use crate::support::{LONG, Model, Running, settings};
 use bytes::Bytes;
 use h2::SendStream;
 use tidegate_codec::status::Status;
@@ -75,7 +75,7 @@ fn a_drain_ends_calls_that_are_open() {
     let (mut stream, _sending) = begin(&mut client, METHODS[0], frame(b"first"));
     assert_eq!(client.next(&mut stream), Ok(b"one".to_vec()));
     let plane = running.plane.clone();
-    let drained = std::thread::spawn(move || plane.drain(Duration::from_secs(10)));
+    let drained = std::thread::spawn(move || plane.drain(LONG));
     assert_eq!(client.next(&mut stream), Err(14));
     drop((stream, client));
     assert!(drained.join().unwrap());

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use crate::support;
 use crate::support::{
-    Gate, Model, Running, answer, column_of, eventually, floats, publish, publish_with, scalar_signature, settings,
+    Gate, LONG, Model, Running, answer, column_of, eventually, floats, publish, publish_with, scalar_signature,
+    settings,
 };
 use tidegate_codec::dtype::DType;
 use tidegate_codec::status::{Code, Status};
@@ -252,7 +253,7 @@ fn a_busy_model_drops_its_own_rows_and_not_those_of_a_quiet_one() {
 
 #[test]
 fn blocks_have_at_most_their_rows_and_the_last_one_comes_with_the_drain() {
-    let long = Settings { log_block_rows: 10, log_block_interval: std::time::Duration::from_secs(3600), ..settings() };
+    let long = Settings { log_block_rows: 10, log_block_interval: Duration::from_secs(3600), ..settings() };
     let running = Running::start(&long);
     running.plane.apply(vec![publish("m", 1, &Model::half_plus_two(), scalar_signature()), log_all()]).unwrap();
     let mut rest = running.rest();
@@ -260,7 +261,7 @@ fn blocks_have_at_most_their_rows_and_the_last_one_comes_with_the_drain() {
         rest.predict(r#"{"instances":[1]}"#);
     }
     drop(rest);
-    assert!(running.plane.drain(std::time::Duration::from_secs(10)));
+    assert!(running.plane.drain(LONG));
     let sizes: Vec<usize> = running.hooks.blocks.lock().unwrap().iter().map(|block| block.rows).collect();
     assert_eq!(sizes.iter().sum::<usize>(), 25);
     assert!(sizes.iter().all(|rows| *rows <= 10 || sizes.len() == 1), "{sizes:?}");
@@ -282,7 +283,7 @@ fn a_drain_waits_for_copies_when_all_clients_have_their_answers() {
     }
     let address = running.plane.rest_address().unwrap();
     let plane = running.plane.clone();
-    let draining = std::thread::spawn(move || plane.drain(Duration::from_secs(10)));
+    let draining = std::thread::spawn(move || plane.drain(LONG));
     eventually("the endpoint is closed", || TcpStream::connect(address).is_err());
     assert!(!draining.is_finished(), "three copies are still out");
     gate.open();
@@ -305,7 +306,7 @@ fn a_copy_that_never_comes_back_is_told_of_at_the_end() {
     assert!(!running.plane.drain(Duration::from_millis(100)), "the version cannot be unloaded beneath its call");
     assert_eq!(running.plane.running_calls().len(), 1);
     gate.open();
-    assert!(running.plane.drain(Duration::from_secs(10)), "it has come back");
+    assert!(running.plane.drain(LONG), "it has come back");
 }
 
 #[test]
@@ -329,7 +330,7 @@ fn rows_of_different_lengths_are_one_block_and_those_that_failed_have_no_outputs
         rest.predict(&format!("{{\"instances\":{body}}}"));
     }
     drop(rest);
-    assert!(running.plane.drain(Duration::from_secs(10)));
+    assert!(running.plane.drain(LONG));
     let blocks = running.hooks.blocks.lock().unwrap();
     let [block] = &blocks[..] else { panic!("{} blocks", blocks.len()) };
     let runs = |logged: &Logged| -> Vec<(usize, Option<Vec<usize>>)> {

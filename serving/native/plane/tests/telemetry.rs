@@ -35,9 +35,10 @@ fn serving(settings: &Settings, model: &Arc<Model>) -> Running {
     running
 }
 
-/// The lines, once the plane has ended.
-fn lines(running: &Running, path: &PathBuf) -> Vec<String> {
+/// The lines, once the plane has ended and so many are there: an end does not wait for long until they are written.
+fn lines(running: &Running, path: &PathBuf, count: usize) -> Vec<String> {
     running.plane.stop();
+    eventually("all is written", || read_to_string(path).unwrap().lines().count() >= count);
     let text = read_to_string(path).unwrap();
     std::fs::remove_file(path).unwrap();
     assert!(text.is_empty() || text.ends_with('\n'), "{text}");
@@ -75,7 +76,7 @@ fn every_request_has_one_line_however_it_ends() {
     assert_eq!(grpc.call("/no.Service/Method", &[], b"").code, 12);
     let late = grpc.start(PREDICT, &[("grpc-timeout", "1n")], frame(&predict_x(&[2.0])));
     assert_eq!(grpc.finish(late).code, 4);
-    let lines = lines(&running, &path);
+    let lines = lines(&running, &path, 10);
     let keys = ["protocol", "method", "path", "model", "version", "signature", "rows", "status", "http_status"];
     let seen: Vec<Vec<&str>> = lines.iter().map(|line| values(line, &keys)).collect();
     let ours = ["m", "1", "serving_default"];
@@ -103,7 +104,7 @@ fn every_request_has_one_line_however_it_ends() {
     assert!(stages.iter().sum::<u64>() <= number(first, "total_us"), "{first}");
     let time = value(first, "time");
     assert!(time.len() == 27 && time.ends_with('Z') && time.starts_with("20"), "{time}");
-    assert_eq!(running.sample("tidegate_access_log_written_lines_total"), 10.0);
+    eventually("all are counted", || running.sample("tidegate_access_log_written_lines_total") == 10.0);
     assert_eq!(running.sample("tidegate_access_log_dropped_lines_total"), 0.0);
 }
 
@@ -120,7 +121,7 @@ fn a_client_that_left_is_told_as_cancelled() {
     drop((call, rest, grpc));
     eventually("both are told", || read_to_string(&path).unwrap().lines().count() == 2);
     gate.open();
-    let lines = lines(&running, &path);
+    let lines = lines(&running, &path, 2);
     let mut seen: Vec<_> = lines.iter().map(|line| values(line, &["protocol", "model", "status"])).collect();
     seen.sort_unstable();
     assert_eq!(seen, [["grpc", "m", "CANCELLED"], ["rest", "m", "CANCELLED"]]);
@@ -130,8 +131,8 @@ fn a_client_that_left_is_told_as_cancelled() {
 fn sampling_goes_by_the_request_and_slow_ones_are_told_anyway() {
     let (path, gate) = (file("slow"), Arc::<Gate>::default());
     gate.open();
-    let slow = Some(Duration::from_millis(200));
-    let running = serving(&told(Some(path.clone()), 0.5, slow, None), &Model::gated(&gate));
+    let slow_from = Duration::from_millis(200);
+    let running = serving(&told(Some(path.clone()), 0.5, Some(slow_from), None), &Model::gated(&gate));
     let mut rest = running.rest();
     let ids: Vec<String> = (0..40).map(|id| format!("r-{id}")).collect();
     let mut ask = |id: &str| {
@@ -159,13 +160,15 @@ fn sampling_goes_by_the_request_and_slow_ones_are_told_anyway() {
     client.send("POST", "/v1/models/s:predict", &format!("x-request-id: {left_out}\r\n"), BODY.as_bytes());
     assert_eq!(client.receive().status, 200);
     opening.join().unwrap();
-    let lines = lines(&running, &path);
+    let expected: Vec<&str> = ids.iter().map(String::as_str).filter(|id| covered(id)).collect();
+    let lines = lines(&running, &path, expected.len() + 1);
     let (last, others) = lines.split_last().unwrap();
     assert_eq!(values(last, &["model", "request_id", "slow"]), ["s", left_out, "true"]);
-    let seen: Vec<&str> = others.iter().map(|line| value(line, "request_id")).collect();
-    let expected: Vec<&str> = ids.iter().map(String::as_str).filter(|id| covered(id)).collect();
-    assert_eq!(seen, expected);
-    assert!(others.iter().all(|line| !line.contains("slow")));
+    // On a busy machine any of them may be slow.
+    let was_slow = |line: &str| value(line, "total_us").parse::<u128>().unwrap() >= slow_from.as_micros();
+    assert!(lines.iter().all(|line| was_slow(line) == line.contains("\"slow\":true")), "{lines:?}");
+    let ids_of_others = others.iter().filter(|line| covered(value(line, "request_id")) || !was_slow(line));
+    assert_eq!(ids_of_others.map(|line| value(line, "request_id")).collect::<Vec<_>>(), expected);
 }
 
 #[test]
@@ -192,6 +195,7 @@ fn a_trace_goes_on_from_its_caller_and_comes_back_in_the_answer() {
     let sent = answer.headers.get("traceparent").unwrap().to_str().unwrap().to_owned();
     assert!(sent.starts_with(&format!("00-{TRACE}-")) && sent.ends_with("-01"), "{sent}");
     running.plane.stop();
+    eventually("both are counted", || running.sample("tidegate_traces_exported_total") == 2.0);
     let traces = running.hooks.traces.lock().unwrap();
     let own: Vec<String> = traces.iter().map(|ended| ended.facts.trace.header()).collect();
     assert_eq!(own, [sampled, sent]);
@@ -202,7 +206,6 @@ fn a_trace_goes_on_from_its_caller_and_comes_back_in_the_answer() {
         assert!(stages.windows(2).all(|pair| pair[0].2 == pair[1].1), "one stage after the other");
         assert!(stages.iter().all(|(_, begin, end)| begin <= end) && stages[4].2 == ended.at);
     }
-    assert_eq!(running.sample("tidegate_traces_exported_total"), 2.0);
 }
 
 #[test]

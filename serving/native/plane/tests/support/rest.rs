@@ -1,9 +1,10 @@
 //! A small blocking HTTP/1.1 client: sends and receives apart, so that a test can keep many requests in flight.
 //! Tests of the REST endpoint connect it; answers come back with status, headers and body.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+
+use super::LONG;
 
 pub struct Client {
     pub stream: TcpStream,
@@ -26,7 +27,7 @@ impl Answer {
 impl Client {
     pub fn connect(address: SocketAddr) -> Client {
         let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(15))).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
         stream.set_nodelay(true).unwrap();
         Client { reader: BufReader::new(stream.try_clone().unwrap()), stream }
     }
@@ -57,7 +58,11 @@ impl Client {
 
     /// Whether the server has closed the connection.
     pub fn is_closed(&mut self) -> bool {
-        matches!(self.reader.fill_buf(), Ok([]) | Err(_))
+        let late = |kind| matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut);
+        match self.reader.fill_buf() {
+            Ok(more) => more.is_empty(),
+            Err(error) => !late(error.kind()),
+        }
     }
 
     pub fn send_predict(&mut self, body: &str) {
