@@ -96,7 +96,7 @@ def test_a_result_fails_the_requests_whose_rows_have_errors() -> None:
         bad = {int(row): (9, f"row {row} is negative") for row in np.flatnonzero(batch.inputs["x"] < 0)}
         return Result(half_plus_two(batch), bad)
 
-    with running(publish(some_fail, timeout_us=200_000, max_batch_rows=4)) as plane:
+    with running(publish(some_fail, timeout_us=60_000_000, max_batch_rows=4)) as plane:
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             good, bad = pool.map(plane.predict, ([1.0, 2.0], [3.0, -4.0]))
         assert good.json() == {"predictions": [2.5, 3.0]}
@@ -129,7 +129,7 @@ def test_one_bad_request_fails_alone_and_python_is_entered_once_per_batch() -> N
             raise ValueError("thirteen")
         return half_plus_two(batch)
 
-    with running(publish(touchy, timeout_us=500_000, max_batch_rows=16)) as plane:
+    with running(publish(touchy, timeout_us=60_000_000, max_batch_rows=16)) as plane:
         with concurrent.futures.ThreadPoolExecutor(16) as pool:
             replies = list(pool.map(plane.predict, [[float(value)] for value in range(16)]))
         assert [reply.status for reply in replies] == [500 if value == 13 else 200 for value in range(16)]

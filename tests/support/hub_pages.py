@@ -306,7 +306,7 @@ def serving(database: Database, now: datetime | None = NOW, config: HubConfig | 
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:
-        eventually(lambda: server.started, 20)
+        eventually(lambda: server.started)
         yield f"http://127.0.0.1:{port}"
     finally:
         server.should_exit = True

@@ -68,7 +68,7 @@ class Caller:
     def ask(self, method: Callable[..., Any], request: Any) -> Any:
         """The response, or `[code, text]`."""
         try:
-            return method(request, timeout=10)
+            return method(request, timeout=60)
         except self._error as error:
             return [error.code().name, error.details()]
 
@@ -111,11 +111,11 @@ def predicting(caller: Caller) -> dict[str, Any]:
     floats = types_pb2.DT_FLOAT
     status_request = get_model_status_pb2.GetModelStatusRequest()
     status_request.model_spec.name = caller.model
-    status = caller.models.GetModelStatus(status_request, timeout=10)
+    status = caller.models.GetModelStatus(status_request, timeout=60)
     metadata_request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
     metadata_request.model_spec.name = caller.model
     signatures = get_model_metadata_pb2.SignatureDefMap()
-    metadata = caller.prediction.GetModelMetadata(metadata_request, timeout=10)
+    metadata = caller.prediction.GetModelMetadata(metadata_request, timeout=60)
     metadata.metadata["signature_def"].Unpack(signatures)
     return {
         "content": predict(dtype=floats, tensor_content=np.array([1, 2, 5], "<f4").tobytes()),
@@ -260,7 +260,7 @@ def ragged(caller: Caller) -> dict[str, Any]:
         for size in (1, len(values)):
             tensor.tensor_shape.dim.add(size=size)
         tensor.float_val.extend(values)
-        return caller.prediction.Predict.future(request, timeout=20)
+        return caller.prediction.Predict.future(request, timeout=60)
 
     asked = [[1.0], [2.0, 3.0], [4.0, 5.0, 6.0], [7.0], [8.0, 9.0], [10.0, 11.0, 12.0]]
     waiting = [(values, predict(values)) for values in asked]

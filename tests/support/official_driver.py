@@ -104,7 +104,7 @@ def _calls(channel: Any) -> dict[str, Callable[..., Any]]:
         request = get_model_status_pb2.GetModelStatusRequest()
         request.model_spec.name = model
         names = get_model_status_pb2.ModelVersionStatus.State.Name
-        found = models.GetModelStatus(request, timeout=10).model_version_status
+        found = models.GetModelStatus(request, timeout=60).model_version_status
         return {str(status.version): names(status.state) for status in found}
 
     def predict(model: str, label: str = "", version: int = 0) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def _calls(channel: Any) -> dict[str, Callable[..., Any]]:
             request.model_spec.version.value = version
         request.inputs["x"].CopyFrom(tensor_pb2.TensorProto(dtype=types_pb2.DT_FLOAT, float_val=[1.0]))
         request.inputs["x"].tensor_shape.dim.add(size=1)
-        response = prediction.Predict(request, timeout=10)
+        response = prediction.Predict(request, timeout=60)
         output = response.outputs["y"]
         values = list(output.float_val) or memoryview(output.tensor_content).cast("f").tolist()
         return {"y": values[0], "version": response.model_spec.version.value}
@@ -128,7 +128,7 @@ def _calls(channel: Any) -> dict[str, Callable[..., Any]]:
         modules["Regress"] = regression_pb2.RegressionRequest
         modules["GetModelMetadata"] = get_model_metadata_pb2.GetModelMetadataRequest
         message = modules[method].FromString(bytes.fromhex(request))
-        return {"answer": getattr(prediction, method)(message, timeout=20).SerializeToString().hex()}
+        return {"answer": getattr(prediction, method)(message, timeout=60).SerializeToString().hex()}
 
     return {"reload": reload, "states": states, "predict": predict, "ask": ask, "metadata": _metadata(prediction)}
 
@@ -146,7 +146,7 @@ def _metadata(prediction: Any) -> Callable[..., Any]:
         request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
         request.model_spec.name = model
         found = get_model_metadata_pb2.SignatureDefMap()
-        assert prediction.GetModelMetadata(request, timeout=10).metadata["signature_def"].Unpack(found)
+        assert prediction.GetModelMetadata(request, timeout=60).metadata["signature_def"].Unpack(found)
         with Path(saved_model).open("rb") as file:
             written = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs[0].signature_def
         sides = {"answered": found.signature_def, "written": written}

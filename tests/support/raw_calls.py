@@ -31,4 +31,4 @@ def wait_until_read(channel: grpc.Channel) -> None:
         "/tensorflow.serving.ModelService/GetModelStatus", request_serializer=bytes, response_deserializer=bytes
     )
     with pytest.raises(grpc.RpcError, match="ModelSpec"):
-        call(b"", timeout=30)
+        call(b"", timeout=60)

@@ -21,7 +21,7 @@ class Reply:
 def call(address: str, method: str, path: str, body: Any = None, **headers: str) -> Reply:
     """One request on a connection of its own; `body` is JSON, or bytes sent as they are."""
     host, _, port = address.rpartition(":")
-    connection = http.client.HTTPConnection(host, int(port), timeout=30)
+    connection = http.client.HTTPConnection(host, int(port), timeout=60)
     try:
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         connection.request(method, path, data, {key.replace("_", "-"): value for key, value in headers.items()})

@@ -31,7 +31,7 @@ class TritonStream:
         self._client.async_stream_infer(model, inputs, **options)
 
     def next(self) -> Any:
-        result, failed = self._came.get(timeout=30)
+        result, failed = self._came.get(timeout=60)
         if failed is not None:
             raise failed
         return result

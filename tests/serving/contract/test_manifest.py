@@ -90,7 +90,7 @@ def test_a_file_that_became_a_pipe_keeps_nobody_waiting(tmp_path: Path) -> None:
     measured: list[tuple[int, str]] = []
     reader = threading.Thread(target=lambda: measured.append(measure(tmp_path / "pipe")), daemon=True)
     reader.start()
-    eventually(lambda: measured, 10)
+    eventually(lambda: measured)
     assert measured[0][0] == 0
 
 

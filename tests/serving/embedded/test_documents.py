@@ -162,7 +162,7 @@ def test_a_deadline_that_passes_is_told_and_its_work_not_waited_for() -> None:
         return Fare(amount=trip.distance)
 
     stuck.__annotations__ = {"trip": Trip, "return": Fare}
-    config = EngineConfig(grpc_address="", rest_address="127.0.0.1:0", control_address="", request_timeout_seconds=0.2)
+    config = EngineConfig(grpc_address="", rest_address="127.0.0.1:0", control_address="", request_timeout_seconds=1.5)
     with Engine(config) as engine:
         engine.serve("stuck", stuck)
         engine.serve("quick", fare)

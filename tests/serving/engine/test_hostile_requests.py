@@ -62,7 +62,7 @@ def ask(channel: grpc.Channel) -> Callable[[bytes], tuple[str, Any]]:
 
     def send(message: bytes) -> tuple[str, Any]:
         try:
-            return "OK", service_pb2.ModelInferResponse.FromString(call(message, timeout=10))
+            return "OK", service_pb2.ModelInferResponse.FromString(call(message, timeout=60))
         except grpc.RpcError as refused:
             return refused.code().name, refused.details()
 
@@ -198,7 +198,7 @@ def test_hostile_messages_of_a_stream_are_answered_among_good_ones(channel: grpc
     call: Any = channel.stream_stream(f"{SERVICE}/ModelStreamInfer")
     sent = [message for message, _, _ in WRONG.values()]
     both = [one for wrong in sent for one in (wrong, infer([1, 3], ONES))]
-    answers = [service_pb2.ModelStreamInferResponse.FromString(one) for one in call(iter(both), timeout=30)]
+    answers = [service_pb2.ModelStreamInferResponse.FromString(one) for one in call(iter(both), timeout=60)]
     assert len(answers) == len(both)
     for wrong, good in zip(answers[::2], answers[1::2], strict=True):
         assert wrong.error_message
@@ -209,14 +209,14 @@ def test_hostile_messages_of_a_stream_are_answered_among_good_ones(channel: grpc
 def test_a_stream_without_end_ends_with_its_client(engine: Engine, channel: grpc.Channel) -> None:
     call: Any = channel.stream_stream(f"{SERVICE}/ModelStreamInfer")
     endless = infer([], struct.pack("<q", HUGE), "n", ("n", "INT64"))
-    answers = call(iter([endless]), timeout=30)
+    answers = call(iter([endless]), timeout=60)
     for number, answer in zip(range(100), answers, strict=False):
         found = service_pb2.ModelStreamInferResponse.FromString(answer)
         assert found.infer_response.raw_output_contents[0] == struct.pack("<q", number)
     answers.cancel()
     eventually(lambda: sample(engine, "tidegate_request_memory_bytes") == 0)
     short = infer([], struct.pack("<q", 2), "n", ("n", "INT64"))
-    assert len(list(call(iter([short]), timeout=30))) == 2, "its model runs for others"
+    assert len(list(call(iter([short]), timeout=60))) == 2, "its model runs for others"
 
 
 def sample(engine: Engine, name: str) -> float:

@@ -26,7 +26,9 @@ from tidegate_serving.engine import Engine
 from tidegate_serving.tensor_proto import to_array
 
 DRAIN_SECONDS = 1.0
-LATEST = DRAIN_SECONDS + 2.0
+LONG_SECONDS = 300.0
+LATEST = 60.0
+"""Nothing of this module ends by itself within so many seconds: what does was ended."""
 
 
 def hung_engine(
@@ -58,14 +60,12 @@ def test_sigterm_ends_the_process_in_time_and_says_what_hangs(tmp_path: Path) ->
         wait_until_read(channel)
         answered = predict_later(channel, 1, "returns")
         assert to_array(answered.result(30).outputs["y"]).tolist() == [2.0]
-        began = time.monotonic()
         engine.terminate()
         for one in (hung, queued):
             with pytest.raises(grpc.RpcError) as raised:
                 one.result(30)
             assert raised.value.code() is grpc.StatusCode.UNAVAILABLE
-        assert engine.wait() == 1, engine.said()
-        assert time.monotonic() - began < LATEST
+        assert engine.wait(LATEST) == 1, engine.said()
         assert "hangs version 3" in engine.said(), "the log names the model and the version"
 
 
@@ -78,15 +78,13 @@ def test_a_hung_call_is_named_although_its_client_has_gone(tmp_path: Path) -> No
             hung = predict_later(channel, 666, "hangs")
             eventually(gate.entered.exists)
             hung.cancel()
-        began = time.monotonic()
         engine.terminate()
-        assert engine.wait() == 1, engine.said()
-        assert time.monotonic() - began < LATEST
+        assert engine.wait(LATEST) == 1, engine.said()
         assert "hangs version 3" in engine.said(), "the log names the model and the version"
 
 
 def test_a_call_that_returns_in_time_is_waited_for_although_its_client_has_gone(tmp_path: Path) -> None:
-    engine, hangs, _, gate = hung_engine(tmp_path, drain_seconds=60.0)
+    engine, hangs, _, gate = hung_engine(tmp_path, drain_seconds=LONG_SECONDS)
     with engine:
         with engine.control() as control:
             push_and_wait(control, hangs)
@@ -106,7 +104,7 @@ def test_a_call_that_returns_in_time_is_waited_for_although_its_client_has_gone(
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_ends_the_process_at_once(tmp_path: Path, number: signal.Signals) -> None:
-    engine, hangs, _, gate = hung_engine(tmp_path, drain_seconds=60.0)
+    engine, hangs, _, gate = hung_engine(tmp_path, drain_seconds=LONG_SECONDS)
     with engine, grpc.insecure_channel(engine.addresses["grpc"]) as channel:
         with engine.control() as control:
             push_and_wait(control, hangs)
@@ -115,11 +113,9 @@ def test_a_second_signal_ends_the_process_at_once(tmp_path: Path, number: signal
         assert not hung.done()
         engine.terminate()
         eventually(lambda: "draining" in engine.said())
-        began = time.monotonic()
         assert engine.process is not None
         engine.process.send_signal(number)
-        assert engine.wait() == 1, engine.said()
-        assert time.monotonic() - began < 2
+        assert engine.wait(LATEST) == 1, engine.said()
 
 
 HOLDS_THE_GIL = """
@@ -144,10 +140,8 @@ def test_sigterm_ends_a_process_whose_model_holds_the_gil(tmp_path: Path) -> Non
         hung = predict_later(channel, 666, "holds")
         eventually(gate.entered.exists)
         assert not hung.done()
-        began = time.monotonic()
         engine.terminate()
-        assert engine.wait() == 1, engine.said()
-        assert time.monotonic() - began < LATEST
+        assert engine.wait(LATEST) == 1, engine.said()
         assert "holds version 2" in engine.said(), "the log names the model and the version"
 
 
@@ -188,7 +182,7 @@ def test_an_embedded_engine_stops_in_time() -> None:
 
     def hangs(x: np.ndarray) -> dict[str, np.ndarray]:
         entered.set()
-        release.wait(60)
+        release.wait(LONG_SECONDS)
         return {"y": x}
 
     engine = Engine()
@@ -201,7 +195,7 @@ def test_an_embedded_engine_stops_in_time() -> None:
         assert engine.stop(0.5) is False
         del engine
         gc.collect()
-        assert time.monotonic() - began < 0.5 + 2 + 2, "neither the stop nor letting go of it waits for the call"
+        assert time.monotonic() - began < LATEST, "neither the stop nor letting go of it waits for the call"
         with pytest.raises(Unavailable):
             asked.result(30)
         release.set()

@@ -11,6 +11,7 @@ from tests.support.control import push_and_wait
 from tests.support.engine_process import EngineProcess
 from tests.support.eventually import eventually
 from tests.support.gate import AT_PREDICT, Gate
+from tests.support.rest import call
 from tests.support.triton import TritonStream
 from tests.support.versions import Draft, adding, publish
 from tritonclient.utils import InferenceServerException
@@ -69,16 +70,17 @@ def x(*values: float) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.float
     return {"x": np.array(values, np.float32)}
 
 
-def test_what_waits_behind_a_request_shares_a_batch(stream: TritonStream, gate: Gate) -> None:
+def test_what_waits_behind_a_request_shares_a_batch(engine: EngineProcess, stream: TritonStream, gate: Gate) -> None:
+    queued = b'\ntidegate_queued_rows{model="batch",version="1"} 8\n'
     stream.ask("batch", x(666))
     eventually(gate.entered.exists)
     for value in range(8):
         stream.ask("batch", x(value))
     stream.ask("adds", x(1))
+    eventually(lambda: queued in call(engine.addresses["rest"], "GET", "/metrics").body)
     gate.open()
     sizes = [int(stream.next().as_numpy("y")[0]) for _ in range(9)]
-    assert sizes[0] == 1
-    assert max(sizes) > 1
+    assert sizes == [1] + [8] * 8
     assert stream.next().as_numpy("y").tolist() == [3]
 
 

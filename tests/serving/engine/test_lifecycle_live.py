@@ -57,7 +57,7 @@ def test_a_label_moves_with_the_load_and_requests_never_wait_for_it(
     eventually(gate.entered.exists)
     with engine.client() as client:
         for label in (None, "stable"):
-            assert client.predict("m", {"x": X}, label=label, timeout=2).version == 1, "while the new one loads"
+            assert client.predict("m", {"x": X}, label=label, timeout=60).version == 1, "while the new one loads"
         with pytest.raises(NotFound):
             client.predict("m", {"x": X}, version=2)
         gate.open()
@@ -127,7 +127,7 @@ def test_a_model_that_waits_holds_up_no_other(tmp_path: Path, engine: EngineProc
     with ThreadPoolExecutor(1) as pool, engine.client() as client:
         waits = pool.submit(client.predict, "m", {"x": np.array([666.0], dtype=np.float32)}, timeout=60)
         eventually(gate.entered.exists)
-        assert client.predict("other", {"x": X}, timeout=2).outputs["y"].tolist() == [6.0]
+        assert client.predict("other", {"x": X}, timeout=60).outputs["y"].tolist() == [6.0]
         gate.open()
         waits.result(30)
 

@@ -38,8 +38,8 @@ def test_a_number_of_retries_is_that_number_and_the_log_shows_one_trace(tmp_path
     with ModelServerProcess(tmp_path / "server", *flags, f"--model_base_path={tmp_path / 'm'}") as server:
         eventually(lambda: f"m:1 did not load, the last of {retries + 1} tries" in server.said())
         assert server.said().count("m:1 did not load") == retries + 1
-        assert server.said().count("Traceback") == 2, "what the model raised and what that means, both once"
         assert server.stop() == 0
+        assert server.said().count("Traceback") == 2, "what the model raised and what that means, both once"
         assert tries.read_text() == "x" * (retries + 1)
 
 

@@ -123,7 +123,7 @@ def test_every_protocol_has_the_trace_of_its_request_in_the_log(engine: EnginePr
     broken = {"x_request_id": "broken", "traceparent": parent(8).upper().replace("0", "g")}
     assert call(engine.addresses["rest"], "POST", "/v1/models/m:predict", {"instances": [1.0]}, **broken).status == 200
     log = engine.folder.parent / "log"
-    eventually(lambda: len(list(log.rglob("*.parquet"))) > 0 and len(traces(log)) == 9, 30)
+    eventually(lambda: len(list(log.rglob("*.parquet"))) > 0 and len(traces(log)) == 9)
     expected = {f"rest-{number}": {trace(number)} for number in range(1, 5)}
     expected |= {f"grpc-{number}": {trace(number)} for number in range(5, 8)}
     assert traces(log) == expected | {"none": {"-"}, "broken": {"-"}}

@@ -47,7 +47,7 @@ class Model:
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
     folder = tmp_path_factory.mktemp("errors")
     directory = publish(folder / "r", "m", 1, Draft(files={"model.py": SOURCE}))
-    batching = {"timeout_us": 20000, "max_batch_rows": 64}
+    batching = {"timeout_us": 100_000, "max_batch_rows": 64}
     config = {"roots": [folder / "r"], "allow_unverified": True, "batching": batching}
     with EngineProcess(folder / "engine", **config) as running:
         with running.control() as control:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -78,8 +78,10 @@ def records(root: Path, wanted: int) -> list[dict[str, Any]]:
             return int(connection.execute("SELECT count(*) FROM log").fetchone()[0])
 
     eventually(lambda: rows() == wanted)
-    today = f"date={datetime.now(UTC):%Y-%m-%d}"
-    files = sorted((root / "logs").glob(f"model=*/version=*/{today}/*.tfrecord"))
+    now = datetime.now(UTC)
+    days = {f"date={day:%Y-%m-%d}" for day in (now - timedelta(minutes=10), now)}
+    files = sorted((root / "logs").glob("model=*/version=*/date=*/*.tfrecord"))
+    assert {file.parent.name for file in files} <= days
     found: list[dict[str, Any]] = official_client.run_code(READ, *map(str, files))
     return sorted(found, key=lambda one: (one["specs"], str(one["inputs"])))
 

@@ -51,7 +51,7 @@ class Bench:
             allow_unverified=True,
             log_path=folder / "log",
             log_block_seconds=0.05,
-            batching={"max_batch_rows": rows, "timeout_us": 5_000_000, **batching},
+            batching={"max_batch_rows": rows, "timeout_us": 60_000_000, **batching},
         )
 
     def __enter__(self) -> Self:
@@ -88,7 +88,7 @@ class Bench:
                 )
             found: list[Any] = [None] * len(inputs)
             for _ in inputs:
-                result, error = answers.get(timeout=20)
+                result, error = answers.get(timeout=120)
                 assert error is None, error
                 found[int(result.get_response().id)] = result.as_numpy("y")
         return found

@@ -144,7 +144,7 @@ def test_a_process_that_ends_takes_its_sequences_with_it(engine: EngineProcess, 
                 ask(grpc_client, over_grpc, 1, sequence_id=name)
             return "or its process ended" in str(refused.value)
 
-        eventually(answered_anew, 30)
+        eventually(answered_anew)
         assert ask(grpc_client, over_grpc, 1, sequence_id=name, sequence_start=True) == 1
 
 

@@ -13,6 +13,7 @@ import grpc
 import pytest
 from tests.support import rest
 from tests.support.engine_process import EngineProcess
+from tests.support.eventually import at_best
 from tests.support.versions import Draft, adding, publish
 
 from tidegate_serving.contract.messages import message
@@ -21,7 +22,8 @@ from tidegate_serving.contract.signature import Signature, TensorSpec
 PREDICT = "/tensorflow.serving.PredictionService/Predict"
 MEGABYTE = 1 << 20
 TRIES = 5
-MOST_SECONDS = 0.1  # what is sent below kept an I/O thread for half a second and more
+MOST_TRIES = 15
+MOST_SECONDS, MOST_SHARE = 0.1, 0.25  # what is sent below kept an I/O thread for half a second and more
 WIDE = Signature((TensorSpec("x", "float32", (-1, 1000)),), (TensorSpec("y", "float32", (-1, 1000)),))
 ROWS = Signature((TensorSpec("x", "float32", (-1, -1)),), (TensorSpec("y", "float32", (-1, -1)),))
 TEXTS = Signature((TensorSpec("x", "string", (-1,)),), (TensorSpec("y", "string", (-1,)),))
@@ -75,15 +77,16 @@ def test_others_are_answered_while_a_costly_body_is_read_and_answered(engine: En
     host, _, port = address.rpartition(":")
     head = f"POST /v1/models/{model}:predict HTTP/1.1\r\nHost: x\r\nContent-Encoding: {encoding}\r\n"
     data = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
-    shortest = float("inf")
+
+    def is_kept_by_nobody() -> bool:
+        with socket.create_connection((host, int(port)), timeout=60) as costly:
+            costly.sendall(data[:-1])
+            rest.predict(address, "other", [1])  # all but the last byte has been read
+            costly.sendall(data[-1:])
+            return _others_are_quick(address, pool.submit(costly.recv, 12))
+
     with ThreadPoolExecutor(1) as pool:
-        for _ in range(TRIES):
-            with socket.create_connection((host, int(port)), timeout=60) as costly:
-                costly.sendall(data[:-1])
-                rest.predict(address, "other", [1])  # all but the last byte has been read
-                costly.sendall(data[-1:])
-                shortest = min(shortest, _longest(address, pool.submit(costly.recv, 12)))
-    assert shortest < MOST_SECONDS
+        at_best(MOST_TRIES, is_kept_by_nobody)
 
 
 def test_others_are_answered_while_a_message_is_unpacked(engine: EngineProcess) -> None:
@@ -93,15 +96,17 @@ def test_others_are_answered_while_a_message_is_unpacked(engine: EngineProcess) 
     request.inputs["x"].tensor_shape.dim.add(size=1)
     request.inputs["x"].tensor_content = bytes(60 * MEGABYTE)
     options = [("grpc.max_send_message_length", -1)]
-    shortest = float("inf")
     with grpc.insecure_channel(engine.addresses["grpc"], options=options) as channel, ThreadPoolExecutor(1) as pool:
         call: Any = channel.unary_unary(PREDICT, request_serializer=None, response_deserializer=None)
         data = request.SerializeToString()
-        for _ in range(TRIES):
+
+        def is_kept_by_nobody() -> bool:
             answered = pool.submit(lambda: call.future(data, compression=grpc.Compression.Gzip).code())
-            shortest = min(shortest, _longest(engine.addresses["rest"], answered))
+            are_quick = _others_are_quick(engine.addresses["rest"], answered)
             assert answered.result() is grpc.StatusCode.INVALID_ARGUMENT
-    assert shortest < MOST_SECONDS
+            return are_quick
+
+        at_best(MOST_TRIES, is_kept_by_nobody)
 
 
 def test_an_explanation_takes_no_longer_than_reading(engine: EngineProcess) -> None:
@@ -116,7 +121,7 @@ def test_an_explanation_takes_no_longer_than_reading(engine: EngineProcess) -> N
             times.append(time.monotonic() - began)
         return min(times)
 
-    assert seconds(200) < 5 * seconds(2)
+    at_best(5, lambda: seconds(200) < 5 * seconds(2))
 
 
 def test_a_name_that_nothing_has_is_not_copied(engine: EngineProcess) -> None:
@@ -127,12 +132,12 @@ def test_a_name_that_nothing_has_is_not_copied(engine: EngineProcess) -> None:
         assert "a name of more than 65536 bytes" in refused.json()["error"]
 
 
-def _longest(address: str, until: Any) -> float:
-    """The longest that a request for another model takes until something is done, in seconds."""
-    longest = 0.0
+def _others_are_quick(address: str, until: Any) -> bool:
+    """Whether each request for another model is answered in far less time than it takes until something is done."""
+    longest, began = 0.0, time.monotonic()
     while not until.done():
-        began = time.monotonic()
+        asked = time.monotonic()
         assert rest.predict(address, "other", [1]).json() == {"predictions": [2.0]}
-        longest = max(longest, time.monotonic() - began)
+        longest = max(longest, time.monotonic() - asked)
     until.result()
-    return longest
+    return longest < max(MOST_SECONDS, MOST_SHARE * (time.monotonic() - began))

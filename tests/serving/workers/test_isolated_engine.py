@@ -145,7 +145,7 @@ def test_the_metrics_count_the_workers(engine: EngineProcess) -> None:
 def test_workers_end_with_their_engine(engine: EngineProcess) -> None:
     pids = workers(engine)
     os.kill(engine.addresses["pid"], signal.SIGKILL)
-    eventually(lambda: not any(lives(pid) for pid in pids), 30)
+    eventually(lambda: not any(lives(pid) for pid in pids))
 
 
 def test_a_version_that_is_withdrawn_leaves_no_worker(engine: EngineProcess, tmp_path: Path) -> None:
@@ -153,5 +153,5 @@ def test_a_version_that_is_withdrawn_leaves_no_worker(engine: EngineProcess, tmp
     directory = publish(tmp_path / "r", "m", 2, adding(1))
     with engine.control() as control:
         push_and_wait(control, directory)
-    eventually(lambda: not any(lives(pid) for pid in pids), 30)
+    eventually(lambda: not any(lives(pid) for pid in pids))
     assert len(workers(engine)) == 2

@@ -89,7 +89,7 @@ Make = Callable[..., VersionWorkers]
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
     """Makes versions that share one process."""
-    shared, made = SharedHosts(lambda: 1, lambda: 1.5), list[VersionWorkers]()
+    shared, made = SharedHosts(lambda: 1, lambda: 4.0), list[VersionWorkers]()
 
     def make_workers(name: str, oddity: str) -> VersionWorkers:
         directory = publish(tmp_path, name, 1, Draft(files={"model.py": MODEL.format(oddity=oddity)}))
@@ -138,8 +138,8 @@ def test_whatever_a_model_does_to_its_process_its_neighbours_answer(make: Make, 
     with contextlib.suppress(ModelFailed):
         assert asked(workers, -1) == -2
     assert [asked(neighbour, x) for x in range(20)] == [2 * x for x in range(20)]
-    eventually(lambda: answers(workers, 3), 30)
+    eventually(lambda: answers(workers, 3))
     assert [asked(neighbour, x) for x in range(20)] == [2 * x for x in range(20)]
-    third = eventually(lambda: loaded(make, "c"), 30)
+    third = eventually(lambda: loaded(make, "c"))
     assert third is not None
     assert asked(third, 1) == 2

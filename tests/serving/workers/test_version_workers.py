@@ -205,7 +205,7 @@ def test_a_call_that_hangs_ends_with_its_version(make: Make, tmp_path: Path) -> 
     (pid,) = workers.pids
     with ThreadPoolExecutor(1) as threads:
         hung = threads.submit(ask, workers, -3)
-        eventually(lambda: bool(list(tmp_path.rglob("hangs"))), 10)
+        eventually(lambda: bool(list(tmp_path.rglob("hangs"))))
         workers.close()
         with pytest.raises((ModelFailed, Unavailable)):
             hung.result(20)

@@ -74,7 +74,7 @@ Make = Callable[..., VersionWorkers]
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
     """Makes versions that share one process."""
-    shared, made = SharedHosts(lambda: 1, lambda: 1.5), list[VersionWorkers]()
+    shared, made = SharedHosts(lambda: 1, lambda: 4.0), list[VersionWorkers]()
 
     def make_workers(name: str, garbage: bytes = b"") -> VersionWorkers:
         directory = publish(tmp_path, name, 1, Draft(files={"model.py": MODEL.format(garbage=garbage)}))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.support.eventually import eventually
+from tests.support.eventually import at_best, eventually
 from tests.support.versions import Draft, publish
 
 from tidegate_serving.contract.errors import ModelFailed, Tampered
@@ -104,12 +104,15 @@ def test_each_stage_has_workers_of_its_own(directory: Path) -> None:
 
 
 def test_stages_work_side_by_side_on_different_batches(version: LoadedVersion) -> None:
-    start = time.monotonic()
-    with ThreadPoolExecutor(2) as threads:
-        answers = list(threads.map(lambda x: ask(version, x), range(10)))
-    assert [answer.outputs["z"][0] for answer in answers] == list(range(2, 12))
-    one_by_one = 10 * 2 * SECONDS
-    assert time.monotonic() - start < 0.8 * one_by_one
+    def are_side_by_side() -> bool:
+        start = time.monotonic()
+        with ThreadPoolExecutor(2) as threads:
+            answers = list(threads.map(lambda x: ask(version, x), range(10)))
+        assert [answer.outputs["z"][0] for answer in answers] == list(range(2, 12))
+        one_by_one = 10 * 2 * SECONDS
+        return time.monotonic() - start < 0.8 * one_by_one
+
+    at_best(10, are_side_by_side)
 
 
 def test_a_stages_worker_that_dies_is_replaced(version: LoadedVersion) -> None:

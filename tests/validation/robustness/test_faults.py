@@ -10,7 +10,7 @@ from tests.validation.robustness.controls import CONTROLS
 from tests.validation.robustness.fault_run import examined
 from tests.validation.robustness.faults import FAULTS
 
-_LATEST = 2.0
+_LATEST = 20.0
 
 
 @pytest.mark.parametrize("name", FAULTS)

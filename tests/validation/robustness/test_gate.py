@@ -272,8 +272,8 @@ AT_ONCE = "if not __import__('threading').current_thread().name.startswith('tide
 
 def test_each_of_many_calls_at_once_has_its_own_deadline(tmp_path: Path) -> None:
     """Two rounds of eight calls take longer than one call may; each is well within what it may take."""
-    limits = replace(LIMITS, call_seconds=1.5, threads=2)
-    found = examined(tmp_path, before_return(AT_ONCE + "__import__('time').sleep(0.2)"), limits=limits)
+    limits = replace(LIMITS, call_seconds=3, threads=2)
+    found = examined(tmp_path, before_return(AT_ONCE + "__import__('time').sleep(0.4)"), limits=limits)
     assert worst([one.outcome for one in found]) is Outcome.PASS, [one.sentence for one in found]
 
 
@@ -303,7 +303,7 @@ def test_a_slow_version_is_told_after_few_calls(tmp_path: Path) -> None:
     line = IN_A_ROW.format(times=16, seconds=0.5)
     found = examined(tmp_path, before_return(line), limits=limits)
     (told,) = failing(found)
-    assert re.match(r"99 % of (8|12) calls with 1 row took 5\d\d ms or less, the budget is 20 ms", told.sentence)
+    assert re.match(r"99 % of (8|12) calls with 1 row took [\d.,]+ m?s or less, the budget is 20 ms", told.sentence)
     assert "; measured twice: 99 % of " in told.sentence
 
 
@@ -318,8 +318,8 @@ def test_a_version_too_slow_to_be_measured_is_called_slow_all_the_same(tmp_path:
 
 def test_a_budget_that_is_missed_for_a_moment_is_measured_again(tmp_path: Path) -> None:
     """The machine is busy for the first calls that are measured, which here the model itself plays."""
-    line = IN_A_ROW.format(times=5, seconds=0.1)
-    limits = replace(LIMITS, p99_ms=25.0)
+    line = IN_A_ROW.format(times=5, seconds=0.8)
+    limits = replace(LIMITS, p99_ms=200.0)
     (told,) = latency_of(examined(tmp_path, before_return(line), limits=limits))
     assert told.outcome is Outcome.WARN
     assert "missed at first (99 % of " in told.sentence

@@ -251,7 +251,7 @@ def test_tokens_and_certificates_change_while_the_engine_runs(tmp_path: Path) ->
             assert "what the access file said before still counts" in control.status().problems[0].error_message
             engine.access.path.write_text(good.replace("late", "later"))
             assert control.status().problems == ()
-            assert "what the access file said before" in engine.process.said()
+            eventually(lambda: "what the access file said before" in engine.process.said())
         engine.access.path.write_text(good.partition('\n[[token]]\nname = "late"')[0])
         with watcher, pytest.raises(Unauthenticated):
             watcher.status()

@@ -130,11 +130,11 @@ def test_a_store_that_lies_about_a_file_adds_nothing_and_the_old_version_stays(
 def test_a_store_that_stalls_costs_its_deadline_and_nothing_else(
     make_shelf: MakeShelf, faults: type[FaultyStore]
 ) -> None:
-    shelf = make_shelf(timeout=0.2)
+    shelf = make_shelf(timeout=2.0)
     publish(shelf.root, "m", 1)
     shelf.update()
     faults.stalled = threading.Event()
-    with pytest.raises(Unavailable, match=r"listing faulty://.*/m took more than 0\.2 s"):
+    with pytest.raises(Unavailable, match=r"listing faulty://.*/m took more than 2 s"):
         shelf.update()
     assert shelf.held() == [1]
     faults.stalled.set()
