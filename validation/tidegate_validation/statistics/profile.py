@@ -119,6 +119,11 @@ class Profile:
         """Features that are served and compared."""
         return [feature for feature in self.features.values() if feature.role is Role.INPUT]
 
+    @property
+    def rows_per_block(self) -> float:
+        """How many rows a block has, by and large."""
+        return self.rows / max(self.blocks, 1)
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON, without the counts and the id."""
         return {
