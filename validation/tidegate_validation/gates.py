@@ -139,7 +139,8 @@ def skew(case: Case, policy: Policy) -> GateResult:
         if served is not None and served.rows >= policy.skew.least_rows:
             seen, words = SkewEvidence(served, served=True), f"{served.rows} served examples"
         else:
-            held_out = stack.enter_context(table_window(case.held_out, event_time=candidate.event_time))
+            like, time = candidate.rows_per_block, candidate.event_time
+            held_out = stack.enter_context(table_window(case.held_out, event_time=time, like=like))
             seen, words = SkewEvidence(held_out, served=False), f"{held_out.rows} held-out examples, for want of a log"
         findings = release_findings(candidate, baseline, seen, policy.skew)
     return gate_result("skew", findings, f"was trained on the world that is seen in {words}")

@@ -19,6 +19,7 @@ from tidegate_serving.contract.log_record import OUTPUT_PREFIX, Role, output_col
 from tidegate_serving.contract.servable import ServableId
 from tidegate_validation.canary.numbers import CanaryNumbers
 from tidegate_validation.canary.rule import CanaryRule
+from tidegate_validation.statistics.sql import text_literal
 
 _REQUESTS = """
     SELECT engine, request_id, min(received_at) AS came, bool_or(t.status <> 0) AS error,
@@ -131,7 +132,7 @@ def _requests(one: Side, rule: CanaryRule) -> str:
     """One row a request; `wrong` is null where its label has not come or it was answered with an error."""
     labels, wrong = "", "NULL::BOOLEAN"
     if rule.labels and (files := _label_files(Path(rule.labels))):
-        text = ", ".join("'" + str(file).replace("'", "''") + "'" for file in files)
+        text = ", ".join(text_literal(str(file)) for file in files)
         labels = f"LEFT JOIN ({_NEWEST_LABELS.format(files=text)}) l USING (request_id)"
         wrong = f"avg(CASE WHEN t.status = 0 AND l.label IS NOT NULL THEN ({_is_wrong(one, rule)})::INT END) > 0.5"
     return _REQUESTS.format(

@@ -16,6 +16,7 @@ from tidegate_serving.admission import Outcome
 from tidegate_validation.skew import Columns, SkewReport, report_on_tables
 from tidegate_validation.skew.two_tables import profile_table, report_on_table
 from tidegate_validation.statistics import Profile
+from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.tables import as_table
 
 COLUMNS = Columns(time="at", label="churned")
@@ -47,9 +48,15 @@ def customers(seed: int, days: int, first_day: int) -> pd.DataFrame:
             "note": [f"note {one}" for one in random.integers(0, 10**9, n)],
             "score": 1 / (1 + np.exp(random.normal(0, 1, n))),
             "churned": (random.random(n) < 0.1).astype(np.int64),
+            "income": as_people_say(random.lognormal(10, 0.5, n), random),
             "at": pd.to_datetime(day * DAY + second, unit="s"),
         }
     )
+
+
+def as_people_say(values: Floats, random: np.random.Generator) -> Floats:
+    """Half of them in thousands, the others in tens."""
+    return np.where(random.random(len(values)) < 0.5, np.round(values, -3), np.round(values, -1))
 
 
 @functools.cache
@@ -85,6 +92,10 @@ NOT_DETERMINED: dict[str, tuple[str, Change]] = {
         "volts",
         lambda rows: rows.assign(volts=rows["volts"].mask(rows["at"].dt.day % 7 < 2, rows["volts"] + 20)),
     ),
+    "something else in whole numbers is not rounded": (
+        "volts",
+        lambda rows: rows.assign(volts=np.round(10 * (rows["volts"] - 230).abs())),
+    ),
 }
 
 
@@ -94,6 +105,14 @@ def test_no_cause_is_named_where_the_data_determine_none(name: str) -> None:
     found = report(change(week())).feature(subject)
     assert found.outcome in SEEN
     assert (found.cause or {}).get("kind") in (None, "outside the range")
+
+
+def test_whole_numbers_are_no_tenth_of_tens() -> None:
+    """Any whole number times ten is one of training's tens."""
+    cause = report(week().assign(income=lambda rows: np.round(rows["income"] / 12))).feature("income").cause
+    assert cause is None or cause["factor"] == pytest.approx(1 / 12, rel=0.06)
+    cause = report(week().assign(income=lambda rows: rows["income"] / 10)).feature("income").cause
+    assert cause == like({"kind": "constant factor", "factor": 0.1})
 
 
 DETERMINED: dict[str, tuple[str, Change, dict[str, object]]] = {

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.days import unlike_days
@@ -20,6 +21,7 @@ from tidegate_validation.skew.renamed import with_new_names
 from tidegate_validation.skew.repeated import columns_that_tell_rows, repeated_rows
 from tidegate_validation.skew.rule import Aspect, Judgement, SkewRule, judge
 from tidegate_validation.skew.schema import compare_schema
+from tidegate_validation.skew.texts import finding_of_texts
 from tidegate_validation.skew.together import looser_columns
 from tidegate_validation.skew.vectors import finding_of_vectors
 from tidegate_validation.statistics.bins import CategoryBins, DiscreteBins
@@ -30,7 +32,8 @@ from tidegate_validation.statistics.profile import FeatureProfile, Profile
 from tidegate_validation.statistics.rows import Rows, read_rows
 from tidegate_validation.statistics.sample import TextSample, ValueSample, read_joint
 from tidegate_validation.statistics.sql import Family, family, quote
-from tidegate_validation.statistics.vectors import measured_window
+from tidegate_validation.statistics.texts import measured_texts
+from tidegate_validation.statistics.vectors import measured, measured_window
 from tidegate_validation.statistics.window import Window
 
 _KNOWN = 0.5
@@ -57,7 +60,7 @@ def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
     known = [name for name in (profile.label, profile.event_time) if name]
     inputs = [one for one in profile.inputs if one.name not in window.unlogged]
     window = _with_empty_columns(window, inputs)
-    schema = compare_schema(inputs, window.types, window.columns, known, [*profile.vectors])
+    schema = compare_schema(inputs, window.types, window.columns, known, [*profile.measures])
     read = _read(profile, window, schema.comparable)
     counts = count_rows(window.connection, window.relation, window.block, schema.comparable, window.columns, read)
     samples = {one.name: read.sample(window.columns.get(one.name, one.name)) for one in schema.comparable}
@@ -81,12 +84,12 @@ def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
     inquiry = _Inquiry(profile, window, read, counts, samples, numbers, judgements, rule)
     causes = {one.name: cause for one in schema.comparable if (cause := inquiry.cause(one)) is not None}
     findings: dict[str, list[Finding]] = {}
-    for name, measured in numbers.items():
+    for name, figures in numbers.items():
         begun = onset(profile.features[name], profile.counts[name], counts[name])
         if begun is not None and name in causes:
             causes[name] = frozen_since(causes[name], samples[name], begun)
         since = None if begun is None else date_of(begun)
-        found = findings_of(measured, judgements[name], causes.get(name), rule, since)
+        found = findings_of(figures, judgements[name], causes.get(name), rule, since)
         findings[name] = [said_where(one, window, inquiry.few_valued) for one in found]
     for feature in schema.comparable:
         narrow = narrowed(feature, samples[feature.name])
@@ -99,14 +102,35 @@ def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
     together = looser_columns(profile, window, read, numbers, excused, rule)
     for finding in together:
         findings[finding.subject].insert(0, finding)
-    for name in schema.vectors:
-        with measured_window(window, window.columns.get(name, name)) as measures:
-            measured_findings = compare(profile.vectors[name], measures, rule).findings
-        findings[name] = [finding_of_vectors(name, measured_findings)]
+    for finding in _of_vectors_and_texts(profile, window, schema.vectors, numbers.keys() - excused, rule):
+        findings.setdefault(finding.subject, []).insert(0, finding)
     for finding in [*with_new_names(schema.findings, profile, window), *repeated_rows(profile, window, read, rule)]:
         findings.setdefault(finding.subject, []).append(finding)
     unlogged = {one.name: window.unlogged[one.name] for one in profile.inputs if one.name in window.unlogged}
     return Comparison(window.rows, findings, numbers, causes, counts, unlogged)
+
+
+def _of_vectors_and_texts(
+    profile: Profile, window: Window, vectors: Sequence[str], others: Collection[str], rule: SkewRule
+) -> Iterator[Finding]:
+    """A finding about each column of vectors, and about those of free text among the `others` that are written
+    otherwise."""
+    for name in vectors:
+        yield finding_of_vectors(name, _of_measures(profile, window, name, measured, rule))
+    for name in profile.measures:
+        if name in others:
+            told = finding_of_texts(name, _of_measures(profile, window, name, measured_texts, rule))
+            if told is not None:
+                yield told
+
+
+def _of_measures(
+    profile: Profile, window: Window, name: str, measure: Callable[..., Any], rule: SkewRule
+) -> Mapping[str, Sequence[Finding]]:
+    """What is found of each measure of a column."""
+    table = measure(window.connection, window.relation, window.block, window.columns.get(name, name))
+    with measured_window(table) as measures:
+        return compare(profile.measures[name], measures, rule).findings
 
 
 def _read(profile: Profile, window: Window, features: Sequence[FeatureProfile]) -> Rows:

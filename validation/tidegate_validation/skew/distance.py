@@ -65,7 +65,7 @@ class BlockDistance:
     normal gives about d, and nothing in common gives 2. `chances` say what chance alone does, for each way in which
     days may hang together; there are none where nothing can be said.
     `level` is the test of values' level alone, None where they have no order. `rows_alone` is the Δ that as many
-    independent rows would show.
+    independent rows would show. `by_day` is false where blocks are chunks of rows, for want of their times.
     `block_robust` is false where the reference has fewer than ENOUGH_BLOCKS blocks: rows then count as independent.
     `design_effect` is how much larger than among independent rows the noise is. `too_few` says that there were too
     few rows to tell any bins apart; nothing can be said then. `runs` says how far the reference's own runs of days go.
@@ -81,6 +81,7 @@ class BlockDistance:
     runs: Runs = field(default_factory=Runs)
     level: LevelShift | None = None
     rows_alone: float = 0.0
+    by_day: bool = True
 
     @property
     def decidable(self) -> bool:
@@ -207,6 +208,7 @@ def block_distance(
         runs=runs_of(ref, cur, line, delta) if robust else Runs(),
         level=level_shift(ref, cur, line, prior) if robust and ordered and ref.shape[1] > 2 else None,
         rows_alone=_TWICE * alone**0.5,
+        by_day=line.by_day,
     )
 
 

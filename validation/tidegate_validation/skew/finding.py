@@ -259,14 +259,16 @@ def _distribution(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule)
                 return f"as far from training as so few rows are by chance ({size}; of the level, {shown})"
             return f"as in training ({size}; {shown})"
         seen = f"from {judgement.detectable:.2f} on" if math.isfinite(judgement.detectable) else "of no size"
-        days = f"days differ so much that shifts {seen} would show; {_more_days(distance, judgement, rule)}"
-        return f"no further from training than its own days are from each other ({size}; {days})"
+        parts, they = ("days", "days") if distance.by_day else ("stretches of rows", "they")
+        wide = f"{they} differ so much that shifts {seen} would show; {_more_days(distance, judgement, rule)}"
+        return f"no further from training than its own {parts} are from each other ({size}; {wide})"
     if judgement.outcome is Outcome.INCONCLUSIVE:
         if distance.too_few:
             return f"cannot tell, {distance.rows} rows are too few"
         enough = judgement.detectable is not None and math.isfinite(judgement.detectable)
         shown = f"shifts from Δ {judgement.detectable:.2f} on only" if enough else "no shift, days differ that much"
-        return f"cannot tell: {_days(distance.blocks)} and {distance.rows} rows show {shown}"
+        days = f"{_days(distance.blocks)} and " if distance.by_day else ""
+        return f"cannot tell: {days}{distance.rows} rows show {shown}"
     if distance.level is not None and abs(distance.level.size) > _WANDERS * distance.delta:
         return (
             f"the level of its values wanders over the days as it never did in training ({size} over the whole window)"
@@ -280,11 +282,13 @@ def _distribution(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule)
 
 def _more_days(distance: BlockDistance, judgement: Judgement, rule: SkewRule) -> str:
     """How many days would show a shift of `rule.detectable`: what can be seen shrinks with the root of their number."""
+    parts, time = ("days", "") if distance.by_day else ("rows", ", and their times would tell how days differ")
     detectable = judgement.detectable
     if detectable is None or not math.isfinite(detectable):
-        return "more days are needed"
-    days = round_up(distance.blocks * (detectable / rule.detectable) ** 2)
-    return f"about {days} days would show one of {rule.detectable:g}"
+        return f"more {parts} are needed{time}"
+    number = distance.blocks if distance.by_day else distance.rows
+    needed = round_up(number * (detectable / rule.detectable) ** 2)
+    return f"about {needed} {parts} would show one of {rule.detectable:g}{time}"
 
 
 def _missing(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule) -> str:

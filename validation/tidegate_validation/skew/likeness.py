@@ -30,20 +30,23 @@ _FAR = 100_000.0
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Days of the reference and then of the window: their numbers, which are `inside` the window, and their rows."""
+    """Days of the reference and then of the window: their numbers, which are `inside` the window, and their rows; not
+    `by_day` where blocks of either are chunks of rows."""
 
     days: Floats
     inside: Mask
     sizes: Floats
+    by_day: bool = True
 
     @classmethod
     def of(cls, days: Floats, sizes: Floats, now: Floats, inside: Floats) -> Timeline:
         """From the numbers and rows of the reference's days, and of the window's."""
-        later = now + _FAR if min(days.min(), now.min()) < _CHUNKS else now
+        by_day = bool(min(days.min(), now.min()) >= _CHUNKS)
         return cls(
-            np.concatenate([days, later]),
+            np.concatenate([days, now if by_day else now + _FAR]),
             np.repeat([False, True], [len(days), len(now)]),
             np.concatenate([sizes, inside]),
+            by_day,
         )
 
 

@@ -16,6 +16,7 @@ from tidegate_validation.skew.diagnosis.cause import Cause, find_cause
 from tidegate_validation.skew.finding import explain
 from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.skew.schema import CHECK as SCHEMA
+from tidegate_validation.skew.texts import CHECK as TEXT
 from tidegate_validation.statistics.profile import FeatureProfile, Profile
 from tidegate_validation.statistics.sample import ValueSample
 from tidegate_validation.statistics.window import Window
@@ -111,8 +112,8 @@ def _failing(case: _Case, finding: Finding) -> Finding:
 def _worse(case: _Case, finding: Finding, cause: Cause | None) -> bool:
     """Whether the baseline's own training is nearer to the window, by the measure that the finding is about."""
     before = case.before
-    if before is not None and case.name in case.candidate.vectors:
-        theirs = before.findings.get(case.name, ())
+    if before is not None and (finding.check == TEXT or case.name not in case.now.numbers):
+        theirs = [one for one in before.findings.get(case.name, ()) if finding.check != TEXT or one.check == TEXT]
         return not theirs or theirs[0].outcome is not Outcome.FAIL
     if before is None or case.known is None or case.name not in before.numbers:
         return cause is not None and cause.by_values

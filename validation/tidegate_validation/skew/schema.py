@@ -35,7 +35,7 @@ def compare_schema(
     """Compares the inputs of training with the served columns.
 
     `columns` says which served column carries which feature; `known` are further features that may be served without
-    remark, such as the event time; of those `measured` the profile knows what their vectors are measured by.
+    remark, such as the event time; of those `measured` the profile knows what their vectors or texts are measured by.
     """
     comparable, vectors, findings = [], [], []
     for feature in features:
@@ -47,7 +47,7 @@ def compare_schema(
             findings.append(_finding(feature.name, Outcome.FAIL, f"was {was} in training and is served as {now}"))
         elif feature.name in measured and is_vector(types[column]):
             vectors.append(feature.name)
-        elif feature.name in measured:
+        elif feature.name in measured and feature.bins is None:
             now = types[column].lower()
             findings.append(_finding(feature.name, Outcome.FAIL, f"was a list of numbers and is served as {now}"))
         elif feature.bins is None:

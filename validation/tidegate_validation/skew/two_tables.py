@@ -120,7 +120,8 @@ def _report(
         added = {name: delay_of(stamp, columns.time, now.types) for name, stamp in known.items() if name in delays}
         added |= {delay_name(name, columns.time): sql for name, sql in clocks.items()}
     relation = _prepared(now, columns, added)
-    comparison = compare(profile, window_of(relation, event_time=columns.time), rule or SkewRule())
+    window = window_of(relation, event_time=columns.time, like=profile.rows_per_block)
+    comparison = compare(profile, window, rule or SkewRule())
     comparison = told_of_stamps(comparison, profile, relation, delays, columns.time or "", clocks)
     findings = {name: list(found) for name, found in comparison.findings.items()}
     for finding in further:

@@ -104,11 +104,12 @@ def _beyond(shares: Floats, margins: Floats, inside: Floats) -> Floats:
 def _raked(joint: Floats, inside: Floats, odds: float) -> Floats:
     """Shares with each block's margins, [B, W, W], in which rows `inside` are more likely by `odds`."""
     rows, columns = joint.sum(axis=2), joint.sum(axis=1)
-    found = rows[:, :, None] * columns[:, None, :] * np.exp(odds * inside)
+    likely = np.exp(odds * inside)
+    by_row, by_column = rows, columns
     for _ in range(_ROUNDS):
-        found *= (rows / np.maximum(found.sum(axis=2), 1e-300))[:, :, None]
-        found *= (columns / np.maximum(found.sum(axis=1), 1e-300))[:, None, :]
-    return np.asarray(found)
+        by_row = rows / np.maximum(by_column @ likely.T, 1e-300)
+        by_column = columns / np.maximum(by_row @ likely, 1e-300)
+    return np.asarray(by_row[:, :, None] * likely * by_column[:, None, :])
 
 
 def _fitted_odds(joint: Floats, inside: Floats) -> float:

@@ -34,6 +34,12 @@ def day_of(column: str, types: Mapping[str, str]) -> str:
     return f"coalesce(TRY_CAST(floor({number} / {SECONDS}) AS BIGINT), 0)"
 
 
-def chunk_of(rows: int) -> str:
-    """SQL for the chunk of a row among `rows` rows, by the column ROW_INDEX."""
-    return f'CAST(floor("{ROW_INDEX}" * {ROW_CHUNKS} / {max(rows, 1)}) AS BIGINT)'
+def chunk_of(rows: int, like: float | None = None) -> str:
+    """SQL for the chunk of a row among `rows` rows, by the column ROW_INDEX: ROW_CHUNKS of them, or those of a window
+    of about `like` rows each, as a block of its training has.
+
+    Where rows come at the same pace such chunks span the same time, and a window that is shorter than a block of
+    training is one observation of how blocks differ, however many rows it has.
+    """
+    chunks = ROW_CHUNKS if like is None else min(max(round(rows / like), 1), ROW_CHUNKS)
+    return f'CAST(floor("{ROW_INDEX}" * {chunks} / {max(rows, 1)}) AS BIGINT)'

@@ -21,6 +21,7 @@ from tidegate_validation.statistics.relation import Relation, connected, relatio
 from tidegate_validation.statistics.rows import Rows, read_rows
 from tidegate_validation.statistics.sample import ValueSample
 from tidegate_validation.statistics.sql import family, quote
+from tidegate_validation.statistics.texts import is_free_text, is_id, measured_texts
 from tidegate_validation.statistics.vectors import BLOCK, is_vector, measured
 
 TABLE = "tidegate_training"
@@ -59,11 +60,12 @@ def profile_relation(
     read = read_rows(connection, relation.name, block, {name: types[name] for name in names}, rows, told_apart)
     profiles, counts = _profiles(connection, relation.name, block, columns, read)
     inputs = [one for one in profiles if one.role is Role.INPUT]
-    vectors = {
-        one.name: _of_vectors(measured(connection, relation.name, block, one.name), event_time is not None)
-        for one in inputs
-        if is_vector(one.type)
-    }
+    tables = {one.name: measured(connection, relation.name, block, one.name) for one in inputs if is_vector(one.type)}
+    for one in inputs:
+        if is_free_text(one):
+            texts = measured_texts(connection, relation.name, block, one.name)
+            tables |= {} if is_id(one, texts) else {one.name: texts}
+    measures = {name: _of_measures(table, event_time is not None) for name, table in tables.items()}
     counts[REPEATED] = count_repeated(connection, relation.name, block, told_apart, read, rows)
     return Profile(
         id="",
@@ -75,12 +77,12 @@ def profile_relation(
         features={profile.name: profile for profile in profiles},
         counts=counts,
         pairs=_pairs(read, inputs, counts),
-        vectors=vectors,
+        measures=measures,
     )
 
 
-def _of_vectors(measures: Any, by_day: bool) -> Profile:
-    """The profile of what vectors are measured by; rows keep the blocks that they have."""
+def _of_measures(measures: Any, by_day: bool) -> Profile:
+    """The profile of what a column is measured by; rows keep the blocks that they have."""
     import duckdb
 
     names = [name for name in measures.column_names if name != BLOCK]

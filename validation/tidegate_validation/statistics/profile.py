@@ -26,7 +26,7 @@ FILE_NAME = "profile.json"
 COUNTS_NAME = "counts.parquet"
 VERSION = "2.2"
 STREAM = "training"
-_OF_VECTORS = "\x1fof vectors\x1f"
+_MEASURED = "\x1fmeasured\x1f"
 
 
 class Role(enum.StrEnum):
@@ -99,8 +99,8 @@ class FeatureProfile:
 class Profile:
     """The whole profile. `id` is the SHA-256 of everything else; `counts` are rows per feature, block and bin.
 
-    `pairs` are columns that go together. `vectors` are, for each column that holds a list of numbers in a row, the
-    profile of what these are measured by.
+    `pairs` are columns that go together. `measures` are, for each column that holds a list of numbers or a free text
+    in a row, the profile of what these are measured by.
     """
 
     id: str
@@ -112,12 +112,17 @@ class Profile:
     features: Mapping[str, FeatureProfile]
     counts: Mapping[str, FeatureCounts] = field(default_factory=dict)
     pairs: tuple[Association, ...] = ()
-    vectors: Mapping[str, Profile] = field(default_factory=dict)
+    measures: Mapping[str, Profile] = field(default_factory=dict)
 
     @property
     def inputs(self) -> list[FeatureProfile]:
         """Features that are served and compared."""
         return [feature for feature in self.features.values() if feature.role is Role.INPUT]
+
+    @property
+    def rows_per_block(self) -> float:
+        """How many rows a block has, by and large."""
+        return self.rows / max(self.blocks, 1)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON, without the counts and the id."""
@@ -130,18 +135,18 @@ class Profile:
             "event_time": self.event_time,
             "features": [feature.to_dict() for feature in self.features.values()],
             "pairs": [pair.to_dict() for pair in self.pairs],
-            "vectors": {
-                name: [feature.to_dict() for feature in one.features.values()] for name, one in self.vectors.items()
+            "measures": {
+                name: [feature.to_dict() for feature in one.features.values()] for name, one in self.measures.items()
             },
         }
 
     def all_counts(self) -> dict[str, FeatureCounts]:
-        """The counts, and those of vectors under names of their own."""
+        """The counts, and those of measures under names of their own."""
         return {
             **self.counts,
             **{
-                f"{name}{_OF_VECTORS}{measure}": counts
-                for name, one in self.vectors.items()
+                f"{name}{_MEASURED}{measure}": counts
+                for name, one in self.measures.items()
                 for measure, counts in one.counts.items()
             },
         }
@@ -186,18 +191,18 @@ def read_profile(directory: Path) -> Profile:
             counts=counts,
             pairs=tuple(Association.from_dict(data) for data in document["pairs"]),
         )
-        return replace(profile, vectors=_vectors(profile, document.get("vectors", {})))
+        return replace(profile, measures=_measures(profile, document.get("measures", {})))
     except InvalidInput as error:
         raise InvalidInput(f"{path}: {error}") from error
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise Tampered(f"{path} cannot be used ({error}): publish the version again") from error
 
 
-def _vectors(profile: Profile, data: Mapping[str, Any]) -> dict[str, Profile]:
-    """Profiles of what vectors are measured by, each with the counts that `all_counts` keeps under their names."""
+def _measures(profile: Profile, data: Mapping[str, Any]) -> dict[str, Profile]:
+    """Profiles of what columns are measured by, each with the counts that `all_counts` keeps under their names."""
     found = {}
     for name, measures in data.items():
-        prefix = f"{name}{_OF_VECTORS}"
+        prefix = f"{name}{_MEASURED}"
         features = [FeatureProfile.from_dict(one) for one in measures]
         counts = {key[len(prefix) :]: one for key, one in profile.counts.items() if key.startswith(prefix)}
         found[name] = replace(profile, features={one.name: one for one in features}, counts=counts, pairs=())

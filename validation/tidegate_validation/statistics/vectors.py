@@ -87,11 +87,10 @@ def measured(connection: Any, relation: str, block: str, column: str) -> pa.Tabl
 
 
 @contextmanager
-def measured_window(window: Window, column: str) -> Iterator[Window]:
-    """The measures of one column of a window as a window of its own."""
+def measured_window(table: pa.Table) -> Iterator[Window]:
+    """The measures of one column of a window, with the block of each row, as a window of its own."""
     import duckdb
 
-    table = measured(window.connection, window.relation, window.block, column)
     with duckdb.connect() as connection:
         connection.register(_RELATION, table)
         names = [name for name in table.column_names if name != BLOCK]

@@ -133,17 +133,18 @@ def logged_answers(
 
 
 @contextmanager
-def table_window(table: Any, *, event_time: str | None) -> Iterator[Window]:
-    """All rows of a pyarrow.Table; blocks are days of `event_time` where there is such a column, else equal chunks."""
+def table_window(table: Any, *, event_time: str | None, like: float | None = None) -> Iterator[Window]:
+    """All rows of a pyarrow.Table; blocks are days of `event_time` where there is such a column, else chunks of about
+    `like` rows, as the blocks have that it is compared with."""
     with connected() as connection:
-        yield window_of(relation_of_table(connection, _VIEW, table), event_time=event_time)
+        yield window_of(relation_of_table(connection, _VIEW, table), event_time=event_time, like=like)
 
 
-def window_of(relation: Relation, *, event_time: str | None) -> Window:
+def window_of(relation: Relation, *, event_time: str | None, like: float | None = None) -> Window:
     """All rows of a relation; blocks as in `table_window`."""
     has_time = event_time is not None and event_time in relation.types
     relation = relation if has_time else relation.numbered(f"{relation.name}_numbered")
-    block = day_of(str(event_time), relation.types) if has_time else chunk_of(relation.rows)
+    block = day_of(str(event_time), relation.types) if has_time else chunk_of(relation.rows, like)
     columns = {name: name for name in relation.types if name != ROW_INDEX}
     time = event_time if has_time else None
     return Window(relation.connection, relation.name, relation.types, columns, block, relation.rows, time)

@@ -12,7 +12,15 @@ from typing import Any
 import numpy as np
 
 from tidegate_validation.skew.diagnosis.grid import factor_by_grid, grid_of, off_the_grid
-from tidegate_validation.skew.diagnosis.landing import EXACT, chance, find_factor, find_offset, landing
+from tidegate_validation.skew.diagnosis.landing import (
+    EXACT,
+    Match,
+    chance,
+    find_factor,
+    find_offset,
+    landing,
+    of_any_digits,
+)
 from tidegate_validation.skew.diagnosis.scale import ScaleFit, fit_factor
 from tidegate_validation.skew.diagnosis.suspect import like_training
 from tidegate_validation.skew.diagnosis.units import affine, named_factors, nearest_factor, only_common
@@ -47,6 +55,7 @@ _AS_WELL = 0.03
 _USUAL = 1e-9
 _NEARLY_EVEN = 1.25
 _EVERY = 0.98
+_ABOUT = 0.1
 _MIXED = 0.7
 """One day's mix of values is hardly ever further from training's."""
 
@@ -187,7 +196,7 @@ def _by_values(evidence: _Evidence, *, familiar: bool) -> Iterator[Cause]:
         return
     least = _COVERS if familiar else 0.0
     match = find_factor(values, weights, known, known_weights)
-    if match is not None and match.share >= _LANDS and match.covered >= least:
+    if match is not None and match.share >= _LANDS and match.covered >= least and _told_by_values(evidence, match):
         yield _exact(match.factor, match.share, match.precision)
     for one in affine():
         share = landing(values, weights, known, one.factor, one.offset, 0.0)
@@ -198,6 +207,17 @@ def _by_values(evidence: _Evidence, *, familiar: bool) -> Iterator[Cause]:
     match = find_offset(values, weights, known, known_weights)
     if match is not None and match.share >= _LANDS and match.covered >= least:
         yield Cause(OFFSET, 1.0, match.offset, match.share, by_values=True)
+
+
+def _told_by_values(evidence: _Evidence, match: Match) -> bool:
+    """Whether the values say that it is this factor; where others of as many digits would land as well, the
+    distributions have to say about the same."""
+    by_digits = of_any_digits(evidence.values, evidence.weights, evidence.known, match.factor)
+    if match.share - by_digits > _HALF * (1 - by_digits):
+        return True
+    fit = _fitted(evidence)
+    room = _ABOUT if fit is None else max(_ABOUT, _SURELY * fit.log_error)
+    return fit is not None and match.factor > 0 and abs(np.log(match.factor / fit.factor)) <= room
 
 
 def _by_grid(evidence: _Evidence, fit: ScaleFit | None) -> Cause | None:

@@ -21,6 +21,7 @@ _DENSE = 0.7
 _TELLING_VALUES = 4
 _APART = 0.2
 _QUANTA = (1.0, 0.1, 0.01)
+_MOVES = (-7, -3, -1, 1, 3, 7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,17 @@ def chance(values: Floats, weights: Floats, known: Floats, factor: float, offset
     else:
         nearby = [landing(values, weights, known, factor * float(np.exp(step)), 0.0, slack) for step in steps]
     return float(np.mean(nearby))
+
+
+def of_any_digits(values: Floats, weights: Floats, known: Floats, factor: float) -> float:
+    """What share of other values with as many digits would land: of training's tens, any whole number times ten is one,
+    and says nothing about the factor."""
+    moved = [
+        landing(values + move * 2 * half, weights, known, factor, 0.0, 0.0)
+        for half in _rounding(values)
+        for move in _MOVES
+    ]
+    return float(np.mean(moved)) if moved else 0.0
 
 
 def _vote_factor(values: Floats, weights: Floats, known: Floats, known_weights: Floats, width: float) -> list[float]:

@@ -71,7 +71,7 @@ def name_cause(suspect: Suspect, plain: Callable[[], Cause | None]) -> Cause | N
     other = _values_of_another(suspect) or _another_column(suspect)
     if other is not None and not _nearer(suspect, suspect.sample, factor, other):
         return _rounded_rather(suspect, suspect.sample, other) or other
-    rounded = _fewer_digits(suspect, suspect.sample)
+    rounded = _rounded(suspect, suspect.sample)
     if rounded is not None and (factor is None or _within_a_step(suspect, factor, rounded)):
         return rounded
     if factor is not None and factor.by_values and factor.share >= _NEARLY_ALL:
@@ -164,16 +164,44 @@ def _nearer(suspect: Suspect, sample: ValueSample, factor: Cause | None, other: 
     return _CLEARLY * left <= suspect.others()[str(dict(other.details)["column"])]
 
 
-def _rounded_rather(suspect: Suspect, sample: ValueSample, other: Cause) -> Cause | None:
-    """Rounding, where training's own values rounded so are as near: few whole numbers look alike."""
-    rounded, bins = _fewer_digits(suspect, sample), suspect.feature.bins
-    if rounded is None or not isinstance(bins, NumericBins):
+def _rounded(suspect: Suspect, sample: ValueSample) -> Cause | None:
+    """Fewer digits, where training's own values rounded so are as those that are served: values in another unit may
+    have fewer digits too."""
+    rounded = _fewer_digits(suspect, sample)
+    if rounded is None:
         return None
+    before = distance_of(*both(suspect))
+    explained = _left_when_rounded(suspect, rounded) <= max(_CLEARLY * before, _NOISY * suspect.noise)
+    return rounded if explained and _within_a_step_of_training(suspect, sample, rounded) else None
+
+
+def _within_a_step_of_training(suspect: Suspect, sample: ValueSample, rounded: Cause) -> bool:
+    """Whether hardly any value lies further outside training's range than rounding could bring it."""
+    low, high, step = suspect.feature.minimum, suspect.feature.maximum, float(dict(rounded.details)["step"])
+    if low is None or high is None:
+        return False
+    beyond = (sample.values < low - step) | (sample.values > high + step)
+    return float(sample.n[beyond].sum()) < _PART * float(sample.n.sum())
+
+
+def _left_when_rounded(suspect: Suspect, rounded: Cause) -> float:
+    """Δ between training's values, rounded or cut off as `rounded` says, and those that are served."""
+    bins = suspect.feature.bins
+    if not isinstance(bins, NumericBins | DiscreteBins):
+        return LARGEST
     step = float(dict(rounded.details)["step"])
     known = like_training(suspect.feature)
     q = both(suspect)[1]
     ways = (np.round(known / step) * step, np.trunc(known / step) * step)
-    left = min(distance_of(_shares(bins.assign(one), np.ones(len(one)), bins.size), q) for one in ways)
+    return min(distance_of(_shares(bins.assign(one), np.ones(len(one)), bins.size), q) for one in ways)
+
+
+def _rounded_rather(suspect: Suspect, sample: ValueSample, other: Cause) -> Cause | None:
+    """Rounding, where training's own values rounded so are as near: few whole numbers look alike."""
+    rounded = _fewer_digits(suspect, sample)
+    if rounded is None or not isinstance(suspect.feature.bins, NumericBins):
+        return None
+    left = _left_when_rounded(suspect, rounded)
     return rounded if left <= suspect.others()[str(dict(other.details)["column"])] else None
 
 

@@ -1,0 +1,71 @@
+"""Free text, of which hardly any comes twice: how it is written tells what its values cannot."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.skew import Columns
+from tidegate_validation.skew.two_tables import profile_table, report_on_table
+from tidegate_validation.statistics import Profile, read_profile, write_profile
+from tidegate_validation.tables import as_table
+
+DAY = 86_400
+COLUMNS = Columns(time="at")
+WORDS = np.array([f"word{place}" for place in range(200)])
+
+
+def letters(seed: int, days: int, first_day: int) -> pd.DataFrame:
+    """A hundred letters a day, of five to twenty words, with a number that grows by one each time."""
+    random = np.random.default_rng(seed)
+    n = 100 * days
+    bodies = [" ".join(["Dear", *random.choice(WORDS, random.integers(5, 20))]) for _ in range(n)]
+    ids = [f"L{seed}-{place}" for place in range(first_day * 100, first_day * 100 + n)]
+    return pd.DataFrame({"body": bodies, "id": ids, "at": first_day * DAY + np.arange(n) * (DAY // 100)})
+
+
+@functools.cache
+def training() -> Profile:
+    rows = letters(1, 60, 9_970)
+    return profile_table(as_table(rows, "training"), COLUMNS, rows.columns.tolist())
+
+
+def found(rows: pd.DataFrame, column: str = "body", profile: Profile | None = None) -> Finding:
+    return report_on_table(profile or training(), as_table(rows, "the week"), COLUMNS).feature(column)
+
+
+def week() -> pd.DataFrame:
+    return letters(2, 7, 10_030)
+
+
+@pytest.mark.parametrize("column", ["body", "id"])
+def test_a_week_as_it_is_and_ids_that_grow_longer_have_nothing_to_tell(column: str) -> None:
+    assert found(week(), column).outcome is Outcome.PASS
+
+
+CHANGES: dict[str, tuple[Callable[[str], str], str]] = {
+    "upper case": (str.upper, "the share of capitals in its texts"),
+    "cut off": (lambda text: text[:40], "how many characters its texts have"),
+    "spaces gone": (lambda text: text.replace(" ", "_"), "how many words its texts have"),
+    "another script": (lambda text: text.translate(str.maketrans("word", "ворд")), "beyond ASCII"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_texts_that_are_written_otherwise_fail(name: str) -> None:
+    change, words = CHANGES[name]
+    finding = found(week().assign(body=lambda rows: rows["body"].map(change)))
+    assert finding.outcome is Outcome.FAIL
+    assert words in finding.sentence
+
+
+def test_a_profile_keeps_what_texts_are_measured_by(tmp_path: Path) -> None:
+    write_profile(training(), tmp_path)
+    finding = found(week().assign(body=lambda rows: rows["body"].str.upper()), profile=read_profile(tmp_path))
+    assert finding.outcome is Outcome.FAIL

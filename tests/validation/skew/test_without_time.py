@@ -1,0 +1,49 @@
+"""Tables without event times: rows count in the order in which they come, and a short window as one observation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from tests.validation.skew.causes import like
+
+from tidegate_serving.admission import Outcome
+from tidegate_validation.skew import SkewReport, report_on_tables
+from tidegate_validation.statistics.blocks import ROW_CHUNKS, chunk_of
+
+_DAYS, _ROWS = 60, 300
+
+
+def days_that_differ(seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Two months whose days differ by half as much as their rows do, and the day after them."""
+    random = np.random.default_rng(seed)
+    level = np.repeat(random.normal(0, 0.5, _DAYS + 1), _ROWS)
+    rows = pd.DataFrame({"load": np.round(20 + level + random.normal(0, 1, len(level)), 2)})
+    return rows[:-_ROWS], rows[-_ROWS:]
+
+
+def outcome_of(report: SkewReport) -> Outcome:
+    return report.feature("load").outcome
+
+
+def test_a_day_is_held_against_how_days_differ() -> None:
+    outcomes = [outcome_of(report_on_tables(*days_that_differ(seed))) for seed in range(8)]
+    assert outcomes.count(Outcome.FAIL) == 0
+
+
+def test_it_says_that_rows_were_taken_for_want_of_their_times() -> None:
+    said = report_on_tables(*days_that_differ(2)).feature("load").sentence
+    assert "no further from training than its own stretches of rows are from each other" in said
+    assert "their times would tell how days differ" in said
+
+
+def test_a_day_in_another_unit_fails() -> None:
+    before, now = days_that_differ(1)
+    report = report_on_tables(before, now.assign(load=np.round(now["load"] * 1.609344, 2)))
+    assert outcome_of(report) is Outcome.FAIL
+    assert report.feature("load").cause == like({"kind": "constant factor"})
+
+
+def test_as_many_rows_as_in_training_are_as_many_chunks() -> None:
+    assert f"* {ROW_CHUNKS} / 6000" in chunk_of(6000, 200.0)
+    assert "* 3 / 600" in chunk_of(600, 200.0)
+    assert "* 1 / 90" in chunk_of(90, 200.0)
