@@ -94,14 +94,14 @@ fn nobody_waits_for_a_large_body_to_be_read_and_its_answer_to_be_written() {
 #[test]
 fn nobody_waits_for_a_small_body_to_become_large() {
     let running = running();
-    let body = gzip(format!("{{\"instances\":[{}1]}}", " ".repeat(16 * MB)).as_bytes());
+    let body = gzip(format!("{{\"instances\":[{}1]}}", " ".repeat(48 * MB)).as_bytes());
     assert!(body.len() < 64 << 10);
     must_not_wait(&running, || {
         let mut client = running.rest();
         client.send("POST", "/v1/models/m:predict", "content-encoding: gzip\r\n", &body);
         assert_eq!(client.receive().body, "{\"predictions\":[2.5]}");
     });
-    let message = Request::new("m").input("x", tensor(DType::Float32.tensorflow(), &[1], &content(&vec![0; 16 * MB])));
+    let message = Request::new("m").input("x", tensor(DType::Float32.tensorflow(), &[1], &content(&vec![0; 48 * MB])));
     let mut framed = frame(&gzip(&message.encode()));
     framed[0] = 1;
     must_not_wait(&running, || {
