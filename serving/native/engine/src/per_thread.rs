@@ -2,15 +2,23 @@
 //! now and then.
 
 use std::cell::Cell;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 /// How many values there are; more threads than that share them.
 pub const PARTS: usize = 32;
 
-/// Two cache lines, because processors fetch them in pairs.
+/// What is on cache lines of its own: two of them, because processors fetch them in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Apart<T>(T);
+pub struct Apart<T>(pub T);
+
+impl<T> Deref for Apart<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
 
 /// A value for each few threads.
 #[derive(Debug)]

@@ -85,6 +85,18 @@ fn a_small_message_that_becomes_large_is_decoded_apart_too() {
 }
 
 #[test]
+fn who_joins_a_batch_that_was_released_wakes_nobody() {
+    let fixture = fixture(3, 64);
+    let urgency = |slot| fixture.append(slot, 1, 4).unwrap().urgency;
+    assert_eq!(urgency(1), Urgency::WhenIdle);
+    fixture.queue.release_open(0);
+    assert_eq!(urgency(2), Urgency::Released);
+    assert_eq!(urgency(3), Urgency::Now, "it is full");
+    assert_eq!(urgency(4), Urgency::WhenIdle, "nobody knows of the next one");
+    assert_eq!(fixture.take_all(), [vec![(1, 1), (2, 1), (3, 1)], vec![(4, 1)]]);
+}
+
+#[test]
 fn a_request_of_more_rows_than_the_queue_holds_counts_as_one_batch_and_others_still_come_in() {
     let fixture = fixture(4, 10);
     let place = fixture.append(1, 1000, 4000).unwrap().place.unwrap();

@@ -36,6 +36,8 @@ const IN_PLACE_BYTES: usize = 64 << 10;
 pub enum Urgency {
     /// Wake the executors when the sockets are idle.
     WhenIdle,
+    /// The same; but its batch was released before, so that an executor will find it anyway.
+    Released,
     /// Wake the executors now.
     Now,
     /// Both: a batch closed, and the request is in the next one, which is open.
@@ -236,7 +238,7 @@ impl Queue {
             self.count_level(incoming.level, rows, false);
             return Err(status);
         }
-        self.served.metrics.queued_rows.fetch_add(rows as u64, Ordering::Relaxed);
+        self.served.metrics.count_queued(rows as i64);
         if beyond {
             self.served.metrics.waiting_requests.fetch_add(1, Ordering::Relaxed);
         }
@@ -411,6 +413,7 @@ impl Queue {
         open.largest = open.largest.max(decoded.bytes);
         entry.entered = Instant::now();
         open.entries.push(entry);
+        let released = open.due;
         let full = match (decoded.alone, open.rows >= batching.max_batch_rows) {
             (true, _) => Some(CloseReason::Alone),
             (false, true) => Some(CloseReason::Full),
@@ -426,6 +429,7 @@ impl Queue {
         let urgency = match (full.is_some(), fits) {
             (true, _) => Urgency::Now,
             (false, false) => Urgency::NowAndWhenIdle,
+            (false, true) if released => Urgency::Released,
             (false, true) => Urgency::WhenIdle,
         };
         Appended { request, urgency, place }

@@ -1,7 +1,7 @@
 //! The executor threads of one version: started when work comes, woken when there is more, ended when idle for long.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Condvar, Mutex, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -30,6 +30,14 @@ struct State {
     most: usize,
 }
 
+impl State {
+    /// Whether one wake-up more would change nothing: all that sleep are woken, or one that is about to sleep will look
+    /// again, and no thread more may start.
+    fn is_awake(&self) -> bool {
+        self.woken >= self.idle.max(1) && (self.present >= self.most || self.closed)
+    }
+}
+
 /// What a thread of the pool is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instruction {
@@ -45,6 +53,8 @@ pub enum Instruction {
 pub struct ExecutorPool {
     state: Mutex<State>,
     changed: Condvar,
+    /// What `State::is_awake` says, for those who bring work: they need no lock as long as it holds.
+    awake: AtomicBool,
     too_many: AtomicBool,
     idle: Duration,
     starter: Weak<dyn ThreadStarter>,
@@ -61,16 +71,23 @@ impl ExecutorPool {
     /// No thread yet, and none allowed.
     pub fn new(starter: Weak<dyn ThreadStarter>) -> ExecutorPool {
         let (state, threads) = (Mutex::default(), Mutex::default());
-        ExecutorPool { state, changed: Condvar::new(), too_many: AtomicBool::new(false), idle: IDLE, starter, threads }
+        let (awake, too_many) = (AtomicBool::new(false), AtomicBool::new(false));
+        ExecutorPool { state, changed: Condvar::new(), awake, too_many, idle: IDLE, starter, threads }
     }
 
     /// Work came: wakes one idle thread, has one started where all are at work and there may be more, or notes it for one
     /// that is about to sleep.
     pub fn wake(&self) {
+        // The work is there before it is looked whether somebody will look for it; `tell` has the other half.
+        fence(Ordering::SeqCst);
+        if self.awake.load(Ordering::Relaxed) {
+            return;
+        }
         let mut state = lock(&self.state);
         let sleeping = state.idle > state.woken;
         if !sleeping && state.present < state.most && !state.closed {
             state.present += 1;
+            self.tell(&state);
             drop(state);
             if let Some(starter) = self.starter.upgrade() {
                 starter.start_thread();
@@ -78,10 +95,18 @@ impl ExecutorPool {
             return;
         }
         state.woken = (state.woken + 1).min(state.idle.max(1));
+        self.tell(&state);
         drop(state);
         if sleeping {
             self.changed.notify_one();
         }
+    }
+
+    /// Tells those who bring work whether a thread will look for it, after each change.
+    fn tell(&self, state: &State) {
+        self.awake.store(state.is_awake(), Ordering::Relaxed);
+        // Who is told that nobody will look takes the lock; whose work came before is found by the look that follows.
+        fence(Ordering::SeqCst);
     }
 
     /// What waits may run now: wakes all threads that sleep, or has one started where there is none.
@@ -92,13 +117,17 @@ impl ExecutorPool {
             return self.wake();
         }
         state.woken = state.idle;
+        self.tell(&state);
         drop(state);
         self.changed.notify_all();
     }
 
     /// No more work will come: threads leave when their queues are empty.
     pub fn close(&self) {
-        lock(&self.state).closed = true;
+        let mut state = lock(&self.state);
+        state.closed = true;
+        self.tell(&state);
+        drop(state);
         self.changed.notify_all();
     }
 
@@ -107,6 +136,7 @@ impl ExecutorPool {
         let mut state = lock(&self.state);
         state.most = most;
         self.too_many.store(state.present > most, Ordering::Relaxed);
+        self.tell(&state);
         drop(state);
         self.changed.notify_all();
     }
@@ -122,6 +152,7 @@ impl ExecutorPool {
                 let mut state = lock(&self.state);
                 state.present -= 1;
                 state.woken = state.woken.max(1);
+                self.tell(&state);
                 if state.present == 0 {
                     return Err(why);
                 }
@@ -134,6 +165,7 @@ impl ExecutorPool {
     pub fn count_out(&self) {
         let mut state = lock(&self.state);
         state.present = state.present.saturating_sub(1);
+        self.tell(&state);
         drop(state);
         // What it was woken for may still wait.
         self.wake();
@@ -165,6 +197,7 @@ impl ExecutorPool {
         let limit = until.map_or(idle_end, |until| until.min(idle_end));
         let mut state = lock(&self.state);
         state.idle += 1;
+        self.tell(&state);
         let mut now = Instant::now();
         while state.woken == 0 && !state.closed && state.present <= state.most && now < limit {
             let waited = self.changed.wait_timeout(state, limit - now);
@@ -172,13 +205,20 @@ impl ExecutorPool {
             now = Instant::now();
         }
         state.idle -= 1;
+        let instruction = self.instruct(&mut state, now >= idle_end && until.is_none());
+        self.tell(&state);
+        instruction
+    }
+
+    /// What a thread does that sleeps no longer; `rested` says that it slept for as long as it may.
+    fn instruct(&self, state: &mut State, rested: bool) -> Instruction {
         if state.closed {
             return Instruction::Finish;
         }
-        if self.remove_surplus(&mut state) {
+        if self.remove_surplus(state) {
             return Instruction::Leave;
         }
-        if state.woken == 0 && now >= idle_end && until.is_none() {
+        if state.woken == 0 && rested {
             state.present -= 1;
             return Instruction::Leave;
         }
@@ -198,6 +238,7 @@ impl ExecutorPool {
         }
         state.present -= 1;
         self.too_many.store(state.present > state.most, Ordering::Relaxed);
+        self.tell(state);
         self.changed.notify_one();
         true
     }
@@ -272,6 +313,43 @@ mod tests {
         starter.pool().wake();
         assert!(sleeper.join().is_ok());
         assert_eq!((starter.started(), lock(&starter.instructions).as_slice()), (1, &[Instruction::Work][..]));
+    }
+
+    #[test]
+    fn no_work_is_left_that_comes_while_a_thread_goes_to_sleep() {
+        const ALL: usize = 100_000;
+        let starter = Starter::open(1, LONG);
+        starter.pool().wake();
+        let work = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut done = 0;
+                while done < ALL {
+                    match work.swap(0, Ordering::Relaxed) {
+                        0 => assert_eq!(starter.pool().wait(None), Instruction::Work, "{done} are done"),
+                        found => done += found,
+                    }
+                }
+            });
+            for _ in 0..ALL {
+                work.fetch_add(1, Ordering::Relaxed);
+                starter.pool().wake();
+            }
+        });
+    }
+
+    #[test]
+    fn who_brings_work_takes_no_lock_only_while_a_thread_will_look_for_it() {
+        let starter = Starter::open(1, LONG);
+        let awake = || starter.pool().awake.load(Ordering::Relaxed);
+        starter.pool().wake();
+        assert!(!awake(), "the thread that starts may look before more comes");
+        starter.pool().wake();
+        assert!(awake());
+        assert_eq!(starter.pool().wait(None), Instruction::Work);
+        assert!(!awake(), "it has begun to look");
+        starter.pool().wake();
+        assert_eq!(starter.pool().wait(None), Instruction::Work, "it was noted for the next sleep");
     }
 
     #[test]

@@ -84,7 +84,7 @@ impl Queue {
     fn put_back(&self, batch: &mut Batch, at: usize, rows: usize) {
         // Counted before anybody can leave again.
         self.queued_rows.fetch_add(rows, Ordering::Relaxed);
-        self.served.metrics.queued_rows.fetch_add(rows as u64, Ordering::Relaxed);
+        self.served.metrics.count_queued(rows as i64);
         self.count_level(batch.waiting.level, rows, true);
         let rest = batch.split_off(at, &self.served.signature.inputs, self.lease());
         lock(self.lane(rest.waiting.level, rest.lane)).closed.push_front(rest);

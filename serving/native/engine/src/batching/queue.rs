@@ -17,6 +17,7 @@ use crate::batching::limits::{Batching, PRIORITY_LEVELS};
 use crate::batching::served_signature::ServedSignature;
 use crate::batching::service_time::ServiceTime;
 use crate::batching::waiting::{Count, Place, Waiting};
+use crate::per_thread::Apart;
 use crate::sync::lock;
 
 /// Of so many batches that lower priorities wait for, one is the oldest whatever its priority.
@@ -36,16 +37,17 @@ pub enum NextBatch {
 #[derive(Debug)]
 pub struct Queue {
     pub(super) batching: ArcSwap<Batching>,
-    pub(super) lanes: Box<[Mutex<Lane>]>,
+    pub(super) lanes: Box<[Apart<Mutex<Lane>>]>,
     /// Those of lower priorities, level by level; none before a request has one.
-    pub(super) lower: OnceLock<Box<[Mutex<Lane>]>>,
+    pub(super) lower: OnceLock<Box<[Apart<Mutex<Lane>>]>>,
     /// Batches in a row that were taken while lower priorities waited.
     passed_over: AtomicUsize,
     /// Rows of lower priorities that wait, by level.
     lower_rows: [AtomicUsize; PRIORITY_LEVELS - 1],
     /// Where `take` looks first: every lane has its turn.
-    next_lane: AtomicUsize,
-    pub(super) queued_rows: AtomicUsize,
+    next_lane: Apart<AtomicUsize>,
+    /// Every request of every lane writes it, and nothing else that they read is beside it.
+    pub(super) queued_rows: Apart<AtomicUsize>,
     /// Those of them that the limit does not count: a request of more rows than the limit counts as one batch.
     pub(super) excess_rows: AtomicUsize,
     /// How long batches take.
@@ -69,12 +71,12 @@ impl Queue {
         let fixed = inputs.iter().map(TensorSpec::fixed_inner).collect::<Option<Vec<_>>>();
         let queue = Queue {
             batching: ArcSwap::from_pointee(batching.bounded_by(&served.signature.outputs)),
-            lanes: (0..lanes).map(|_| Mutex::default()).collect(),
+            lanes: (0..lanes).map(|_| Apart::default()).collect(),
             lower: OnceLock::new(),
             passed_over: AtomicUsize::new(0),
             lower_rows: Default::default(),
-            next_lane: AtomicUsize::new(0),
-            queued_rows: AtomicUsize::new(0),
+            next_lane: Apart::default(),
+            queued_rows: Apart::default(),
             excess_rows: AtomicUsize::new(0),
             service: ServiceTime::default(),
             alone: AtomicBool::new(false),
@@ -156,18 +158,18 @@ impl Queue {
             return &self.lanes[lane];
         }
         let count = (PRIORITY_LEVELS - 1) * self.lanes.len();
-        let lower = self.lower.get_or_init(|| (0..count).map(|_| Mutex::default()).collect());
+        let lower = self.lower.get_or_init(|| (0..count).map(|_| Apart::default()).collect());
         &lower[(level - 1) * self.lanes.len() + lane]
     }
 
     /// All lanes of one I/O thread, the highest priority first.
-    fn lanes_of(&self, lane: usize) -> impl Iterator<Item = &Mutex<Lane>> {
+    fn lanes_of(&self, lane: usize) -> impl Iterator<Item = &Apart<Mutex<Lane>>> {
         let lower = self.lower.get().into_iter().flat_map(|lower| lower.iter());
         std::iter::once(&self.lanes[lane]).chain(lower.skip(lane).step_by(self.lanes.len()))
     }
 
     /// All lanes by level, the highest priority first.
-    pub(super) fn levels(&self) -> impl Iterator<Item = &[Mutex<Lane>]> {
+    pub(super) fn levels(&self) -> impl Iterator<Item = &[Apart<Mutex<Lane>>]> {
         let lower = self.lower.get().into_iter().flat_map(|lower| lower.chunks(self.lanes.len()));
         std::iter::once(&*self.lanes).chain(lower)
     }
@@ -236,7 +238,8 @@ impl Queue {
     /// The lane whose next batch waits longest.
     fn oldest(&self, now: Instant, timeout_us: u64) -> Option<&Mutex<Lane>> {
         let since = |lane: &Mutex<Lane>| lock(lane).waits_since(now, timeout_us);
-        let waiting = self.levels().flatten().filter_map(|lane| since(lane).map(|since| (since, lane)));
+        let waiting =
+            self.levels().flatten().map(|lane| &**lane).filter_map(|lane| since(lane).map(|since| (since, lane)));
         waiting.min_by_key(|(since, _)| *since).map(|(_, lane)| lane)
     }
 
@@ -267,9 +270,14 @@ impl Queue {
 
     fn discount(&self, waiting: &Waiting, Count { rows, beyond }: Count) {
         self.queued_rows.fetch_sub(rows, Ordering::Relaxed);
-        self.served.metrics.queued_rows.fetch_sub(rows as u64, Ordering::Relaxed);
-        self.served.metrics.waiting_requests.fetch_sub(beyond as u64, Ordering::Relaxed);
-        self.excess_rows.fetch_sub(waiting.take_excess(), Ordering::Relaxed);
+        self.served.metrics.count_queued(-(rows as i64));
+        if beyond > 0 {
+            self.served.metrics.waiting_requests.fetch_sub(beyond as u64, Ordering::Relaxed);
+        }
+        let excess = waiting.take_excess();
+        if excess > 0 {
+            self.excess_rows.fetch_sub(excess, Ordering::Relaxed);
+        }
         self.count_level(waiting.level, rows, false);
     }
 

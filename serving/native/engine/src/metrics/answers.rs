@@ -59,7 +59,7 @@ pub const ENDPOINTS: [&str; 3] = ["grpc", "rest", "embedded"];
 
 /// Answers by endpoint and code.
 #[derive(Debug)]
-pub struct Answers(pub(crate) [[AtomicU64; CODES]; ENDPOINTS.len()]);
+pub struct Answers([[AtomicU64; CODES]; ENDPOINTS.len()]);
 
 impl Default for Answers {
     fn default() -> Answers {
@@ -68,10 +68,9 @@ impl Default for Answers {
 }
 
 impl Answers {
-    /// How many there were but those with code OK.
-    pub fn failures(&self) -> u64 {
-        let codes = self.0.iter().flat_map(|by_code| by_code.iter().skip(1));
-        codes.map(|count| count.load(Ordering::Relaxed)).sum()
+    /// How many there were.
+    pub fn by_endpoint(&self) -> [[u64; CODES]; ENDPOINTS.len()] {
+        self.0.each_ref().map(|by_code| by_code.each_ref().map(|count| count.load(Ordering::Relaxed)))
     }
 
     /// One more.

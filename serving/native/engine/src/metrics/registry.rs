@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tidegate_codec::status::Code;
+use tidegate_codec::status::{CODES, Code};
 
 use crate::metrics::answers::{Answers, CALLS, CLOSINGS, ENDPOINTS, Endpoint};
 use crate::metrics::histogram::Histogram;
@@ -149,10 +149,10 @@ impl Metrics {
             Some(model) => lock(&self.versions).range(every_version(model)).map(owned).collect(),
             None => lock(&self.versions).iter().map(owned).collect(),
         };
-        answers(list, "", "", &self.unrouted);
+        answers(list, "", "", &self.unrouted.by_endpoint());
         for ((model, number), metrics) in &versions {
             let model = escape(model);
-            answers(list, &model, &number.to_string(), &metrics.answers);
+            answers(list, &model, &number.to_string(), &metrics.answers());
             version_samples(list, &format!("model=\"{model}\",version=\"{number}\""), metrics);
         }
         for (endpoint, name) in ENDPOINTS.iter().enumerate() {
@@ -192,14 +192,14 @@ fn push(list: &mut impl Samples, name: &str, labels: &str, counter: &AtomicU64) 
     list.add(name, "", format_args!("{labels}"), counter.load(Ordering::Relaxed) as f64);
 }
 
-fn answers(list: &mut impl Samples, model: &str, version: &str, answers: &Answers) {
-    for (endpoint, by_code) in ENDPOINTS.iter().zip(&answers.0) {
+fn answers(list: &mut impl Samples, model: &str, version: &str, answers: &[[u64; CODES]; ENDPOINTS.len()]) {
+    for (endpoint, by_code) in ENDPOINTS.iter().zip(answers) {
         for (code, count) in by_code.iter().enumerate() {
-            if count.load(Ordering::Relaxed) > 0 {
+            if *count > 0 {
                 let status = Code::from_number(code as i64).name();
                 let labels =
                     format!("endpoint=\"{endpoint}\",model=\"{model}\",version=\"{version}\",status=\"{status}\"");
-                push(list, "tidegate_requests_total", &labels, count);
+                list.add("tidegate_requests_total", "", format_args!("{labels}"), *count as f64);
             }
         }
     }
@@ -225,12 +225,13 @@ fn version_samples(list: &mut impl Samples, labels: &str, metrics: &VersionMetri
     if metrics.messages.load(Ordering::Relaxed) > 0 {
         push(list, "tidegate_stream_messages_total", labels, &metrics.messages);
     }
-    for (method, counter) in CALLS.iter().zip(&metrics.calls) {
-        if counter.load(Ordering::Relaxed) > 0 {
-            push(list, "tidegate_method_requests_total", &format!("{labels},method=\"{method}\""), counter);
+    for (method, count) in CALLS.iter().zip(metrics.calls()) {
+        if count > 0 {
+            let labels = format_args!("{labels},method=\"{method}\"");
+            list.add("tidegate_method_requests_total", "", labels, count as f64);
         }
     }
-    push(list, "tidegate_queued_rows", labels, &metrics.queued_rows);
+    list.add("tidegate_queued_rows", "", format_args!("{labels}"), metrics.queued_rows() as f64);
     push(list, "tidegate_queue_waiting_requests", labels, &metrics.waiting_requests);
     let longest = metrics.running.longest(Instant::now()).as_secs_f64();
     list.add("tidegate_call_seconds_running", "", format_args!("{labels}"), longest);

@@ -1,25 +1,37 @@
 //! Counters of one version.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::metrics::answers::{Answers, CALLS, Call};
+use tidegate_codec::status::{CODES, Code};
+
+use crate::metrics::answers::{Answers, CALLS, Call, ENDPOINTS, Endpoint};
 use crate::metrics::histogram::Histogram;
 use crate::metrics::running::RunningCalls;
 use crate::metrics::stages::SignatureMetrics;
+use crate::per_thread::PerThread;
 use crate::sync::lock;
 
 /// Says how often a model was entered; 0 once its executor is gone.
 pub type EntryCounter = Box<dyn Fn() -> u64 + Send + Sync>;
 
+/// What nearly every request counts.
+#[derive(Debug, Default)]
+struct Often {
+    calls: [AtomicU64; CALLS.len()],
+    /// Answers without an error, by endpoint.
+    succeeded: [AtomicU64; ENDPOINTS.len()],
+    /// Rows that came to wait less those that wait no longer.
+    queued_rows: AtomicI64,
+}
+
 /// Counters of one version.
 #[derive(Default)]
 pub struct VersionMetrics {
-    /// Answers by endpoint and code.
-    pub answers: Answers,
-    /// Requests by what they ask.
-    pub(crate) calls: [AtomicU64; CALLS.len()],
+    often: PerThread<Often>,
+    /// Answers with an error.
+    failures: Answers,
     /// Executor calls.
     pub batches: AtomicU64,
     /// Rows in them.
@@ -30,8 +42,6 @@ pub struct VersionMetrics {
     pub padding_rows: AtomicU64,
     /// Batches that raised and were run again in halves.
     pub bisections: AtomicU64,
-    /// Rows that wait in its queues.
-    pub queued_rows: AtomicU64,
     /// Requests that wait though the queue was full when they came.
     pub waiting_requests: AtomicU64,
     /// Requests refused because the queue was full.
@@ -66,7 +76,46 @@ impl std::fmt::Debug for VersionMetrics {
 impl VersionMetrics {
     /// Counts a request that found this version.
     pub fn count_call(&self, call: Call) {
-        self.calls[call as usize].fetch_add(1, Ordering::Relaxed);
+        self.often.mine().calls[call as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts an answer.
+    pub fn count_answer(&self, endpoint: Endpoint, code: Code) {
+        if code != Code::Ok {
+            return self.failures.count(endpoint, code);
+        }
+        self.often.mine().succeeded[endpoint as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts rows that wait from now on, or with a minus those that wait no longer.
+    pub(crate) fn count_queued(&self, rows: i64) {
+        self.often.mine().queued_rows.fetch_add(rows, Ordering::Relaxed);
+    }
+
+    /// Requests by what they ask.
+    pub fn calls(&self) -> [u64; CALLS.len()] {
+        std::array::from_fn(|call| self.often.iter().map(|often| often.calls[call].load(Ordering::Relaxed)).sum())
+    }
+
+    /// Answers by endpoint and code.
+    pub fn answers(&self) -> [[u64; CODES]; ENDPOINTS.len()] {
+        let mut answers = self.failures.by_endpoint();
+        for (endpoint, by_code) in answers.iter_mut().enumerate() {
+            let succeeded = self.often.iter().map(|often| often.succeeded[endpoint].load(Ordering::Relaxed));
+            by_code[Code::Ok as usize] = succeeded.sum();
+        }
+        answers
+    }
+
+    /// How many answers had an error.
+    pub fn failures(&self) -> u64 {
+        self.failures.by_endpoint().iter().flatten().sum()
+    }
+
+    /// Rows that wait in its queues.
+    pub fn queued_rows(&self) -> u64 {
+        let all: i64 = self.often.iter().map(|often| often.queued_rows.load(Ordering::Relaxed)).sum();
+        u64::try_from(all).unwrap_or(0)
     }
 
     /// Counts one executor call of `size` rows, `rows` of them of requests and the others copies.

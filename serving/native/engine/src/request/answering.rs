@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
+use std::vec;
 
 use tidegate_codec::signatures::FirstAxis;
 use tidegate_codec::status::{Code, Status};
@@ -15,6 +16,9 @@ use crate::request::inflight::Pending;
 use crate::request::reply::{Reply, Tags, note};
 use crate::request::rows::Rows;
 use crate::sync::lock;
+
+/// So many of those who wait are taken out at once.
+const TAKEN: usize = 64;
 
 /// How many requests are answered before others have their turn, and what was written for them goes out.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +78,7 @@ impl<R: Reply> Dispatcher<R> {
         expected.get_or_insert_with(|| self.engine.log.expect());
         let before = outcomes.len();
         let mut connection = None;
+        let mut pending = Vec::new().into_iter();
         while let Some(part) = finished.parts.get(*at) {
             for index in part.entries.clone().skip(*done) {
                 let answered = outcomes.len() - before;
@@ -88,7 +93,11 @@ impl<R: Reply> Dispatcher<R> {
                     }
                     connection = next;
                 }
-                let code = self.answer_entry(finished, part, index, now);
+                if pending.len() == 0 {
+                    let more = turn.enough.saturating_sub(answered + 1).min(turn.most - answered).clamp(1, TAKEN);
+                    pending = self.take_pending(&finished.entries[index..part.entries.end.min(index + more)]);
+                }
+                let code = self.answer_entry(finished, part, (index, pending.next().flatten()), now);
                 if let Some(times) = times.as_mut().filter(|_| entry.slot.is_some()) {
                     times.add(entry.received, entry.entered, now, code != Code::Ok);
                 }
@@ -128,15 +137,26 @@ impl<R: Reply> Dispatcher<R> {
         fits
     }
 
+    /// Takes out those who wait for the next answers; others come and go while these are written.
+    fn take_pending(&self, entries: &[Entry]) -> vec::IntoIter<Option<Pending<R>>> {
+        let mut inflight = lock(&self.inflight);
+        let pending: Vec<_> = entries.iter().map(|entry| entry.slot.and_then(|slot| inflight.take(slot))).collect();
+        pending.into_iter()
+    }
+
     /// Writes one answer, where somebody still waits. Returns the code that the client sees or saw.
-    fn answer_entry(&self, finished: &FinishedBatch, part: &Part, index: usize, now: Instant) -> Code {
+    fn answer_entry(
+        &self,
+        finished: &FinishedBatch,
+        part: &Part,
+        (index, pending): (usize, Option<Pending<R>>),
+        now: Instant,
+    ) -> Code {
         let entry = &finished.entries[index];
         let error = part.error_of(index);
-        let Some(slot) = entry.slot else {
+        if entry.slot.is_none() {
             return error.map_or(Code::Ok, |status| status.code);
-        };
-        // Others come and go while this answer is written.
-        let pending = lock(&self.inflight).take(slot);
+        }
         let Some(pending) = pending else {
             return if entry.deadline <= now { Code::DeadlineExceeded } else { Code::Cancelled };
         };
@@ -172,7 +192,7 @@ impl<R: Reply> Dispatcher<R> {
                 reply.succeed(&rows, tags)
             }
         };
-        served.metrics.answers.count(endpoint, code);
+        served.metrics.count_answer(endpoint, code);
         self.engine.metrics.count_latency(endpoint, now.saturating_duration_since(received));
         code
     }

@@ -81,7 +81,7 @@ impl<R: Reply> Dispatcher<R> {
             let waited = place.is_none_or(|place| queue.abandon(&place, None));
             let late = if waited { &in_queue } else { &in_model };
             let endpoint = reply.endpoint();
-            queue.served.metrics.answers.count(endpoint, late.code);
+            queue.served.metrics.count_answer(endpoint, late.code);
             self.engine.metrics.count_latency(endpoint, now.saturating_duration_since(received));
             reply.fail(late, Tags { version: Some(&queue.served.version_header), id: Some(&id) });
             note(&mut queues, queue);
@@ -98,7 +98,7 @@ impl<R: Reply> Dispatcher<R> {
             if let Some(place) = place {
                 queue.abandon(&place, Some(slot));
             }
-            queue.served.metrics.answers.count(reply.endpoint(), Code::Cancelled);
+            queue.served.metrics.count_answer(reply.endpoint(), Code::Cancelled);
             note(&mut queues, queue);
         }
         queues.iter().for_each(|queue| queue.drop_dead(self.lane));

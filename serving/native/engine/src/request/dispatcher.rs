@@ -22,7 +22,8 @@ use crate::serving_map::{KeyValue, Model, Requester, ServingMap, Version};
 use crate::sync::lock;
 use crate::tracker::Tracker;
 
-/// Requests of one lane: those that come, and those that wait for their answers.
+/// Requests of one lane: those that come, and those that wait for their answers. No two lanes share a cache line.
+#[repr(align(128))]
 pub struct Dispatcher<R> {
     /// The number of its lane in every queue.
     pub lane: usize,
@@ -186,7 +187,7 @@ impl<R: Reply> Dispatcher<R> {
         let rows = Rows { served, outputs: &outputs, first: 0, rows: 0, examples: 0, flat, unbatched: false };
         note(&reply, |facts| facts.rows = Some(0));
         let code = reply.succeed(&rows, Tags { version: Some(&served.version_header), id: Some(&id) });
-        served.metrics.answers.count(endpoint, code);
+        served.metrics.count_answer(endpoint, code);
         self.engine.metrics.count_latency(endpoint, received.elapsed());
     }
 
@@ -204,9 +205,9 @@ impl<R: Reply> Dispatcher<R> {
         let received = entry.received;
         let appended = queue.append(version, self.lane, entry, bytes, &decode)?;
         match (appended.urgency, &self.idle_flush) {
-            (Urgency::Never, _) => {}
+            (Urgency::Never, _) | (Urgency::Released, None) => {}
             (Urgency::Now, _) => queue.executors.wake(),
-            (Urgency::WhenIdle, Some(flush)) => {
+            (Urgency::WhenIdle | Urgency::Released, Some(flush)) => {
                 if flush.add(queue, received) {
                     queue.release_open(self.lane);
                     queue.executors.wake();
@@ -250,7 +251,7 @@ impl<R: Reply> Dispatcher<R> {
         let metrics = &self.engine.metrics;
         let endpoint = context.reply.endpoint();
         match version.and_then(|version| version.queues.first()) {
-            Some(queue) => queue.served.metrics.answers.count(endpoint, status.code),
+            Some(queue) => queue.served.metrics.count_answer(endpoint, status.code),
             None => metrics.unrouted.count(endpoint, status.code),
         }
         metrics.count_latency(endpoint, context.received.elapsed());

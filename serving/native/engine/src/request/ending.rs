@@ -18,7 +18,7 @@ impl<R: Reply> Dispatcher<R> {
                 format!("the server stopped before model '{}' version {} had answered", served.model, served.version),
             );
             let endpoint = pending.reply.endpoint();
-            served.metrics.answers.count(endpoint, status.code);
+            served.metrics.count_answer(endpoint, status.code);
             self.engine.metrics.count_latency(endpoint, pending.received.elapsed());
             pending.reply.fail(&status, Tags { version: Some(&served.version_header), id: Some(&pending.id) });
         }

@@ -200,7 +200,7 @@ fn of_version(((name, version), metrics): ((String, i64), Arc<VersionMetrics>)) 
         }
     }
     durations[0] = (all.count.saturating_sub(failed.count), all.ns.saturating_sub(failed.ns));
-    durations[1] = (metrics.answers.failures(), failed.ns);
+    durations[1] = (metrics.failures(), failed.ns);
     let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
     let (inferences, executions) = (load(&metrics.rows), load(&metrics.batches));
     let batches = sizes.iter().map(|(rows, times)| of_size(*rows, times)).collect();
