@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::support::grpc::{PREDICT, frame};
 use crate::support::messages::{Request, content, tensor};
 use crate::support::{
-    Gate, LONG, Model, Running, answer, batching, column_of, eventually, far_less, publish, publish_with,
+    Gate, LONG, Model, Over, Running, answer, batching, column_of, eventually, far_less, publish, publish_with,
     scalar_signature,
 };
 use crate::support::{settings, signature, spec};
@@ -32,15 +32,6 @@ fn running() -> Running {
     let other = publish("other", 1, &Model::half_plus_two(), scalar_signature());
     running.plane.apply(vec![publish_with("m", 1, &Model::half_plus_two(), scalar_signature(), many), other]).unwrap();
     running
-}
-
-/// Says that something is over, also where it failed.
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
-    }
 }
 
 /// How long the work takes, and the longest that a small request takes meanwhile.

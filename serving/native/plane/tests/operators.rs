@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::support;
 use crate::support::messages::{Request, answered_by, float_tensor};
-use crate::support::{Gate, LONG, Model, Running, eventually, publish, publish_with, scalar_signature, settings};
+use crate::support::{Gate, LONG, Model, Over, Running, eventually, publish, publish_with, scalar_signature, settings};
 use tidegate_codec::status::Code;
 use tidegate_engine::batching::Batching;
 use tidegate_engine::serving_map::Change;
@@ -248,6 +248,7 @@ fn threads_become_more_and_fewer_under_load() {
     });
     let running = Running::with(&model);
     std::thread::scope(|scope| {
+        let over = Over(&stop);
         for _ in 0..6 {
             scope.spawn(|| {
                 let mut client = running.rest();
@@ -271,7 +272,7 @@ fn threads_become_more_and_fewer_under_load() {
                 most.load(Ordering::SeqCst) == round
             });
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(over);
     });
 }
 

@@ -143,9 +143,8 @@ fn sampling_goes_by_the_request_and_slow_ones_are_told_anyway() {
     let half = Share::new(0.5).unwrap();
     let covered = |id: &str| half.covers(tidegate_engine::request_id::hash(id.as_bytes()));
     let left_out = ids.iter().find(|id| !covered(id)).unwrap();
-    let slow = Gate::default();
-    let slow = Arc::new(slow);
-    let (waiting, opener) = (slow.clone(), slow);
+    let opener = Arc::new(Gate::default());
+    let waiting = opener.clone();
     let sleeper = Model::new(move |work| {
         waiting.pass();
         Ok(support::answer(support::half_plus_two(work)))

@@ -16,7 +16,7 @@ pub use codec::random::Random;
 #[allow(unused_imports, reason = "each test file uses a part")]
 pub use codec::{floats, messages, signature, spec};
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,15 @@ use tidegate_plane::settings::{Patience, Security, Settings};
 
 /// What is waited for takes milliseconds; a machine that is busy with something else may need much longer.
 pub const LONG: Duration = Duration::from_secs(60);
+
+/// Says that something is over, also where it failed.
+pub struct Over<'a>(pub &'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
 
 /// Waits until something holds; fails where that takes too long.
 pub fn eventually(what: &str, holds: impl Fn() -> bool) {
