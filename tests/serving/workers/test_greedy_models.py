@@ -13,18 +13,13 @@ import pytest
 from tests.support.engine_process import EngineProcess
 from tests.support.eventually import eventually
 from tests.support.versions import Draft, publish
+from tests.support.versions_in_workers import asked, versions_in_workers
 
 from tidegate_serving.contract.errors import ModelFailed
-from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.contract.signature import SERVING_DEFAULT
-from tidegate_serving.platforms.loader import ask as answer_of
-from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.probing.state import resident_bytes
-from tidegate_serving.workers.gauges import WorkerGauges
 from tidegate_serving.workers.memory import held_bytes
 from tidegate_serving.workers.place import WorkerPlace
 from tidegate_serving.workers.shared_hosts import SharedHosts
-from tidegate_serving.workers.task import WorkerTask
 from tidegate_serving.workers.version_workers import Staff, VersionWorkers
 
 MEGABYTE = 1 << 20
@@ -69,23 +64,13 @@ Make = Callable[..., VersionWorkers]
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
     """Makes versions, alone or in one process with others."""
-    shared, made = SharedHosts(lambda: 1, lambda: 60), list[VersionWorkers]()
-
-    def make_workers(name: str, *, alone: bool = True, loads: bool = False) -> VersionWorkers:
-        directory = publish(tmp_path, name, 1, Draft(files={"model.py": MODEL.format(loads=loads)}))
-        task = WorkerTask(directory, (directory / "manifest.json").read_text(), PlatformOptions())
-        staff = Staff(1, WorkerPlace(memory_bytes=MOST), None if alone else shared)
-        made.append(VersionWorkers(ServableId(name, 1), task, staff, WorkerGauges()))
-        made[-1].load()
-        return made[-1]
-
-    yield make_workers
-    for workers in made:
-        workers.close()
-
-
-def asked(workers: VersionWorkers, x: float) -> float:
-    return float(answer_of(workers, SERVING_DEFAULT, {"x": np.array([x], np.float32)}).outputs["y"][0])
+    shared = SharedHosts(lambda: 1, lambda: 60)
+    with versions_in_workers(tmp_path) as load:
+        yield lambda name, *, alone=True, loads=False: load(
+            name,
+            Draft(files={"model.py": MODEL.format(loads=loads)}),
+            Staff(1, WorkerPlace(memory_bytes=MOST), None if alone else shared),
+        )
 
 
 def test_a_batch_for_which_a_model_eats_memory_fails_and_the_next_is_answered(make: Make) -> None:

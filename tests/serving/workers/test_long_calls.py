@@ -11,16 +11,11 @@ import pytest
 from tests.support.engine_process import EngineProcess
 from tests.support.eventually import eventually
 from tests.support.versions import Draft, publish
+from tests.support.versions_in_workers import asked, versions_in_workers
 
 from tidegate_serving.contract.errors import ModelFailed, Unavailable
-from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.contract.signature import SERVING_DEFAULT
-from tidegate_serving.platforms.loader import ask
-from tidegate_serving.platforms.platform import PlatformOptions
-from tidegate_serving.workers.gauges import WorkerGauges
 from tidegate_serving.workers.place import WorkerPlace
 from tidegate_serving.workers.shared_hosts import SharedHosts
-from tidegate_serving.workers.task import WorkerTask
 from tidegate_serving.workers.version_workers import Staff, VersionWorkers
 
 MOST = 3.0  # far more than a call takes that returns
@@ -54,23 +49,11 @@ def draft(folder: Path, load_seconds: float = 0.0) -> Draft:
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
     """Makes versions that share one process."""
-    shared, made = SharedHosts(lambda: 1, lambda: 60), list[VersionWorkers]()
-
-    def make_workers(name: str, call_seconds: float = MOST, load_seconds: float = 0.0) -> VersionWorkers:
-        directory = publish(tmp_path, name, 1, draft(tmp_path, load_seconds))
-        task = WorkerTask(directory, (directory / "manifest.json").read_text(), PlatformOptions())
-        staff = Staff(1, WorkerPlace(call_seconds=call_seconds), shared)
-        made.append(VersionWorkers(ServableId(name, 1), task, staff, WorkerGauges()))
-        made[-1].load()
-        return made[-1]
-
-    yield make_workers
-    for workers in made:
-        workers.close()
-
-
-def asked(workers: VersionWorkers, x: float) -> float:
-    return float(ask(workers, SERVING_DEFAULT, {"x": np.array([x], np.float32)}).outputs["y"][0])
+    shared = SharedHosts(lambda: 1, lambda: 60)
+    with versions_in_workers(tmp_path) as load:
+        yield lambda name, call_seconds=MOST, load_seconds=0.0: load(
+            name, draft(tmp_path, load_seconds), Staff(1, WorkerPlace(call_seconds=call_seconds), shared)
+        )
 
 
 def test_a_call_that_takes_too_long_fails_once_and_the_next_is_answered(make: Make, tmp_path: Path) -> None:

@@ -6,20 +6,14 @@ import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 from tests.support.eventually import eventually
-from tests.support.versions import Draft, publish
+from tests.support.versions import Draft
+from tests.support.versions_in_workers import asked, versions_in_workers
 
 from tidegate_serving.contract.errors import ModelFailed, Unavailable
-from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.contract.signature import SERVING_DEFAULT
-from tidegate_serving.platforms.loader import ask as answer_of
-from tidegate_serving.platforms.platform import PlatformOptions
-from tidegate_serving.workers.gauges import WorkerGauges
 from tidegate_serving.workers.place import WorkerPlace
 from tidegate_serving.workers.shared_hosts import SharedHosts
-from tidegate_serving.workers.task import WorkerTask
 from tidegate_serving.workers.version_workers import Staff, VersionWorkers
 
 MODEL = """
@@ -89,22 +83,9 @@ Make = Callable[..., VersionWorkers]
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
     """Makes versions that share one process."""
-    shared, made = SharedHosts(lambda: 1, lambda: 4.0), list[VersionWorkers]()
-
-    def make_workers(name: str, oddity: str) -> VersionWorkers:
-        directory = publish(tmp_path, name, 1, Draft(files={"model.py": MODEL.format(oddity=oddity)}))
-        task = WorkerTask(directory, (directory / "manifest.json").read_text(), PlatformOptions())
-        made.append(VersionWorkers(ServableId(name, 1), task, Staff(1, WorkerPlace(), shared), WorkerGauges()))
-        made[-1].load()
-        return made[-1]
-
-    yield make_workers
-    for workers in made:
-        workers.close()
-
-
-def asked(workers: VersionWorkers, x: float) -> float:
-    return float(answer_of(workers, SERVING_DEFAULT, {"x": np.array([x], np.float32)}).outputs["y"][0])
+    staff = Staff(1, WorkerPlace(), SharedHosts(lambda: 1, lambda: 4.0))
+    with versions_in_workers(tmp_path) as load:
+        yield lambda name, oddity: load(name, Draft(files={"model.py": MODEL.format(oddity=oddity)}), staff)
 
 
 def answers(workers: VersionWorkers, x: float) -> bool:
