@@ -20,7 +20,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 BUILD = ROOT / "build"
-IN_PARALLEL = ("--numprocesses=logical", "--maxprocesses=4", "--dist=loadgroup", "--no-loadscope-reorder")
+PROCESSES = min(2 * len(os.sched_getaffinity(0)), 8)
+"""Two of pytest's processes for each processor: half of what a test takes is spent waiting for what it started."""
+IN_PARALLEL = (f"--numprocesses={PROCESSES}", "--dist=loadgroup", "--no-loadscope-reorder")
 """Groups are begun in the order of the folders, which has the longest tests first."""
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 """OpenMP's threads spin while they wait for each other, ten times as long where other processes have the processors."""
