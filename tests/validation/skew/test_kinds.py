@@ -107,7 +107,7 @@ KINDS: dict[str, tuple[str, Callable[[], pd.DataFrame], dict[str, Any]]] = {
     ),
     "kilometres in a part of a wide column, rounded as before": (
         "reach",
-        lambda: changed("reach", lambda v: v.mask(part(0.3), np.round(v * 1.609344, 2))),
+        lambda: changed("reach", lambda v: v.mask(part(0.4), np.round(v * 1.609344, 2))),
         {"kind": "constant factor", "factor": 1.609344, "units": "kilometres against miles"},
     ),
     "kilometres in a part of whole numbers, rounded to two digits": (

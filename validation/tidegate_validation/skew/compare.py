@@ -13,6 +13,7 @@ from tidegate_validation.skew.diagnosis.frozen import frozen_since
 from tidegate_validation.skew.diagnosis.rivals import name_cause
 from tidegate_validation.skew.diagnosis.suspect import Joint, Suspect, distance_of, shares_of
 from tidegate_validation.skew.finding import findings_of
+from tidegate_validation.skew.growth import finding_of_growth, growth_of
 from tidegate_validation.skew.missing import said_where
 from tidegate_validation.skew.narrowed import narrowed
 from tidegate_validation.skew.numbers import FeatureNumbers, likeness_of, measure_feature
@@ -78,27 +79,28 @@ def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
         )
         for feature in schema.comparable
     }
+    grown = _grown(profile, numbers, samples, rule)
     judgements: dict[str, list[Judgement]] = {name: [] for name in numbers}
-    for judgement in judge(list(numbers.values()), rule):
+    for judgement in judge(list(numbers.values()), rule, grown):
         judgements[judgement.feature].append(judgement)
     inquiry = _Inquiry(profile, window, read, counts, samples, numbers, judgements, rule)
-    causes = {one.name: cause for one in schema.comparable if (cause := inquiry.cause(one)) is not None}
+    causes = {
+        one.name: cause
+        for one in schema.comparable
+        if one.name not in grown and (cause := inquiry.cause(one)) is not None
+    }
     findings: dict[str, list[Finding]] = {}
     for name, figures in numbers.items():
         begun = onset(profile.features[name], profile.counts[name], counts[name])
         if begun is not None and name in causes:
             causes[name] = frozen_since(causes[name], samples[name], begun)
         since = None if begun is None else date_of(begun)
-        found = findings_of(figures, judgements[name], causes.get(name), rule, since)
+        found = findings_of(figures, judgements[name], causes.get(name), rule, since, grown.get(name))
         findings[name] = [said_where(one, window, inquiry.few_valued) for one in found]
     for feature in schema.comparable:
-        narrow = narrowed(feature, samples[feature.name])
-        if narrow is not None:
-            findings[feature.name].insert(0, narrow)
-        elif all(one.outcome not in (Outcome.FAIL, Outcome.WARN) for one in findings[feature.name]):
-            day = unlike_days(feature, profile.counts[feature.name], counts[feature.name])
-            findings[feature.name] = [*([day] if day is not None else []), *findings[feature.name]]
-    excused = {name for name, found in findings.items() if found[0].outcome is Outcome.FAIL}
+        told = _beside_tests(feature, profile, counts, samples, findings[feature.name], feature.name in grown)
+        findings[feature.name] = [*([told] if told is not None else []), *findings[feature.name]]
+    excused = {name for name, found in findings.items() if found[0].outcome is Outcome.FAIL} | grown.keys()
     together = looser_columns(profile, window, read, numbers, excused, rule)
     for finding in together:
         findings[finding.subject].insert(0, finding)
@@ -108,6 +110,38 @@ def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
         findings.setdefault(finding.subject, []).append(finding)
     unlogged = {one.name: window.unlogged[one.name] for one in profile.inputs if one.name in window.unlogged}
     return Comparison(window.rows, findings, numbers, causes, counts, unlogged)
+
+
+def _grown(
+    profile: Profile,
+    numbers: Mapping[str, FeatureNumbers],
+    samples: Mapping[str, ValueSample | TextSample],
+    rule: SkewRule,
+) -> dict[str, Finding]:
+    """What is to be said of features that grow with time instead of how their values are distributed."""
+    found: dict[str, Finding] = {}
+    for name, figures in numbers.items():
+        growth = growth_of(profile.features[name], profile.counts[name])
+        by_day, floor = figures.distribution.by_day, rule.unseen_floor
+        if growth is not None:
+            told = finding_of_growth(growth, profile.features[name], samples[name], by_day, floor)
+            found |= {name: told} if told is not None else {}
+    return found
+
+
+def _beside_tests(
+    feature: FeatureProfile,
+    profile: Profile,
+    counts: Mapping[str, FeatureCounts],
+    samples: Mapping[str, ValueSample | TextSample],
+    found: Sequence[Finding],
+    grows: bool,
+) -> Finding | None:
+    """What no test of the whole window sees: numbers that were narrowed, and single days unlike any of training."""
+    narrow = narrowed(feature, samples[feature.name])
+    if narrow is not None or grows or any(one.outcome in (Outcome.FAIL, Outcome.WARN) for one in found):
+        return narrow
+    return unlike_days(feature, profile.counts[feature.name], counts[feature.name])
 
 
 def _of_vectors_and_texts(

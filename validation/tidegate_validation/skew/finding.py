@@ -41,18 +41,20 @@ def findings_of(
     cause: Cause | None,
     rule: SkewRule,
     since: str | None = None,
+    growth: Finding | None = None,
 ) -> list[Finding]:
     """Findings of one feature, the gravest first: one always, and one more for every further test that did not pass.
 
     A cause that explains the values speaks for all tests that look at values; they become one finding. `since` is the
-    date from which on the feature differs, None for the whole window.
+    date from which on the feature differs, None for the whole window. `growth` speaks for them where a feature grows.
     """
     ordered = sorted(judgements, key=lambda one: (SEVERITY.index(one.outcome), _ORDER.index(one.test)))
+    about_values = [one for one in ordered if one.test not in (Aspect.MISSING, Aspect.INFINITE)]
+    first = growth
     if cause is not None:
-        cause = replace(cause, since=since)
-        about_values = [one for one in ordered if one.test not in (Aspect.MISSING, Aspect.INFINITE)]
+        first = _explained(numbers, about_values, replace(cause, since=since), rule)
+    if first is not None:
         rest = [one for one in ordered if one not in about_values and one.outcome is not Outcome.PASS]
-        first = _explained(numbers, about_values, cause, rule)
         return sorted(
             [first, *(_plain(numbers, one, rule, since) for one in rest)], key=lambda one: SEVERITY.index(one.outcome)
         )

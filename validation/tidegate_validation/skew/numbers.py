@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidegate_validation.skew.distance import BlockDistance, block_distance, days_alone
+from tidegate_validation.skew.growth import growth_of
 from tidegate_validation.skew.likeness import Likeness, Timeline
 from tidegate_validation.skew.points import PointExcess, heaviest_excess
 from tidegate_validation.statistics.bins import (
@@ -142,8 +143,10 @@ def has_order(feature: FeatureProfile) -> bool:
 
 
 def likeness_of(profile: Profile) -> Likeness:
-    """What the inputs of a profile say about how its days hang together."""
-    inputs = [one for one in profile.inputs if one.bins is not None]
+    """What the inputs of a profile say about how its days hang together, but for those that grow with time."""
+    inputs = [
+        one for one in profile.inputs if one.bins is not None and growth_of(one, profile.counts[one.name]) is None
+    ]
     found = {
         one.name: days_alone(
             profile.counts[one.name], compared_bins(one, profile.counts[one.name]), ordered=has_order(one)

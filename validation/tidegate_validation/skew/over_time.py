@@ -21,6 +21,7 @@ from tidegate_serving.contract.formats import check_format
 from tidegate_serving.files import write_atomically
 from tidegate_validation.skew.distance import block_distance
 from tidegate_validation.skew.e_detector import advance, e_values
+from tidegate_validation.skew.growth import growth_of
 from tidegate_validation.skew.numbers import compared_bins, has_order, likeness_of, ordinary_bins
 from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.bins import INFINITIES, MISSING
@@ -150,12 +151,13 @@ def _reference(profile: Profile, joined: Mapping[str, FeatureCounts], name: str)
 
 
 def _e_value(feature: FeatureProfile, reference: FeatureCounts, current: FeatureCounts, prior: Floats | None) -> float:
-    """The mean of two e-values is one again: of the values that are there, and of those that are missing."""
+    """The mean of two e-values is one again: of the values that are there, and of those that are missing. Values that
+    grow with time say nothing."""
     ordinary = tuple(code for group in ordinary_bins(feature) for code in group)
-    distances = (
-        block_distance(reference, current, compared_bins(feature, reference), ordered=has_order(feature), prior=prior),
-        block_distance(reference, current, [MISSING, (*ordinary, *INFINITIES)], prior=prior),
-    )
+    distances = [block_distance(reference, current, [MISSING, (*ordinary, *INFINITIES)], prior=prior)]
+    if growth_of(feature, reference) is None:
+        bins = compared_bins(feature, reference)
+        distances.append(block_distance(reference, current, bins, ordered=has_order(feature), prior=prior))
     p_values = [one.p_value() for one in distances if one.decidable and one.block_robust]
     return float(e_values(np.array(p_values)).mean()) if p_values else 1.0
 

@@ -14,6 +14,7 @@ from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.compare import Comparison, compare
 from tidegate_validation.skew.diagnosis.cause import Cause, find_cause
 from tidegate_validation.skew.finding import explain
+from tidegate_validation.skew.growth import CHECK as GROWTH
 from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.skew.schema import CHECK as SCHEMA
 from tidegate_validation.skew.texts import CHECK as TEXT
@@ -112,7 +113,7 @@ def _failing(case: _Case, finding: Finding) -> Finding:
 def _worse(case: _Case, finding: Finding, cause: Cause | None) -> bool:
     """Whether the baseline's own training is nearer to the window, by the measure that the finding is about."""
     before = case.before
-    if before is not None and (finding.check == TEXT or case.name not in case.now.numbers):
+    if before is not None and (finding.check in (TEXT, GROWTH) or case.name not in case.now.numbers):
         theirs = [one for one in before.findings.get(case.name, ()) if finding.check != TEXT or one.check == TEXT]
         return not theirs or theirs[0].outcome is not Outcome.FAIL
     if before is None or case.known is None or case.name not in before.numbers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tidegate_serving.admission import Outcome
@@ -26,6 +26,7 @@ class Aspect(enum.StrEnum):
     POINT = "single value"
 
 
+_OF_PRESENCE = (Aspect.MISSING, Aspect.INFINITE)
 _NUMBERS = 4.0
 """Numbers that training never held are more ordinary than categories: the floor is this many times higher."""
 _MOST_BEYOND = 0.2
@@ -75,11 +76,13 @@ class _Test:
     limit: float
 
 
-def judge(numbers: Sequence[FeatureNumbers], rule: SkewRule) -> list[Judgement]:
-    """One judgement per feature and test, corrected over all of them."""
+def judge(numbers: Sequence[FeatureNumbers], rule: SkewRule, grown: Collection[str] = ()) -> list[Judgement]:
+    """One judgement per feature and test, corrected over all of them. Of features that have `grown` with time, values
+    are no evidence, and only whether they are there is tested."""
     found = []
     for family in (_of_shape, _of_single_values):
         tested = [one for feature in numbers for one in family(feature, rule)]
+        tested = [one for one in tested if one.numbers.feature not in grown or one.test in _OF_PRESENCE]
         margins = benjamini_hochberg([one.p_margin for one in tested])
         zeros = benjamini_hochberg([one.p_zero for one in tested])
         found += [_judgement(*one, rule) for one in zip(tested, margins, zeros, strict=True)]

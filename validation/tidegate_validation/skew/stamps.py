@@ -30,6 +30,7 @@ _MIDDLE = " after "
 _SECONDS = 3600.0
 _WIDEST = 24.0
 _QUARTER = 0.25
+_ZONES = 14.0
 _NEAR = 0.2
 _ENOUGH_ROWS = 20
 _LEVELS = np.linspace(0.1, 0.9, 17)
@@ -59,9 +60,9 @@ def delay_of(stamp: str, time: str, types: Mapping[str, str]) -> str:
     return f"(epoch({quote(stamp)}) - {as_number(time, types[time])}) / {_SECONDS}"
 
 
-def telling_delays(relation: Relation, stamps: Sequence[str], time: str) -> dict[str, str]:
-    """SQL for the delays of the stamps that nearly always come within a day of each other's delay, by name; others,
-    such as a date of birth, have delays that grow with the date of the event and say nothing of time zones."""
+def telling_delays(relation: Relation, stamps: Sequence[str], time: str, running: Collection[str]) -> dict[str, str]:
+    """SQL for the delays of the stamps that run with the event or nearly always come within a day of each other's
+    delay, by name; others, such as a date of birth, have delays that grow with the date of the event."""
     delays = {delay_name(stamp, time): delay_of(stamp, time, relation.types) for stamp in stamps}
     if not delays:
         return {}
@@ -69,7 +70,8 @@ def telling_delays(relation: Relation, stamps: Sequence[str], time: str) -> dict
     for name, sql in delays.items():
         hours = _hours(table[name])
         hours = hours[np.isfinite(hours)]
-        if len(hours) and np.ptp(np.quantile(hours, (0.01, 0.99))) <= _WIDEST:
+        stamp = name.removesuffix(f"{_MIDDLE}{time}")
+        if stamp in running or (len(hours) and np.ptp(np.quantile(hours, (0.01, 0.99))) <= _WIDEST):
             found[name] = sql
     return found
 
@@ -105,8 +107,11 @@ def told_of_stamps(
         told = [one for one in found if one.outcome in _TOLD and one.check not in _ITS_OWN]
         if not told or delay not in now.types:
             continue
-        move = _move(profile.features[delay], now, time, around=stamp in clocks)
         own = findings.get(stamp, [])
+        wide = _is_wide(profile.features[delay]) and stamp not in clocks
+        if wide and any(one.outcome in _TOLD and one.check not in _ITS_OWN for one in own):
+            continue  # Their time of day shows hours more exactly than delays of days do.
+        move = _move(profile.features[delay], now, time, around=stamp in clocks)
         if move is not None:
             told = [_of_another_zone(told[0], delay, move, summer=stamp in clocks and abs(move.hours) == 1)]
             own = [one for one in own if one.check in _ITS_OWN]
@@ -121,6 +126,11 @@ def told_of_stamps(
         causes={name: one for name, one in comparison.causes.items() if name not in delays},
         counts={name: one for name, one in comparison.counts.items() if name not in delays},
     )
+
+
+def _is_wide(delay: FeatureProfile) -> bool:
+    """Whether delays differ by more than a day."""
+    return bool(delay.quantiles) and float(np.ptp(np.interp((0.01, 0.99), delay.levels, delay.quantiles))) > _WIDEST
 
 
 def _follows(finding: Finding, moved: Collection[str]) -> bool:
@@ -175,10 +185,11 @@ def _moved(delay: FeatureProfile, now: Floats, *, around: bool) -> float | None:
 
 def _of_another_zone(finding: Finding, delay: str, move: _Move, *, summer: bool) -> Finding:
     stamp, _, time = delay.rpartition(_MIDDLE)
-    way = "later" if move.hours > 0 else "earlier"
-    why = "time zone or summer time?" if summer else "time zone?"
+    way, far = "later" if move.hours > 0 else "earlier", abs(move.hours)
+    size = f"{far:g} h" if far <= _ZONES else f"about {far / DAY_HOURS:.2g} days"
+    why = " (time zone or summer time?)" if summer else " (time zone?)" if far <= _ZONES else ""
     since = f", since {move.since}" if move.since else ""
-    sentence = f"`{stamp}`: {abs(move.hours):g} h {way} beside `{time}` than in training ({why}){since}"
+    sentence = f"`{stamp}`: {size} {way} beside `{time}` than in training{why}{since}"
     outcome = Outcome.WARN if summer else finding.outcome
     cause = {"kind": CLOCK, "share": round(move.share, 4), "offset": move.hours}
     return replace(

@@ -13,6 +13,7 @@ from tidegate_serving.admission import Finding
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.skew.clocks import clocks_of, known_clocks
 from tidegate_validation.skew.compare import compare
+from tidegate_validation.skew.event_dates import days_after, is_date, running, running_dates, told_of_dates
 from tidegate_validation.skew.pairs import compare_pairs
 from tidegate_validation.skew.report import SkewReport, make_report
 from tidegate_validation.skew.rule import SkewRule
@@ -99,10 +100,12 @@ def _profile(before: Relation, columns: Columns, served: Sequence[str]) -> Profi
     further: dict[str, str] = {}
     if columns.time is not None:
         stamps, out = _stamps(before, columns), _left_out(before, columns)
-        further = telling_delays(before, stamps, columns.time)
+        dates = running(before, [*stamps, *_dates(before, columns)], columns.time)
+        further = telling_delays(before, stamps, columns.time, dates)
         numbers = [name for name in before.types if name not in out and name != columns.time]
         clocks = clocks_of(before, numbers, columns.time)
         further |= {delay_name(name, columns.time): sql for name, sql in clocks.items()}
+        further |= {name: days_after(name, columns.time, before.types) for name in dates if name not in stamps}
     relation = _prepared(before, columns, further)
     features = [name for name in relation.types if name != columns.time]
     if columns.label is not None and columns.label not in served:
@@ -114,15 +117,19 @@ def _report(
     profile: Profile, now: Relation, columns: Columns, rule: SkewRule | None, further: Sequence[Finding]
 ) -> SkewReport:
     delays, clocks, added = delays_of(profile, columns.time), dict[str, str](), dict[str, str]()
+    dates: list[str] = []
     if columns.time is not None:
         clocks = known_clocks(profile, list(delays.values()), now, columns.time)
         known = {delay_name(stamp, columns.time): stamp for stamp in _stamps(now, columns)}
         added = {name: delay_of(stamp, columns.time, now.types) for name, stamp in known.items() if name in delays}
         added |= {delay_name(name, columns.time): sql for name, sql in clocks.items()}
+        dates = running_dates(profile, _dates(now, columns))
+        added |= {name: days_after(name, columns.time, now.types) for name in dates}
     relation = _prepared(now, columns, added)
     window = window_of(relation, event_time=columns.time, like=profile.rows_per_block)
     comparison = compare(profile, window, rule or SkewRule())
     comparison = told_of_stamps(comparison, profile, relation, delays, columns.time or "", clocks)
+    comparison = told_of_dates(comparison, profile, now, dates, columns.time or "")
     findings = {name: list(found) for name, found in comparison.findings.items()}
     for finding in further:
         findings.setdefault(finding.subject, []).insert(0, finding)
@@ -130,8 +137,8 @@ def _report(
 
 
 def _prepared(relation: Relation, columns: Columns, further: Mapping[str, str]) -> Relation:
-    """Without what is to be left out, and with `further` columns, SQL by name; of time stamps other than the event's
-    the time of day remains, in hours."""
+    """Without what is to be left out, and with `further` columns, SQL by name, which may take the place of their own;
+    of time stamps other than the event's the time of day remains, in hours."""
     out, stamps = _left_out(relation, columns), _stamps(relation, columns)
     kept = {name: hour_of(name) if name in stamps else quote(name) for name in relation.types if name not in out}
     return relation.view(f"{relation.name}_prepared", {**kept, **further})
@@ -141,6 +148,12 @@ def _stamps(relation: Relation, columns: Columns) -> list[str]:
     """Columns of time stamps beside the event's."""
     out = (*_left_out(relation, columns), columns.time)
     return [name for name, kind in relation.types.items() if is_stamp(kind) and name not in out]
+
+
+def _dates(relation: Relation, columns: Columns) -> list[str]:
+    """Columns of dates beside the event's."""
+    out = (*_left_out(relation, columns), columns.time)
+    return [name for name, kind in relation.types.items() if is_date(kind) and name not in out]
 
 
 def _check(before: Relation, now: Relation, columns: Columns) -> None:

@@ -37,6 +37,17 @@ def day_and_month_swapped(suspect: Suspect, sample: ValueSample) -> Cause | None
     return Cause(SWAPPED, share=rows / float(weights.sum()))
 
 
+def swapped_back(dates: Floats, low: Floats, high: Floats) -> Cause | None:
+    """Whether nearly all dates that lie below `low` or above `high`, a limit for each as shapes [n] in Unix seconds,
+    lie between them once day and month have changed places."""
+    far = (dates < low) | (dates > high)
+    if far.sum() < max(_SEVERAL, _PART * len(dates)):
+        return None
+    back, can = _swapped(dates[far])
+    near = can & (back >= low[far]) & (back <= high[far])
+    return Cause(SWAPPED, share=float(far.mean())) if near.mean() >= _NEARLY_ALL else None
+
+
 def _swapped(seconds: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Unix seconds with day and month swapped where the day may be a month, and where that changes them."""
     days = np.floor(seconds / _DAY)

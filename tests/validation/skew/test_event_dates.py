@@ -1,0 +1,102 @@
+"""Dates that run with the event are compared by their days after it; a date of birth is compared as it is."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+
+import numpy as np
+import pandas as pd
+
+from tidegate_serving.admission import Outcome
+from tidegate_validation.skew import Columns, SkewReport
+from tidegate_validation.skew.two_tables import profile_table, report_on_table
+from tidegate_validation.statistics import Profile
+from tidegate_validation.tables import as_table
+
+COLUMNS = Columns(time="seen_at")
+DAY = 86_400
+ROWS = 60
+START = dt.date(2023, 2, 6)
+FIRST = (START - dt.date(1970, 1, 1)).days
+TRAINED = 60
+
+
+def dates(days: np.ndarray) -> list[dt.date]:
+    return [dt.date(1970, 1, 1) + dt.timedelta(days=int(day)) for day in days]
+
+
+def visits(first: int, days: int) -> pd.DataFrame:
+    """Visits to a clinic with the date of the next one, the time of the referral, and the date of birth."""
+    random = np.random.default_rng(first)
+    day = FIRST + first + np.repeat(np.arange(days), ROWS)
+    at = np.sort(day * DAY + random.integers(0, DAY, len(day)))
+    return pd.DataFrame(
+        {
+            "seen_at": pd.to_datetime(at, unit="s"),
+            "next_visit": dates(day + random.choice([7, 14, 28, 30, 45], len(day))),
+            "referred": pd.to_datetime(at - random.exponential(20 * DAY, len(day)), unit="s"),
+            "born": dates(random.normal(4_000, 7_000, len(day))),
+            "pain": random.integers(0, 11, len(day)),
+        }
+    )
+
+
+@functools.cache
+def training() -> Profile:
+    rows = visits(0, TRAINED)
+    return profile_table(as_table(rows, "training"), COLUMNS, [str(name) for name in rows])
+
+
+@functools.cache
+def weeks() -> pd.DataFrame:
+    return visits(TRAINED, 14)
+
+
+def report(**changed: pd.Series | list[dt.date]) -> SkewReport:
+    return report_on_table(training(), as_table(weeks().assign(**changed), "two weeks"), COLUMNS)
+
+
+def test_later_dates_of_later_events_pass() -> None:
+    found = report()
+
+    assert found.outcome is Outcome.PASS, [one.sentence for one in found.findings]
+    assert "in days after `seen_at`" in found.feature("next_visit").sentence
+
+
+def test_dates_that_come_later_after_the_event_are_told_in_days() -> None:
+    found = report(next_visit=[day + dt.timedelta(days=21) for day in weeks()["next_visit"]]).feature("next_visit")
+
+    assert found.outcome is Outcome.FAIL
+    assert found.sentence == "`next_visit`, in days after `seen_at`: served values are those of training plus 21"
+
+
+def test_stamps_that_run_with_the_event_are_told_in_days() -> None:
+    found = report(referred=weeks()["referred"] - pd.Timedelta(days=25)).feature("referred")
+
+    assert found.outcome is Outcome.FAIL
+    assert "days earlier beside `seen_at` than in training" in found.sentence
+    assert "time zone" not in found.sentence
+
+
+def test_day_and_month_in_each_others_place_are_seen_in_dates_after_the_event() -> None:
+    swapped = [day.replace(month=day.day, day=day.month) if day.day <= 12 else day for day in weeks()["next_visit"]]
+
+    found = report(next_visit=swapped).feature("next_visit")
+
+    assert found.outcome is Outcome.FAIL
+    assert "dates have day and month in each other's place" in found.sentence
+
+
+def test_missing_dates_are_told() -> None:
+    found = report(next_visit=weeks()["next_visit"].where(weeks().index % 10 != 0)).feature("next_visit")
+
+    assert found.outcome is Outcome.FAIL
+    assert "10.0 % of the values are missing" in found.sentence
+
+
+def test_a_date_of_birth_is_compared_as_it_is() -> None:
+    found = report(born=[day + dt.timedelta(days=3650) for day in weeks()["born"]]).feature("born")
+
+    assert found.outcome is Outcome.FAIL
+    assert "in days after" not in found.sentence

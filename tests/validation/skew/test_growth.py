@@ -1,0 +1,103 @@
+"""Counters and ids grow with time: no window looks like training, and what is asked is whether they go on growing."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tidegate_serving.admission import Outcome
+from tidegate_validation.skew import Columns, SkewReport
+from tidegate_validation.skew.two_tables import profile_table, report_on_table
+from tidegate_validation.statistics import Profile
+from tidegate_validation.tables import as_table
+
+DAY = 86_400
+ROWS = 200
+TRAINED = 40
+COUNTERS = ("ticket", "energy", "left", "day")
+
+
+def readings() -> pd.DataFrame:
+    """Forty-seven days with fewer rows on Sundays: an id, a meter, a battery, and the day of the year."""
+    random = np.random.default_rng(5)
+    day = np.repeat(np.arange(TRAINED + 7), np.where(np.arange(TRAINED + 7) % 7 == 6, ROWS // 4, ROWS))
+    at = (17_000 + day) * DAY + np.sort(random.integers(0, DAY, len(day)))
+    at = np.sort(at)
+    return pd.DataFrame(
+        {
+            "at": at,
+            "ticket": 70_000 + np.cumsum(random.integers(1, 4, len(at))),
+            "energy": np.round(np.cumsum(random.gamma(2, 0.3, len(at))), 3),
+            "left": np.round(100 - 0.6 * day + random.normal(0, 0.4, len(at)), 1),
+            "day": day + 31,
+            "warm": np.round(20 + random.normal(0, 2, len(at)), 1),
+        }
+    )
+
+
+@functools.cache
+def week() -> pd.DataFrame:
+    rows = readings()
+    return rows[rows["at"] >= (17_000 + TRAINED) * DAY].reset_index(drop=True)
+
+
+@functools.cache
+def training(time: str | None) -> Profile:
+    rows = readings()
+    rows = rows[rows["at"] < (17_000 + TRAINED) * DAY]
+    rows = rows if time else rows.drop(columns="at")
+    return profile_table(as_table(rows, "training"), Columns(time=time), [str(name) for name in rows])
+
+
+def report(rows: pd.DataFrame, time: str | None = "at") -> SkewReport:
+    rows = rows if time else rows.drop(columns="at")
+    return report_on_table(training(time), as_table(rows, "the week"), Columns(time=time))
+
+
+@pytest.mark.parametrize("time", ["at", None])
+def test_what_goes_on_growing_passes_and_is_told_as_such(time: str | None) -> None:
+    """Without the times of rows, too, for they come in their order."""
+    found = report(week(), time)
+
+    assert found.outcome is Outcome.PASS, [one.sentence for one in found.findings]
+    for name in COUNTERS:
+        way = "shrinks" if name == "left" else "grows"
+        assert f"{way} with time, as it did in training" in found.feature(name).sentence
+
+
+@pytest.mark.parametrize(
+    ("column", "change", "words"),
+    [
+        ("ticket", lambda values: values * 1000, "100.0 % of the values lie elsewhere than it leads to"),
+        ("energy", lambda values: values - values.min(), "100.0 % of the values lie elsewhere than it leads to"),
+        ("left", lambda values: values.where(values.index % 20 != 0, 0.0), "5.0 % of the values lie elsewhere"),
+        ("ticket", lambda values: values.round(-2), "different values now (rounded?)"),
+        ("energy", lambda values: values * 0 + values.iloc[0], "frozen at"),
+    ],
+)
+def test_what_does_not_grow_on_fails(column: str, change: object, words: str) -> None:
+    assert callable(change)
+    found = report(week().assign(**{column: change(week()[column])}))
+
+    assert found.feature(column).outcome is Outcome.FAIL
+    assert words in found.feature(column).sentence
+    assert [one.subject for one in found.findings if one.outcome is Outcome.FAIL] == [column]
+
+
+def test_missing_values_of_a_counter_are_told() -> None:
+    energy = week()["energy"].where(week().index % 10 != 0)
+
+    findings = [one for one in report(week().assign(energy=energy)).findings if one.subject == "energy"]
+
+    assert findings[0].outcome is Outcome.FAIL
+    assert "10.0 % of the values are missing" in findings[0].sentence
+
+
+def test_a_level_that_moved_within_the_scatter_of_rows_is_no_growth() -> None:
+    found = report(week().assign(warm=week()["warm"] + 5))
+
+    assert found.feature("warm").outcome is Outcome.FAIL
+    assert "with time" not in found.feature("warm").sentence

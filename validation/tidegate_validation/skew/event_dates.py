@@ -1,0 +1,122 @@
+"""Dates that run with the event, such as that of the next visit: training shows how many days after it they are.
+
+The dates themselves are others in every window. A date of birth does not run with the event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.skew.compare import Comparison
+from tidegate_validation.skew.diagnosis.cause import Cause
+from tidegate_validation.skew.diagnosis.dates import swapped_back
+from tidegate_validation.skew.finding import explain
+from tidegate_validation.skew.rule import Aspect
+from tidegate_validation.statistics.arrays import Floats, to_numpy
+from tidegate_validation.statistics.blocks import SECONDS
+from tidegate_validation.statistics.profile import Profile
+from tidegate_validation.statistics.relation import Relation
+from tidegate_validation.statistics.sql import Family, as_number, quote
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_MIDDLE = (0.05, 0.95)
+_NARROWER = 0.7
+_LEAST_DAYS = 10
+_SURELY = 5.0
+_HALF = 0.5
+_TOLD = (Outcome.FAIL, Outcome.WARN)
+
+
+def is_date(sql_type: str) -> bool:
+    """Whether a DuckDB type is a date without a time of day."""
+    return sql_type.upper() == "DATE"
+
+
+def running(relation: Relation, names: Sequence[str], time: str) -> list[str]:
+    """Which of the `names`, dates or time stamps, run with the event's `time` rather than lying among the same dates
+    whenever the event is."""
+    if not names:
+        return []
+    sql = {name: as_number(name, relation.types[name]) for name in [*names, time]}
+    table = relation.sample(sql)
+    event = _days(table[time])
+    return [name for name in names if name != time and _runs(_days(table[name]), event)]
+
+
+def days_after(date: str, time: str, types: Mapping[str, str]) -> str:
+    """SQL for how many days a date lies after that of the event, null where either is missing."""
+    day = f"floor({as_number(time, types[time])} / {SECONDS})"
+    return f"TRY_CAST(epoch({quote(date)}) / {SECONDS} - {day} AS BIGINT)"
+
+
+def running_dates(profile: Profile, dates: Collection[str]) -> list[str]:
+    """Those of the `dates` of a table that a profile knows by their days after the event."""
+    return [name for name in dates if name in profile.features and profile.features[name].family is not Family.TIME]
+
+
+def told_of_dates(
+    comparison: Comparison, profile: Profile, now: Relation, dates: Collection[str], time: str
+) -> Comparison:
+    """The comparison with findings about days after the event told as such; `now` has the dates themselves."""
+    findings = {name: list(found) for name, found in comparison.findings.items()}
+    causes = dict(comparison.causes)
+    for name in dates:
+        found = findings.get(name, [])
+        cause = _swapped(profile, now, name, time) if any(one.outcome in _TOLD for one in found) else None
+        if cause is not None:
+            causes[name] = cause
+            told = replace(found[0], sentence=f"`{name}`: {explain(cause)}", cause=cause.to_dict())
+            findings[name] = [told, *(one for one in found[1:] if one.check == Aspect.MISSING)]
+        else:
+            findings[name] = [_in_days(one, time) for one in found]
+    return replace(comparison, findings=findings, causes=causes)
+
+
+def _in_days(finding: Finding, time: str) -> Finding:
+    start = f"`{finding.subject}`:"
+    if not finding.sentence.startswith(start):
+        return finding
+    words = f"`{finding.subject}`, in days after `{time}`:"
+    return replace(finding, sentence=finding.sentence.replace(start, words, 1))
+
+
+def _swapped(profile: Profile, now: Relation, name: str, time: str) -> Cause | None:
+    feature = profile.features[name]
+    if feature.minimum is None or feature.maximum is None:
+        return None
+    table = now.sample({"date": as_number(name, now.types[name]), "moment": as_number(time, now.types[time])})
+    date, moment = (to_numpy(table[one]).astype(np.float64) for one in ("date", "moment"))
+    there = np.isfinite(date) & np.isfinite(moment)
+    event = np.floor(moment[there] / SECONDS) * SECONDS
+    return swapped_back(date[there], event + feature.minimum * SECONDS, event + feature.maximum * SECONDS)
+
+
+def _days(column: pa.ChunkedArray) -> Floats:
+    return np.asarray(to_numpy(column).astype(np.float64) / SECONDS)
+
+
+def _runs(date: Floats, event: Floats) -> bool:
+    """Whether distances from the event spread less than dates do, or dates surely move on with the event's days."""
+    there = np.isfinite(date) & np.isfinite(event)
+    date, event = date[there], event[there]
+    if len(date) < _LEAST_DAYS:
+        return False
+    spread, apart = (float(np.ptp(np.quantile(one, _MIDDLE))) for one in (date, date - event))
+    if apart < _NARROWER * spread:
+        return True
+    days, place = np.unique(np.floor(event), return_inverse=True)
+    if len(days) < _LEAST_DAYS:
+        return False
+    means = np.bincount(place, weights=date) / np.bincount(place)
+    middle = days - days.mean()
+    slope = float(middle @ means / (middle @ middle))
+    left = means - means.mean() - slope * middle
+    error = float(np.sqrt(left @ left / (len(days) - 2) / (middle @ middle)))
+    return slope > _HALF and slope > _SURELY * error
