@@ -3,9 +3,9 @@
 `python -m tidegate_serving.worker SOCKET PIPE` has one end of a socket, over which it gets the channel of each worker
 that it is to run, a thread for each, and ends once the other end is closed. Of the pipe the engine has the end that is
 never written to: once the engine is gone, the system ends the process and its children, whatever they do.
-A process that holds more memory than its place allows is ended too, and one in which a call takes longer or a thread
-is traced. Each is a session of its own: where Linux groups sessions for its scheduler, a model with very many threads
-competes with the engine and other workers as one of them.
+A process that holds more memory than its place allows is ended too, and one that starts a thousand others, in which a
+call takes longer or a thread is traced. Each is a session of its own: where Linux groups sessions for its scheduler, a
+model with very many threads competes with the engine and other workers as one of them.
 
 Over the socket a process that is shared is also asked whether Python runs in it: one in which a model keeps all of
 Python waiting for too long, and with it its neighbours, is ended. So is one that stays stopped, as by SIGSTOP.
@@ -14,6 +14,7 @@ Python waiting for too long, and with it its neighbours, is ended. So is one tha
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import os
 import signal
@@ -21,16 +22,17 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import tidegate_native as native
 
-from tidegate_serving.workers.memory import held_bytes
+from tidegate_serving.workers.memory import descendants, held_bytes
 from tidegate_serving.workers.place import WorkerPlace
 from tidegate_serving.workers.traced import reap_traced
 
 _END_SECONDS = 1.0
 _BOUNDS_SECONDS = 0.25
+_MOST_CHILDREN = 1000
 _PULSE_SECONDS = 0.5
 _STOPPED_SECONDS, _STOPPED_LOOK_SECONDS = 1.0, 0.05
 _log = logging.getLogger(__name__)
@@ -54,6 +56,7 @@ class Host:
         self._workers: dict[native.WorkerLine, Callable[[str], object] | None] = {}
         self._closing = False
         self._held = 0
+        self._crowded = False
         self._overdue: native.WorkerLine | None = None
         self._stood_still = False
         self._traced = False
@@ -102,8 +105,8 @@ class Host:
 
     @property
     def outgrew(self) -> bool:
-        """Whether it was ended since it held more memory than its place allows."""
-        return self._held > 0
+        """Whether it was ended since it held more memory than its place allows, or started too many processes."""
+        return self._held > 0 or self._crowded
 
     def was_ended_for(self, line: native.WorkerLine) -> bool:
         """Whether it was ended since a call of this worker took too long."""
@@ -157,9 +160,11 @@ class Host:
         if not self._ended.wait(_END_SECONDS):
             return "it closed its connection"
         status = self._process.wait()
-        if self.outgrew:
+        if self._held:
             held, most = self._held / 2**20, self.place.memory_bytes / 2**20
             return f"it held {held:,.0f} MB of memory, and worker_memory_bytes allows {most:,.0f} MB"
+        if self._crowded:
+            return f"it started more than {_MOST_CHILDREN:,} processes"
         if self._overdue is not None:
             return f"a call in it took longer than the {self.place.call_seconds:g} s that call_seconds allows"
         if self._stood_still:
@@ -171,21 +176,22 @@ class Host:
         return f"it ended with status {status}"
 
     def _keep_bounds(self) -> None:
-        """Ends the process once it holds too much, a call in it takes too long, or a thread of it is traced and stands
-        still; and lets its dead threads go until it has ended."""
+        """Ends the process once it holds too much, has started too many others, a call in it takes too long, or a
+        thread of it is traced and stands still; and lets its dead threads go until it has ended."""
         while not self._ended.wait(_BOUNDS_SECONDS):
             self._traced |= reap_traced(self.pid)
-            self._held = self._held or self._too_much()
+            with contextlib.suppress(OSError):  # it has ended just now
+                children = list(itertools.islice(descendants(self.pid), _MOST_CHILDREN + 1))
+                self._crowded = self._crowded or len(children) > _MOST_CHILDREN
+                self._held = self._held or self._too_much(children)
             self._overdue = self._overdue or self._too_long()
-            if self._traced or self._held or self._overdue is not None:
+            if self._traced or self._crowded or self._held or self._overdue is not None:
                 self.kill()
 
-    def _too_much(self) -> int:
-        """What it holds, if that is more than its place allows; else 0."""
+    def _too_much(self, children: Sequence[int]) -> int:
+        """What it holds with those that it started, if that is more than its place allows; else 0."""
         most = self.place.memory_bytes
-        with contextlib.suppress(OSError):  # it has ended just now
-            return held if most and (held := held_bytes(self.pid, most)) > most else 0
-        return 0
+        return held if most and (held := held_bytes(self.pid, children, most)) > most else 0
 
     def _too_long(self) -> native.WorkerLine | None:
         """The worker whose call has taken longer than its place allows, the longest first. A load is no call."""

@@ -1,9 +1,9 @@
-"""How much memory a worker's process and the processes that it started hold."""
+"""The processes that a worker's process started, and how much memory they hold with it."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tidegate_serving.probing.state import resident_bytes
@@ -11,24 +11,24 @@ from tidegate_serving.probing.state import resident_bytes
 _PROCESSES = Path("/proc")
 
 
-def held_bytes(pid: int, enough: int) -> int:
+def held_bytes(pid: int, children: Sequence[int], enough: int) -> int:
     """Bytes that a process holds with its descendants. Only where that seems to be more than `enough` is what several
     of them share counted once, since it takes the kernel long to tell. OSError where there is no such process."""
-    own = resident_bytes(pid)
-    children = list(_descendants(pid))
-    if not children or own + sum(map(_resident, children)) <= enough:
-        return own + sum(map(_resident, children))
+    together = resident_bytes(pid) + sum(map(_resident, children))
+    if not children or together <= enough:
+        return together
     return sum(map(_proportional, [pid, *children]))
 
 
-def _descendants(pid: int) -> Iterator[int]:
-    """Those whose parents live; others have gone to the system's first process."""
-    for thread in (_PROCESSES / str(pid) / "task").iterdir():
+def descendants(pid: int) -> Iterator[int]:
+    """Those whose parents live; others have gone to the system's first process. OSError where there is no `pid`."""
+    threads = list((_PROCESSES / str(pid) / "task").iterdir())
+    while threads:
         with contextlib.suppress(OSError):  # the thread has ended meanwhile
-            for child in map(int, (thread / "children").read_text(encoding="ascii").split()):
-                yield child
+            for child in (threads.pop() / "children").read_text(encoding="ascii").split():
+                yield int(child)
                 with contextlib.suppress(OSError):
-                    yield from _descendants(child)
+                    threads.extend((_PROCESSES / child / "task").iterdir())
 
 
 def _resident(pid: int) -> int:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from tests.bench.attack import faults
 from tests.bench.attack.attacks import ATTACKS
+from tests.bench.attack.control_groups import ControlGroup
 from tests.bench.attack.models import MODELS, publish_models
 from tests.bench.attack.places import ENGINE_CORE, attacker, on_core
 from tests.bench.attack.siege import MODEL, Felt, GoodClients
@@ -75,7 +76,7 @@ class Run:
 
 def measure() -> Sequence[Row]:
     """The whole run."""
-    with folder() as place, faults.small_disk() as disk, faults.MemoryGroup(MEMORY_LIMIT) as group:
+    with folder() as place, faults.small_disk() as disk, ControlGroup.of_memory(MEMORY_LIMIT) as group:
         publish_models(place / "models")
         config = {"repository": place / "models", "allow_unverified": True, "poll_seconds": 0.2}
         engine = EngineProcess(place / "engine", log_path=disk / "log", **config)

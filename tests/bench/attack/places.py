@@ -1,9 +1,8 @@
 """Who runs on which core and goes before whom, so that good clients feel the engine and not their neighbours.
 
 The engine has core 0. Good clients and attackers share core 1, where good clients run in real time, whoever else wants
-the core. On Linux a session is a group of its own for the scheduler, and `nice` counts only inside of it: so it is the
-group of the engine that goes before others, as do those of its workers. Where this user may not do that, measures are
-noisier.
+the core. The engine and its workers are in one control group, as in a container or a service of systemd, which goes
+before others on core 0; this program does so as a session, which outside such groups is a group of its own on Linux.
 """
 
 from __future__ import annotations
@@ -40,19 +39,12 @@ def _schedule(policy: int, priority: int) -> None:
 
 @contextlib.contextmanager
 def before_others() -> Iterator[None]:
-    """The session of this process, and of the engines that it starts, goes before others on the machine."""
+    """The session of this process goes before others on the machine."""
     _place_session(os.getpid(), FIRST)
     try:
         yield
     finally:
         _place_session(os.getpid(), 0)
-
-
-def workers_before_others(pid: int) -> None:
-    """So do the worker processes that an engine has now, which are sessions of their own."""
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for worker in (task / "children").read_text().split():
-            _place_session(int(worker), FIRST)
 
 
 def _place_session(pid: int, priority: int) -> None:

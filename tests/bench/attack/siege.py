@@ -18,8 +18,9 @@ from typing import Any, Self
 
 import numpy as np
 from tests.bench.attack.attacks import Attack
+from tests.bench.attack.control_groups import ControlGroup
 from tests.bench.attack.models import publish_models
-from tests.bench.attack.places import ENGINE_CORE, attacker, core_wait, good_client, on_core, workers_before_others
+from tests.bench.attack.places import ENGINE_CORE, attacker, core_wait, good_client, on_core
 from tests.bench.lifecycle.engines import folder, resident
 from tests.bench.rows import Row
 from tests.support.engine_process import EngineProcess
@@ -28,6 +29,7 @@ QUIET_SECONDS = 3.0
 AFTER_SECONDS = 10.0
 LEAST_SECONDS = 3.0
 FLOOR_MS = 20.0
+TIMES_OTHERS = 20
 MODEL = "small"
 BUDGET = "tidegate_request_memory_limit_bytes"
 MOST_GROWTH = 6 << 30  # an engine that grows by more is ended, as is one that leaves the machine less than this:
@@ -113,13 +115,12 @@ class GoodClients:
 @contextlib.contextmanager
 def engine_with_models(tables: int = 0, **values: object) -> Iterator[EngineProcess]:
     """An engine in its default configuration that serves the models of `models`; killed at the end, as it may hang."""
-    with folder() as place:
+    with folder() as place, ControlGroup.of_processors(TIMES_OTHERS) as group:
         publish_models(place / "models", tables)
-        with on_core(ENGINE_CORE):
+        with on_core(ENGINE_CORE), group.starting():
             engine = EngineProcess(place / "engine", repository=place / "models", allow_unverified=True, **values)
             engine.start()
         assert engine.process is not None
-        workers_before_others(engine.process.pid)
         Path(f"/proc/{engine.process.pid}/oom_score_adj").write_text("1000")
         try:
             yield engine

@@ -1,4 +1,5 @@
-"""Models that eat memory once they are loaded: their process is ended before it takes the machine, and is replaced."""
+"""Models that eat memory, or start processes without end, once they are loaded: their process is ended before it takes
+the machine, and is replaced."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from tests.support.versions_in_workers import asked, versions_in_workers
 
 from tidegate_serving.contract.errors import ModelFailed
 from tidegate_serving.probing.state import resident_bytes
-from tidegate_serving.workers.memory import held_bytes
+from tidegate_serving.workers import host, memory
+from tidegate_serving.workers.memory import descendants, held_bytes
 from tidegate_serving.workers.place import WorkerPlace
 from tidegate_serving.workers.shared_hosts import SharedHosts
 from tidegate_serving.workers.version_workers import Staff, VersionWorkers
@@ -25,7 +27,7 @@ from tidegate_serving.workers.version_workers import Staff, VersionWorkers
 MEGABYTE = 1 << 20
 MOST = 200 * MEGABYTE
 MODEL = """
-import os, threading
+import os, signal, threading
 
 class Model:
     def __init__(self, directory):
@@ -48,6 +50,11 @@ class Model:
         if (x == -3).any() and not os.fork():
             self.eat()
             threading.Event().wait()
+        if (x == -4).any() and not os.fork():
+            for _ in range(60):
+                if os.fork():
+                    break
+            signal.pause()
         return {{"y": x * 2}}
 """
 PARENT = f"""
@@ -116,8 +123,30 @@ def test_memory_that_a_child_shares_with_its_parent_counts_once() -> None:
         assert parent.stdout is not None
         assert parent.stdout.readline() == b"both are there\n"
         own, shared = resident_bytes(parent.pid), 100 * MEGABYTE
-        assert held_bytes(parent.pid, 0) < own + shared / 2
-        assert held_bytes(parent.pid, 1 << 50) > own + shared / 2, "nobody asks what is shared where all fits"
+        children = list(descendants(parent.pid))
+        assert held_bytes(parent.pid, children, 0) < own + shared / 2
+        assert held_bytes(parent.pid, children, 1 << 50) > own + shared / 2, "nobody asks what is shared where all fits"
+
+
+def test_a_model_that_starts_processes_without_end_is_replaced(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "_MOST_CHILDREN", 20)
+    workers, neighbour = make("a"), make("b")
+    before, others = workers.pids, neighbour.pids
+    assert asked(workers, -4) == -8
+    eventually(lambda: workers.pids and workers.pids != before, 60)
+    assert asked(workers, 3) == asked(neighbour, 3) == 6
+    assert neighbour.pids == others
+
+
+def test_processes_that_started_each_other_in_turn_are_all_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "_PROCESSES", tmp_path)
+    for pid in range(1, 3000):
+        thread = tmp_path / str(pid) / "task" / str(pid)
+        thread.mkdir(parents=True)
+        (thread / "children").write_text(f"{pid + 1} ")
+    assert list(descendants(1)) == list(range(2, 3001))
 
 
 def test_an_engine_bounds_its_workers(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
-//! Rare calls on the data ports that Python answers, one at a time on a thread of their own.
+//! Rare calls on the data ports that Python answers, one at a time on a thread of their own. Between two of them it rests,
+//! so that clients who send nothing else leave others the processor.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use tidegate_codec::status::{Code, Status};
@@ -27,9 +29,13 @@ const RELOAD_CONFIG: &str = "/tensorflow.serving.ModelService/HandleReloadConfig
 /// The longest that an answer is waited for.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
+/// The thread rests for so many times as long as a call took, but not after what only waited, such as for models to load.
+const REST: u32 = 4;
+const LONGEST_REST: Duration = Duration::from_millis(50);
+
 struct Call {
     method: String,
-    request: Vec<u8>,
+    request: Bytes,
     answer: oneshot::Sender<Result<Vec<u8>, Status>>,
 }
 
@@ -49,7 +55,7 @@ pub fn channel() -> (Control, ControlCalls) {
 
 impl Control {
     /// Sends a call; the answer comes through the receiver. Refused at once when too many wait.
-    pub fn call(&self, method: &str, request: Vec<u8>) -> ControlAnswer {
+    pub fn call(&self, method: &str, request: Bytes) -> ControlAnswer {
         let (answer, receiver) = oneshot::channel();
         let call = Call { method: method.to_owned(), request, answer };
         let sent = match lock(&self.sender).as_ref() {
@@ -74,11 +80,15 @@ impl Control {
 impl ControlCalls {
     /// The control thread.
     pub fn run(&self, hooks: &dyn Hooks) {
+        hooks.give_way();
         for call in &self.0 {
-            if !call.answer.is_closed() {
-                let answer = catch_unwind(AssertUnwindSafe(|| hooks.control(&call.method, &call.request)));
-                let _ = call.answer.send(answer.unwrap_or_else(|_| Err(Status::internal("the control call panicked"))));
+            if call.answer.is_closed() {
+                continue;
             }
+            let began = Instant::now();
+            let answer = catch_unwind(AssertUnwindSafe(|| hooks.control(&call.method, &call.request)));
+            let _ = call.answer.send(answer.unwrap_or_else(|_| Err(Status::internal("the control call panicked"))));
+            std::thread::sleep((began.elapsed() * REST).min(LONGEST_REST));
         }
     }
 }
@@ -89,5 +99,58 @@ pub async fn wait(answer: ControlAnswer) -> Result<Vec<u8>, Status> {
         Ok(Ok(answer)) => answer,
         Ok(Err(_)) => Err(Status::new(Code::Unavailable, "the server stopped before the call was answered")),
         Err(_) => Err(Status::new(Code::DeadlineExceeded, "the deadline passed while the control call waited")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tidegate_engine::log::{LogBlock, LogSink};
+    use tidegate_engine::telemetry::{Ended, TraceSink};
+
+    use super::*;
+
+    const WORK: Duration = Duration::from_millis(5);
+
+    /// Computes for a while when it is called.
+    struct Busy;
+
+    impl LogSink for Busy {
+        fn take(&self, _: LogBlock) -> bool {
+            true
+        }
+    }
+
+    impl TraceSink for Busy {
+        fn take_traces(&self, _: &[Arc<Ended>]) -> bool {
+            true
+        }
+    }
+
+    impl Hooks for Busy {
+        fn released(&self, _: &str, _: i64) {}
+
+        fn control(&self, _: &str, request: &[u8]) -> Result<Vec<u8>, Status> {
+            let until = Instant::now() + WORK;
+            while Instant::now() < until {
+                std::hint::spin_loop();
+            }
+            Ok(request.to_vec())
+        }
+    }
+
+    #[test]
+    fn the_thread_rests_after_each_call() {
+        const CALLS: u32 = 4;
+        let (control, calls) = channel();
+        let answers: Vec<_> = (0..CALLS).map(|_| control.call(RELOAD_CONFIG, Bytes::from_static(b"x"))).collect();
+        control.close();
+        let began = Instant::now();
+        calls.run(&Busy);
+        assert!(began.elapsed() >= CALLS * WORK * (1 + REST), "{:?}", began.elapsed());
+        for answer in answers {
+            assert_eq!(answer.unwrap().try_recv().unwrap().unwrap(), b"x");
+        }
     }
 }

@@ -211,3 +211,32 @@ fn calls_that_stay_are_counted_until_they_end() {
     drop((watches, talks, client));
     eventually("all is given back", || used(&running) == 0.0);
 }
+
+#[test]
+fn messages_that_wait_for_python_are_counted() {
+    const MESSAGE: usize = 60_000;
+    let (running, gate) = (Running::start(&tight()), Arc::<Gate>::default());
+    *running.hooks.control_gate.lock().unwrap() = Some(gate.clone());
+    let mut client = running.grpc();
+    let method = tidegate_plane::control::METHODS[0];
+    let calls: Vec<_> = (0..60).map(|_| client.start(method, &[], grpc::frame(&[0; MESSAGE]))).collect();
+    gate.wait_for(1);
+    eventually("some are refused", || running.sample("tidegate_request_memory_refusals_total") >= 40.0);
+    assert!((8.0 * MESSAGE as f64..=MB as f64).contains(&used(&running)), "{}", used(&running));
+    gate.open();
+    let refused = calls.into_iter().map(|call| client.finish(call).code).filter(|code| *code == 8).count();
+    assert!((40..=52).contains(&refused), "{refused} were refused");
+    eventually("all is given back", || used(&running) == 0.0);
+}
+
+#[test]
+fn a_watch_of_health_keeps_no_message() {
+    const NAME: usize = 60_000;
+    let running = Running::start(&tight());
+    let mut client = running.grpc();
+    let unknown = [&[0x0a, 0xe0, 0xd4, 3][..], &[b'x'; NAME]].concat();
+    let mut watch = client.open("/grpc.health.v1.Health/Watch", &[], &unknown);
+    assert!(client.next(&mut watch).is_ok());
+    let used = used(&running);
+    assert!((1.0..NAME as f64).contains(&used), "{used}");
+}

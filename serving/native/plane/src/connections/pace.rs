@@ -20,16 +20,25 @@ const CALLS_AT_ONCE: usize = 16;
 const CALLS_AT_ONCE_MIXED: usize = 1;
 /// A piece that is read is not smaller, in bytes.
 const SMALLEST: usize = 512;
-/// So many of those who wait may try at each look.
-const WOKEN: usize = 16;
 
 #[derive(Debug, Default)]
 struct State {
     read: usize,
     calls: usize,
     waiting: VecDeque<Waker>,
+    /// Whether the first of them was woken and has not come.
+    called: bool,
     /// Whether somebody looks after those who wait.
     tended: bool,
+}
+
+impl State {
+    fn call_first(&mut self) {
+        if let Some(first) = self.waiting.front() {
+            self.called = true;
+            first.wake_by_ref();
+        }
+    }
 }
 
 /// The reading of one I/O thread.
@@ -68,11 +77,17 @@ impl Pace {
             state.tended = true;
             tokio::spawn(self.clone().tend());
         }
-        if state.read < BETWEEN_LOOKS && state.calls < self.calls_between_looks() {
-            return Poll::Ready(());
+        // A connection is asked for other reasons too, such as answers to write: who waits for a turn goes before it then.
+        let place = state.waiting.iter().position(|waits| waits.will_wake(context.waker()));
+        if place.unwrap_or(state.waiting.len()) == 0 {
+            state.called = false;
+            if state.read < BETWEEN_LOOKS && state.calls < self.calls_between_looks() {
+                state.waiting.pop_front();
+                state.call_first();
+                return Poll::Ready(());
+            }
         }
-        // It may be asked again for other reasons while it waits.
-        if !state.waiting.iter().any(|waits| waits.will_wake(context.waker())) {
+        if place.is_none() {
             state.waiting.push_back(context.waker().clone());
         }
         Poll::Pending
@@ -99,14 +114,15 @@ impl Pace {
             tokio::task::yield_now().await;
             let mut state = lock(&self.state);
             state.calls = 0;
+            // Who was called and did not come has gone.
+            if std::mem::take(&mut state.called) {
+                state.waiting.pop_front();
+            }
             if std::mem::take(&mut state.read) == 0 && state.waiting.is_empty() {
                 state.tended = false;
                 return;
             }
-            let woken = state.waiting.len().min(WOKEN);
-            let woken: Vec<Waker> = state.waiting.drain(..woken).collect();
-            drop(state);
-            woken.into_iter().for_each(Waker::wake);
+            state.call_first();
         }
     }
 }
@@ -173,5 +189,32 @@ mod tests {
                 assert!(begun.get() - before <= 2 * CALLS_BETWEEN_LOOKS, "{} at once", begun.get() - before);
             }
         });
+    }
+    #[test]
+    fn whoever_waits_has_a_turn_although_another_always_asks_for_the_next() {
+        const LOOKS: usize = 12;
+        let runtime = Builder::new_current_thread().event_interval(1009).build().unwrap();
+        let (pace, through) = (Pace::default(), Rc::new(Cell::new(0)));
+        LocalSet::new().block_on(&runtime, async {
+            let greedy = pace.clone();
+            spawn_local(async move {
+                loop {
+                    greedy.begin_one_more().await;
+                    greedy.note(1, CALLS_BETWEEN_LOOKS);
+                }
+            });
+            yield_now().await;
+            for _ in 0..3 {
+                let (pace, through) = (pace.clone(), through.clone());
+                spawn_local(async move {
+                    pace.begin_one_more().await;
+                    through.set(through.get() + 1);
+                });
+            }
+            for _ in 0..LOOKS {
+                yield_now().await;
+            }
+        });
+        assert_eq!(through.get(), 3, "they wait while another is served again and again");
     }
 }

@@ -165,6 +165,7 @@ pub struct Recorder {
     pub blocks: Mutex<Vec<LogBlock>>,
     pub refuse_blocks: std::sync::atomic::AtomicBool,
     pub log_gate: Mutex<Option<Arc<Gate>>>,
+    pub control_gate: Mutex<Option<Arc<Gate>>>,
     pub traces: Mutex<Vec<Arc<Ended>>>,
     pub purges: AtomicU64,
     pub asked: Mutex<Vec<(String, Vec<u8>)>>,
@@ -178,6 +179,10 @@ impl Hooks for Recorder {
     }
 
     fn control(&self, method: &str, request: &[u8]) -> Result<Vec<u8>, Status> {
+        let gate = self.control_gate.lock().unwrap().clone();
+        if let Some(gate) = gate {
+            gate.pass();
+        }
         self.asked.lock().unwrap().push((method.to_owned(), request.to_vec()));
         self.answers.lock().unwrap().pop().unwrap_or_else(|| Err(Status::not_found("nothing is known of that")))
     }

@@ -72,10 +72,12 @@ pub async fn watch(call: GrpcCall, readiness: watch::Receiver<Readiness>, tags: 
             return status.code;
         }
     };
-    let limited = call.head.headers.contains_key("grpc-timeout");
-    let observation = call.reply.observation.clone();
-    let Some((stream, _open)) = call.reply.begin(tags) else { return Code::Cancelled };
-    let limit = limited.then_some(call.deadline);
+    let GrpcCall { head, message, deadline, reply, .. } = call;
+    // It may be large, and the call may stay for long.
+    drop(message);
+    let observation = reply.observation.clone();
+    let Some((stream, _open)) = reply.begin(tags) else { return Code::Cancelled };
+    let limit = head.headers.contains_key("grpc-timeout").then_some(deadline);
     let code = tell(stream, known, readiness, limit).await;
     observation.answered(code, 0);
     code

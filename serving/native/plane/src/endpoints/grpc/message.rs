@@ -11,6 +11,7 @@ use tidegate_engine::request::Tags;
 
 use crate::aside::{Aside, LARGE};
 use crate::connections::peer::Peer;
+use crate::endpoints::body::counted;
 use crate::endpoints::compression::{inflate, too_large};
 use crate::endpoints::grpc::conversation::grpc_encoding;
 use crate::endpoints::grpc::reply::{FRAME_HEAD, GrpcReply};
@@ -86,9 +87,14 @@ impl WholeCall {
     }
 
     fn call<S: GrpcService>(self, (message, inflated): Plain, service: &S) {
-        let WholeCall { head, memory, received, deadline, reply, .. } = self;
+        let WholeCall { head, frame, memory, received, deadline, reply } = self;
+        let (own, other) = if inflated.is_some() { (inflated, memory) } else { (memory, None) };
+        let (message, own) = match own {
+            Some(own) if service.stays(head.uri.path()) => (counted(message, own), None),
+            own => (message, own),
+        };
         service.call(GrpcCall { head, message, received, deadline, reply });
         // The service has decoded the message; a batch that keeps a part of it counts that itself.
-        drop((memory, inflated));
+        drop((frame, own, other));
     }
 }

@@ -98,7 +98,7 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
     }
 
     fn stays(&self, path: &str) -> bool {
-        path == health::WATCH
+        path == health::WATCH || control::METHODS.contains(&path)
     }
 
     fn converse(&self, call: Conversation) {
@@ -294,7 +294,7 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
 
     fn call_python(&self, method: &str, call: GrpcCall) {
         let id = self.id(&call);
-        let waiting = self.state.control.call(method, call.message.to_vec());
+        let waiting = self.state.control.call(method, call.message.clone());
         let metrics = self.state.engine.metrics.clone();
         tokio::spawn(async move {
             let answer = control::wait(waiting).await;

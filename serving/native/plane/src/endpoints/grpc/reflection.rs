@@ -46,7 +46,7 @@ pub async fn converse(call: Conversation, state: Arc<PlaneState>, tags: Tags<'_>
             }
         };
         let answer = match question {
-            Ok(Some(question)) => control::wait(state.control.call(METHODS[0], question.to_vec())).await,
+            Ok(Some(question)) => control::wait(state.control.call(METHODS[0], question)).await,
             Ok(None) => break Status::new(Code::Ok, ""),
             Err(status) => break status,
         };

@@ -38,7 +38,8 @@ pub trait GrpcService: Send + Sync + 'static {
     /// Takes over a call of such a method.
     fn converse(&self, _call: Conversation) {}
 
-    /// Whether the answers to a method's one message go on for as long as its client likes.
+    /// Whether calls of a method stay for long: its answers go on for as long as the client likes, or wait for Python. What
+    /// they keep is counted for so long.
     fn stays(&self, _path: &str) -> bool {
         false
     }
