@@ -190,6 +190,7 @@ mod tests {
             }
         });
     }
+
     #[test]
     fn whoever_waits_has_a_turn_although_another_always_asks_for_the_next() {
         const LOOKS: usize = 12;
