@@ -1,6 +1,6 @@
-"""Compares two builds of the engine: throughput of the null model, in interleaved pairs on the same pinned core.
+"""Compares two builds of the engine: throughput of a model, in interleaved pairs on the same pinned core.
 
-    python -m tests.bench.builds OLD_PYTHON NEW_PYTHON [--pairs 9] [--clients 64]
+    python -m tests.bench.builds OLD_PYTHON NEW_PYTHON [--pairs 9] [--clients 64] [--model null]
 
 Each argument is the Python of an environment in which one build is installed; `PYTHON@CHECKOUT` takes the Python code
 from a checkout instead. Both engines are up all the time, and loads take turns (old, new, new, old, ...), so that the
@@ -24,22 +24,23 @@ from pathlib import Path
 from scipy import stats
 from tests.bench.load import Load
 from tests.bench.servers import LOAD_CORE, SERVER_CORE, Running, pinned
-from tests.bench.serving.workloads import NULL, PREDICT, publish
+from tests.bench.serving.workloads import PREDICT, WORKLOADS, Workload, publish
 from tests.support.engine_process import ANY, to_toml
 from tests.support.eventually import eventually
 
+MODELS = {workload.name: workload for workload in WORKLOADS}
 PACKAGES = ("operators", "pipelines", "serving", "validation")
 
 
 @contextlib.contextmanager
-def serving(build: str, folder: Path) -> Iterator[Running]:
-    """One build's engine with the null model in its process and a full inference log; it ends with the context."""
+def serving(build: str, folder: Path, workload: Workload) -> Iterator[Running]:
+    """One build's engine with the model in its process and a full inference log; it ends with the context."""
     python, _, checkout = build.partition("@")
     env = dict(os.environ)
     env.pop("PYTHONPATH", None)
     if checkout:
         env["PYTHONPATH"] = os.pathsep.join(str(Path(checkout, name)) for name in PACKAGES)
-    publish(NULL, folder / "models")
+    publish(workload, folder / "models")
     ready, config = folder / "ready.json", folder / "engine.toml"
     values = {"repository": str(folder / "models"), "allow_unverified": True, "log_path": str(folder / "log")}
     values |= {"grpc_address": ANY, "rest_address": ANY, "control_address": ANY, "isolation": "engine"}
@@ -56,13 +57,14 @@ def serving(build: str, folder: Path) -> Iterator[Running]:
         process.wait(timeout=60)
 
 
-def throughput(server: Running, endpoint: str, clients: int, seconds: float) -> tuple[float, float]:
+def throughput(server: Running, endpoint: str, arguments: argparse.Namespace) -> tuple[float, float]:
     """Requests per second of one run, and per second of the engine's own processor time."""
-    load = Load(clients, seconds, LOAD_CORE, server.pid)
+    workload = MODELS[arguments.model]
+    load = Load(arguments.clients, arguments.seconds, LOAD_CORE, server.pid)
     if endpoint == "grpc":
-        measured = load.grpc(server.grpc, PREDICT, NULL.predict_bytes())
+        measured = load.grpc(server.grpc, PREDICT, workload.predict_bytes())
     else:
-        measured = load.rest(server.rest, NULL.rest_path, NULL.rest_body())
+        measured = load.rest(server.rest, workload.rest_path, workload.rest_body())
     return measured.rps, measured.rps / measured.server_core_busy
 
 
@@ -71,7 +73,7 @@ def ratios(old: Running, new: Running, endpoint: str, arguments: argparse.Namesp
     found = []
     for pair in range(arguments.pairs):
         order = (old, new) if pair % 2 == 0 else (new, old)
-        rates = {server.pid: throughput(server, endpoint, arguments.clients, arguments.seconds) for server in order}
+        rates = {server.pid: throughput(server, endpoint, arguments) for server in order}
         before, after = rates[old.pid], rates[new.pid]
         found.append((after[0] / before[0], after[1] / before[1]))
     return found
@@ -86,23 +88,26 @@ def interval(found: Sequence[float]) -> tuple[float, float, float]:
 
 
 def main() -> None:
-    """Compares both endpoints."""
+    """Compares the endpoints."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("old", help="PYTHON or PYTHON@CHECKOUT")
     parser.add_argument("new", help="PYTHON or PYTHON@CHECKOUT")
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--model", choices=MODELS, default="null")
+    parser.add_argument("--endpoint", choices=("grpc", "rest"), action="append", help="both if not given")
     arguments = parser.parse_args()
+    workload = MODELS[arguments.model]
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
         folders = [Path(name, build) for build in ("old", "new")]
         for folder in folders:
             folder.mkdir()
-        with serving(arguments.old, folders[0]) as old, serving(arguments.new, folders[1]) as new:
+        with serving(arguments.old, folders[0], workload) as old, serving(arguments.new, folders[1], workload) as new:
             for server in (old, new):
-                NULL.check_predict(server.grpc)
-                NULL.check_rest(server.rest, NULL.rest_path)
-            for endpoint in ("grpc", "rest"):
+                workload.check_predict(server.grpc)
+                workload.check_rest(server.rest, workload.rest_path)
+            for endpoint in arguments.endpoint or ("grpc", "rest"):
                 found = ratios(old, new, endpoint, arguments)
                 for what, some in zip(
                     ("a second", "a second of processor time"), zip(*found, strict=True), strict=True

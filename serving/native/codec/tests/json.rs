@@ -231,8 +231,10 @@ impl Room for Bounded {
 fn memory_is_taken_as_columns_grow_in_one_row_and_over_many() {
     let doubles = one(DType::Float64, &[-1, -1]);
     let ones = "1,".repeat(99_999) + "1";
+    let pairs = "1,1,\n".repeat(49_999) + "1,1";
     let rows = "[1,1],".repeat(49_999) + "[1,1]";
-    for body in [format!("{{\"instances\":[[{ones}]]}}"), format!("{{\"inputs\":[{rows}]}}")] {
+    let row = |row: &str| format!("{{\"instances\":[[{row}]]}}");
+    for body in [row(&ones), row(&pairs), format!("{{\"inputs\":[{rows}]}}")] {
         let read = |room: usize| {
             let mut columns = ColumnPool::new(vec![DType::Float64]).lease();
             let page = &mut Page { columns: &mut columns, shapes: &mut Vec::new(), room: &mut Bounded(room) };
@@ -384,6 +386,41 @@ fn numbers_are_read_as_the_standard_library_reads_them() {
             continue;
         };
         assert_eq!(read.to_bits(), text.parse::<f64>().unwrap().to_bits(), "{text}");
+    }
+}
+
+#[test]
+fn lists_of_numbers_are_read_alike_however_they_are_spaced() {
+    let values = ["1", "-2.5", "0.48331859707832336", "NaN", "-Infinity", "3e-7", "18446744073709551615", "-0.0", "7"];
+    let wanted: Vec<f64> = values.iter().map(|value| value.replace("Infinity", "inf").parse().unwrap()).collect();
+    for between in [",", ", ", ",  ", " ,", ",\n", "\t, "] {
+        let (wide, narrow) = (one(DType::Float64, &[-1, 9]), one(DType::Float32, &[-1, -1]));
+        let body = format!(r#"{{"instances":[[{}]]}}"#, values.join(between));
+        let bytes: Vec<u8> = wanted.iter().flat_map(|value| value.to_le_bytes()).collect();
+        assert_eq!(raw(&wide, &body), bytes, "{between:?}");
+        let bytes: Vec<u8> = wanted.iter().flat_map(|value| (*value as f32).to_le_bytes()).collect();
+        assert_eq!(raw(&narrow, &body), bytes, "{between:?}");
+        for wrong in ["1..2", "-", "01"] {
+            let before = format!(r#"{{"instances":[[1{between}2{between}"#);
+            let why = refused(&wide, &format!("{before}{wrong}{between}4]]}}"));
+            assert!(why.ends_with(&format!("offset: {}", before.len())), "{why}");
+        }
+        let more = format!(r#"{{"instances":[[{}{between}8]]}}"#, values.join(between));
+        assert!(refused(&wide, &more).contains("10"), "{}", refused(&wide, &more));
+    }
+}
+
+#[test]
+fn a_number_ends_where_its_digits_end() {
+    for digits in 1..20 {
+        for byte in (0..=255u8).filter(|byte| !byte.is_ascii_digit() && !b".eE".contains(byte)) {
+            let number = "1234567890123456789"[..digits].to_owned();
+            let mut text = number.clone().into_bytes();
+            text.extend([byte, b'0', b'1', b'2', b'3', b'4', b'5', b'6', b'7']);
+            let mut scanner = Scanner::new(&text);
+            assert_eq!(scanner.number().unwrap(), Number::Unsigned(number.parse().unwrap()), "before byte {byte}");
+            assert_eq!(scanner.offset(), digits, "before byte {byte}");
+        }
     }
 }
 

@@ -6,6 +6,7 @@ pub mod explain;
 pub mod inference_response;
 pub mod metadata;
 pub mod model_status;
+mod nearest;
 pub mod number;
 pub mod plain_object;
 pub mod predict_request;

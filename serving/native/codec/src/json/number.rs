@@ -1,11 +1,7 @@
 //! Numbers in JSON text: integers exactly, others as the nearest double, `NaN` and infinities too.
 
+use crate::json::nearest::nearest;
 use crate::tensors::Number;
-
-const POWERS: [f64; 23] = [
-    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20,
-    1e21, 1e22,
-];
 
 /// The digits of a number and what they stand for.
 #[derive(Default)]
@@ -17,11 +13,21 @@ struct Digits {
 impl Digits {
     #[inline]
     fn take(&mut self, text: &[u8], mut at: usize) -> usize {
+        if self.significant == 0 {
+            at += text[at..].iter().take_while(|byte| **byte == b'0').count();
+        }
+        let start = at;
+        while let Some(eight) = text.get(at..at + 8).and_then(|eight| Some(u64::from_le_bytes(eight.try_into().ok()?)))
+            && are_digits(eight)
+        {
+            self.mantissa = self.mantissa.wrapping_mul(100_000_000).wrapping_add(value_of(eight));
+            at += 8;
+        }
         while let Some(byte @ b'0'..=b'9') = text.get(at) {
             self.mantissa = self.mantissa.wrapping_mul(10).wrapping_add(u64::from(byte - b'0'));
-            self.significant += usize::from(self.significant > 0 || *byte != b'0');
             at += 1;
         }
+        self.significant += at - start;
         at
     }
 
@@ -100,13 +106,28 @@ fn whole(text: &[u8], digits: &Digits, negative: bool) -> Result<Number, &'stati
 
 #[inline]
 fn float(text: &[u8], digits: &Digits, negative: bool, exponent: i64) -> f64 {
-    if digits.exact() && digits.mantissa <= 1 << 53 && (-22..=22).contains(&exponent) {
-        // Both factors are exact doubles, so one rounding gives the nearest value.
-        let scale = POWERS[exponent.unsigned_abs() as usize];
-        let value = if exponent < 0 { digits.mantissa as f64 / scale } else { digits.mantissa as f64 * scale };
-        return if negative { -value } else { value };
+    match nearest(digits.mantissa, exponent).filter(|_| digits.exact()) {
+        Some(value) if negative => -value,
+        Some(value) => value,
+        None => std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).unwrap_or(f64::NAN),
     }
-    std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).unwrap_or(f64::NAN)
+}
+
+/// Whether all eight characters are digits: each is from 0x30 on, and stays there with six more.
+#[inline]
+fn are_digits(eight: u64) -> bool {
+    const HIGH: u64 = 0xf0f0_f0f0_f0f0_f0f0;
+    const ZEROS: u64 = 0x3030_3030_3030_3030;
+    eight & HIGH == ZEROS && eight.wrapping_add(0x0606_0606_0606_0606) & HIGH == ZEROS
+}
+
+/// What eight digits stand for, the first in the lowest byte: twos, then fours, then all of them at once.
+#[inline]
+fn value_of(eight: u64) -> u64 {
+    let ones = eight & 0x0f0f_0f0f_0f0f_0f0f;
+    let twos = (ones.wrapping_mul(10 << 8 | 1) >> 8) & 0x00ff_00ff_00ff_00ff;
+    let fours = (twos.wrapping_mul(100 << 16 | 1) >> 16) & 0x0000_ffff_0000_ffff;
+    fours.wrapping_mul(10_000 << 32 | 1) >> 32
 }
 
 #[cold]

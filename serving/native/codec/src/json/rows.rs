@@ -1,7 +1,7 @@
 //! Nested lists of JSON values, appended to a column row by row; the first row decides on open dimensions.
 
 use crate::json::explain;
-use crate::json::scalar::read_scalar;
+use crate::json::scalar::{read_floats, read_scalar};
 use crate::json::scanner::Scanner;
 use crate::signatures::TensorSpec;
 use crate::status::{Code, Status};
@@ -143,7 +143,10 @@ fn read_level(
             scanner.skip()?;
         } else if level + 1 == dims.len() {
             read_scalar(scanner, spec, column, level + 1)?;
-            if count % COUNTED == COUNTED - 1 {
+            let most = dims[level].map_or(COUNTED, |wanted| (wanted - count - 1).min(COUNTED));
+            let more = read_floats(scanner, spec.dtype, column, most);
+            count += more;
+            if more > 0 || count % COUNTED == COUNTED - 1 {
                 growth.note(column)?;
             }
         } else {

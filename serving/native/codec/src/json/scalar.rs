@@ -51,6 +51,18 @@ pub(crate) fn read_scalar(
     }
 }
 
+/// Reads the floats that follow one in its list, at most so many, as `read_scalar` would. Returns how many there were.
+#[inline]
+pub(crate) fn read_floats(scanner: &mut Scanner<'_>, dtype: DType, column: &mut Column, most: usize) -> usize {
+    match (dtype, column) {
+        (DType::Float32, Column::Raw(words)) => {
+            scanner.more_numbers(most, |value| words.push(&(value as f32).to_le_bytes()))
+        }
+        (DType::Float64, Column::Raw(words)) => scanner.more_numbers(most, |value| words.push(&value.to_le_bytes())),
+        _ => 0,
+    }
+}
+
 #[cold]
 fn wrong_type(mut scanner: Scanner<'_>, wanted: &str, level: usize) -> Status {
     if scanner.peek() == b'[' {

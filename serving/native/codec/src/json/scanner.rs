@@ -269,6 +269,25 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// Reads numbers that follow others in a list, at most so many, and hands on the double nearest to each. Stops at
+    /// whatever is anything else but the next number behind a comma or a comma and a space.
+    #[inline]
+    pub fn more_numbers(&mut self, most: usize, mut take: impl FnMut(f64)) -> usize {
+        let mut count = 0;
+        while count < most && self.text.get(self.at) == Some(&b',') {
+            let start = self.at + if self.text.get(self.at + 1) == Some(&b' ') { 2 } else { 1 };
+            let next = &self.text[start..];
+            if !matches!(next.first(), Some(b'-' | b'0'..=b'9')) {
+                break;
+            }
+            let Ok((number, length)) = number::read(next) else { break };
+            take(number.as_f64());
+            self.at = start + length;
+            count += 1;
+        }
+        count
+    }
+
     /// Complains if anything but white space follows: half of a body that was sent twice must not pass for the whole.
     pub fn end(&mut self) -> Result<(), Status> {
         self.peek();
