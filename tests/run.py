@@ -21,7 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 BUILD = ROOT / "build"
 PROCESSES = min(2 * len(os.sched_getaffinity(0)), 8)
-"""Two of pytest's processes for each processor: half of what a test takes is spent waiting for what it started."""
+"""Two of pytest's processes for each processor, and two of cargo's threads: half of what tests take is waiting for what
+they started."""
 IN_PARALLEL = (f"--numprocesses={PROCESSES}", "--dist=loadgroup", "--no-loadscope-reorder")
 """Groups are begun in the order of the folders, which has the longest tests first."""
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
@@ -92,7 +93,8 @@ def run_cargo(tally: Tally, folder: Path = ROOT / "serving/native") -> None:
     """Adds cargo's results; ignored tests count as skipped."""
     cargo = subprocess.run([ROOT / "tools/toolchain.sh", "cargo"], capture_output=True, text=True, check=True)
     command = [cargo.stdout.strip(), "test", "--workspace", "--locked", "--no-fail-fast"]
-    done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True, check=False)
+    environment = {**os.environ, "RUST_TEST_THREADS": str(PROCESSES)}
+    done = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=False)
     print(done.stdout)
     before = tally.failed
     for passed, failed, ignored in CARGO_RESULT.findall(done.stdout):
