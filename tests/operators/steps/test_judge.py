@@ -111,6 +111,23 @@ def test_a_python_model_is_judged_by_a_signature(tmp_path: Path, given: Any) -> 
     assert judged.verdict.outcome is Outcome.PASS
 
 
+def test_the_policy_says_which_of_several_outputs_is_judged(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(
+        "class Model:\n    def __init__(self, directory):\n        pass\n\n"
+        "    def predict(self, inputs):\n        return {'delay': inputs['a'], 'effort': -inputs['a']}\n"
+    )
+    outputs = TensorSpec("delay", "float64"), TensorSpec("effort", "float64")
+    signature = Signature((TensorSpec("a", "float64"), TensorSpec("b", "float64")), outputs)
+
+    def judged(output: str) -> Outcome:
+        policy = replace(QUALITY, quality=replace(QUALITY.quality, output=output))
+        evidence = Evidence(rows(2), "late", policy=policy)
+        return judge(tmp_path / "model.py", evidence, platform="python", signature=signature).verdict.outcome
+
+    assert judged("delay") is Outcome.PASS
+    assert judged("effort") is Outcome.FAIL
+
+
 def test_columns_that_a_pipeline_drops_are_not_asked_for(tmp_path: Path) -> None:
     """As scikit-learn itself: a column transformer answers frames without the columns that it drops."""
     training = rows(1).assign(note=1.0, id=range(3000))

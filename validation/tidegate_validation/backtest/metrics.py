@@ -80,7 +80,7 @@ def _losses(
     history: History, one: PastRelease, until: int, quality: QualityRule, limits: SandboxLimits, rule: MetricRule
 ) -> tuple[Integers, Floats, str]:
     rows = history.labelled(one.day - rule.days, until)
-    model = Model.of(Version.read(one.directory))
+    model = Model.of(Version.read(one.directory), quality.output)
     source = Source(rows, str(history.label), None, history.time, None)
     held = held_out_of(source, [model.prediction], quality)
     if held.evaluation.task not in _NAMES:

@@ -49,10 +49,10 @@ class Model:
     prediction: Prediction
 
     @classmethod
-    def of(cls, version: Version) -> Model:
-        """InvalidInput where the version's prediction cannot be told."""
+    def of(cls, version: Version, output: str) -> Model:
+        """Its prediction is the `output`, where one is named. InvalidInput where it cannot be told."""
         name, signature = default_signature(version.manifest)
-        prediction = prediction_of(version.manifest, signature)
+        prediction = prediction_of(version.manifest, signature, output)
         return cls(version.directory, version.manifest, name, signature, prediction)
 
     @property
@@ -75,9 +75,9 @@ class _Pair:
     limits: SandboxLimits
 
     @classmethod
-    def of(cls, case: Case, limits: SandboxLimits) -> _Pair:
-        baseline = Model.of(case.baseline) if case.baseline is not None else None
-        return cls(case, Model.of(case.candidate), baseline, limits)
+    def of(cls, case: Case, limits: SandboxLimits, output: str) -> _Pair:
+        baseline = Model.of(case.baseline, output) if case.baseline is not None else None
+        return cls(case, Model.of(case.candidate, output), baseline, limits)
 
     def session(self, model: Model) -> Session:
         """A sandbox for one of the models."""
@@ -88,7 +88,7 @@ def judge_quality(case: Case, limits: SandboxLimits, rule: QualityRule) -> list[
     """All findings; `limits` hold for the processes that models run in. InvalidInput where labels or columns cannot be
     used.
     """
-    subject = _Pair.of(case, limits)
+    subject = _Pair.of(case, limits, rule.output)
     models = [model for model in (subject.candidate, subject.baseline) if model is not None]
     event_time = subject.candidate.manifest.event_time
     source = Source(case.held_out, case.label, case.training, event_time, case.entity)

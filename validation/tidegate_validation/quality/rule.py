@@ -61,7 +61,8 @@ class Threshold:
 class QualityRule:
     """Thresholds of the quality gate.
 
-    What is judged: `task` is auto, binary, multiclass, regression or ranking; `positive` the positive one of two
+    What is judged: `output` is the one that is the prediction, where models have several; `task` is auto, binary,
+    multiclass, regression or ranking; `positive` the positive one of two
     classes; `group` the column of a ranking's queries; `entity` a column whose equal values belong together (a user),
     `id` one that names examples. `metrics` are those that decide, the task's own where it is empty. `threshold`,
     `top_k`, `cutoff`, `quantile`, `exponential_gain` belong to single metrics (`MetricOptions`).
@@ -91,6 +92,7 @@ class QualityRule:
     `min_rows` is needed to judge at all; `max_rows` bounds what is predicted, `batch_rows` one batch.
     """
 
+    output: str = ""
     task: str = "auto"
     positive: str = ""
     group: str = ""

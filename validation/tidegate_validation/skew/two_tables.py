@@ -11,6 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate_serving.admission import Finding
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_validation.skew.calendar_columns import (
+    CalendarColumn,
+    calendar_columns,
+    distances,
+    known_calendar_columns,
+    told_of_calendar,
+)
 from tidegate_validation.skew.clocks import clocks_of, known_clocks
 from tidegate_validation.skew.compare import compare
 from tidegate_validation.skew.event_dates import days_after, is_date, running, running_dates, told_of_dates
@@ -98,15 +105,18 @@ def report_on_table(
 
 def _profile(before: Relation, columns: Columns, served: Sequence[str]) -> Profile:
     further: dict[str, str] = {}
+    calendar: list[CalendarColumn] = []
     if columns.time is not None:
         stamps, out = _stamps(before, columns), _left_out(before, columns)
         dates = running(before, [*stamps, *_dates(before, columns)], columns.time)
         further = telling_delays(before, stamps, columns.time, dates)
         numbers = [name for name in before.types if name not in out and name != columns.time]
+        calendar = calendar_columns(before, numbers, columns.time)
+        further |= distances(calendar, columns.time, before.types)
         clocks = clocks_of(before, numbers, columns.time)
         further |= {delay_name(name, columns.time): sql for name, sql in clocks.items()}
         further |= {name: days_after(name, columns.time, before.types) for name in dates if name not in stamps}
-    relation = _prepared(before, columns, further)
+    relation = _prepared(before, columns, further, calendar)
     features = [name for name in relation.types if name != columns.time]
     if columns.label is not None and columns.label not in served:
         features.remove(columns.label)
@@ -117,7 +127,7 @@ def _report(
     profile: Profile, now: Relation, columns: Columns, rule: SkewRule | None, further: Sequence[Finding]
 ) -> SkewReport:
     delays, clocks, added = delays_of(profile, columns.time), dict[str, str](), dict[str, str]()
-    dates: list[str] = []
+    dates, calendar = list[str](), list[CalendarColumn]()
     if columns.time is not None:
         clocks = known_clocks(profile, list(delays.values()), now, columns.time)
         known = {delay_name(stamp, columns.time): stamp for stamp in _stamps(now, columns)}
@@ -125,21 +135,27 @@ def _report(
         added |= {delay_name(name, columns.time): sql for name, sql in clocks.items()}
         dates = running_dates(profile, _dates(now, columns))
         added |= {name: days_after(name, columns.time, now.types) for name in dates}
-    relation = _prepared(now, columns, added)
+        calendar = known_calendar_columns(profile.features, columns.time)
+        added |= distances(calendar, columns.time, now.types)
+    relation = _prepared(now, columns, added, calendar)
     window = window_of(relation, event_time=columns.time, like=profile.rows_per_block)
     comparison = compare(profile, window, rule or SkewRule())
     comparison = told_of_stamps(comparison, profile, relation, delays, columns.time or "", clocks)
     comparison = told_of_dates(comparison, profile, now, dates, columns.time or "")
+    comparison = told_of_calendar(comparison, calendar, columns.time or "")
     findings = {name: list(found) for name, found in comparison.findings.items()}
     for finding in further:
         findings.setdefault(finding.subject, []).insert(0, finding)
     return make_report(profile, replace(comparison, findings=findings), "the current table")
 
 
-def _prepared(relation: Relation, columns: Columns, further: Mapping[str, str]) -> Relation:
-    """Without what is to be left out, and with `further` columns, SQL by name, which may take the place of their own;
-    of time stamps other than the event's the time of day remains, in hours."""
-    out, stamps = _left_out(relation, columns), _stamps(relation, columns)
+def _prepared(
+    relation: Relation, columns: Columns, further: Mapping[str, str], calendar: Sequence[CalendarColumn]
+) -> Relation:
+    """Without what is to be left out and columns of the `calendar`, and with `further` columns, SQL by name, which may
+    take the place of their own; of time stamps other than the event's the time of day remains, in hours."""
+    out = [*_left_out(relation, columns), *(one.column for one in calendar)]
+    stamps = _stamps(relation, columns)
     kept = {name: hour_of(name) if name in stamps else quote(name) for name in relation.types if name not in out}
     return relation.view(f"{relation.name}_prepared", {**kept, **further})
 

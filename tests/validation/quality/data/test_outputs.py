@@ -36,6 +36,16 @@ def test_the_prediction_is_the_plain_output_or_the_one_that_is_named() -> None:
         chosen(score, **{"quality.output": "nothing"})
 
 
+def test_the_policy_names_the_prediction_before_the_manifest_does() -> None:
+    outputs = TensorSpec("risk", "float32"), TensorSpec("effort", "float32")
+    made = manifest(outputs, **{"quality.output": "risk"})
+
+    assert prediction_output(*made, "effort") == "effort"
+    assert prediction_of(*made, "effort").output.name == "effort"
+    with pytest.raises(InvalidInput, match=r"policy is 'costs', which is no output of m:1: use one of \['risk', 'eff"):
+        prediction_output(*made, "costs")
+
+
 def test_of_two_class_probabilities_the_second_counts() -> None:
     pairs = np.array([[0.9, 0.1], [0.2, 0.8]], dtype=np.float32)
     prediction = Prediction(TensorSpec("p", "float32", (-1, 2)))

@@ -1,7 +1,7 @@
 """Which output of a version is its prediction, and how that becomes scores: a number per example, or one per class.
 
-In the manifest, metadata `quality.output` names the output where the signature leaves it open, and metadata `classes`
-(JSON, or names between commas) the classes of its columns in order.
+Where the signature leaves it open, the policy's `quality.output` names the output, else metadata `quality.output` in
+the manifest. Metadata `classes` there (JSON, or names between commas) are the classes of its columns in order.
 """
 
 from __future__ import annotations
@@ -45,26 +45,29 @@ class Prediction:
         return None if -1 in self.output.shape[1:] else int(np.prod(self.output.shape[1:]))
 
 
-def prediction_of(manifest: Manifest, signature: Signature) -> Prediction:
-    """How a version says its prediction. InvalidInput, naming the choices, where that cannot be told."""
-    name = prediction_output(manifest, signature)
+def prediction_of(manifest: Manifest, signature: Signature, asked: str = "") -> Prediction:
+    """How a version says its prediction, in the output `asked` for where one is. InvalidInput, naming the choices,
+    where that cannot be told."""
+    name = prediction_output(manifest, signature, asked)
     output = next(spec for spec in signature.outputs if spec.name == name)
     named = [spec for spec in signature.outputs if spec.name in _NAMES and spec.name != name]
     names = next((spec for spec in named if spec.dtype == "string" and len(spec.shape) == 2), None)
     return Prediction(output, names, _classes(manifest))
 
 
-def prediction_output(manifest: Manifest, signature: Signature) -> str:
-    """Name of the output: the one named in the metadata, the only float one, the only number, the only one at all, or
-    one with a plain name.
+def prediction_output(manifest: Manifest, signature: Signature, asked: str = "") -> str:
+    """Name of the output: the one `asked` for, the one named in the metadata, the only float one, the only number, the
+    only one at all, or one with a plain name.
 
     Raises InvalidInput, naming the choices, where that does not settle it.
     """
     names = [spec.name for spec in signature.outputs]
-    named = manifest.metadata.get(METADATA)
+    named = asked or manifest.metadata.get(METADATA)
     if named is not None:
         if named not in names:
-            raise InvalidInput(f"{METADATA} of {manifest.id} is {named!r}, which is no output: use one of {names}")
+            whose = "the policy" if asked else str(manifest.id)
+            what = f"no output of {manifest.id}" if asked else "no output"
+            raise InvalidInput(f"{METADATA} of {whose} is {named!r}, which is {what}: use one of {names}")
         return named
     floats = [spec for spec in signature.outputs if spec.dtype.startswith("float")]
     numbers = [spec for spec in signature.outputs if spec.dtype != "string"]
@@ -74,7 +77,10 @@ def prediction_output(manifest: Manifest, signature: Signature) -> str:
     likely = [name for name in _LIKELY if name in [spec.name for spec in floats or numbers or signature.outputs]]
     if likely:
         return likely[0]
-    raise InvalidInput(f"{manifest.id} has outputs {names}: say which is the prediction in metadata {METADATA!r}")
+    raise InvalidInput(
+        f"{manifest.id} has outputs {names}: say which is the prediction, as `output` under [quality] of the policy, "
+        f"or in metadata {METADATA!r} when it is published"
+    )
 
 
 def as_scores(prediction: Prediction, task: str, classes: Sequence[str], outputs: Mapping[str, Array]) -> Floats:

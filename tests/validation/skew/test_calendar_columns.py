@@ -1,0 +1,78 @@
+"""Columns that are read off the event's time, such as its month, are others in every window and no skew."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tidegate_serving.admission import Outcome
+from tidegate_validation.skew import Columns, SkewReport
+from tidegate_validation.skew.two_tables import profile_table, report_on_table
+from tidegate_validation.statistics import Profile
+from tidegate_validation.tables import as_table
+
+COLUMNS = Columns(time="at")
+DAY = 86_400
+ROWS = 50
+CALENDAR = ("month", "day", "weekday", "yearday", "week", "year")
+
+
+def trips(first: str, days: int) -> pd.DataFrame:
+    """Trips two hours east of UTC, with all parts of their local dates, and how many took part."""
+    random = np.random.default_rng(days)
+    start = pd.Timestamp(first, tz="UTC").timestamp()
+    at = np.sort(start + random.integers(0, days * DAY, days * ROWS))
+    local = pd.Series(pd.to_datetime(at + 2 * 3600, unit="s"))
+    return pd.DataFrame(
+        {
+            "at": at,
+            "month": local.dt.month,
+            "day": local.dt.day,
+            "weekday": local.dt.day_of_week,
+            "yearday": local.dt.day_of_year - 1,
+            "week": local.dt.isocalendar().week.astype("int64"),
+            "year": local.dt.year,
+            "guests": 1 + random.poisson(2, len(at)),
+        }
+    )
+
+
+@functools.cache
+def training() -> Profile:
+    rows = trips("2022-10-05", 60)
+    return profile_table(as_table(rows, "training"), COLUMNS, [str(name) for name in rows])
+
+
+@functools.cache
+def week() -> pd.DataFrame:
+    return trips("2022-12-29", 7)
+
+
+def report(rows: pd.DataFrame) -> SkewReport:
+    return report_on_table(training(), as_table(rows, "the week"), COLUMNS)
+
+
+def test_a_week_of_another_month_and_year_passes() -> None:
+    found = report(week())
+
+    assert found.outcome is Outcome.PASS, [one.sentence for one in found.findings]
+    assert {one.subject for one in found.findings} == {*CALENDAR, "guests"}
+
+
+@pytest.mark.parametrize("column", CALENDAR)
+def test_a_part_of_the_date_that_is_counted_otherwise_fails(column: str) -> None:
+    found = report(week().assign(**{column: week()[column] - 1}))
+
+    assert [one.subject for one in found.findings if one.outcome is Outcome.FAIL] == [column]
+    assert f"`{column}`, beside the " in found.feature(column).sentence
+
+
+def test_a_column_of_the_calendar_that_is_gone_or_no_number_is_told() -> None:
+    gone = report(week().drop(columns="month")).feature("month")
+    text = report(week().assign(month="December")).feature("month")
+
+    assert (gone.outcome, gone.check) == (Outcome.FAIL, "schema")
+    assert (text.outcome, text.check) == (Outcome.FAIL, "schema")
