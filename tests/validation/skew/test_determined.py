@@ -107,6 +107,20 @@ def test_no_cause_is_named_where_the_data_determine_none(name: str) -> None:
     assert (found.cause or {}).get("kind") in (None, "outside the range")
 
 
+def test_a_rare_flag_of_a_few_rows_is_no_flag_less_one() -> None:
+    """Its zeros are training's ones less one, and its single one is training's own."""
+    random = np.random.default_rng(15)
+    flag = np.concatenate([(random.random(1058) < 0.045).astype(int), [1], np.zeros(50, dtype=int)])
+    at = pd.to_datetime(np.sort(random.integers(0, 20 * 86_400, 1058)).tolist() + [21 * 86_400] * 51, unit="s")
+    rows = pd.DataFrame({"at": at, "flag": flag})
+    profile = profile_table(as_table(rows[:1058], "training"), Columns(time="at"), ["at", "flag"])
+
+    found = report_on_table(profile, as_table(rows[1058:], "the day"), Columns(time="at")).feature("flag")
+
+    assert found.outcome is not Outcome.FAIL, found.sentence
+    assert found.cause is None
+
+
 def test_whole_numbers_are_no_tenth_of_tens() -> None:
     """Any whole number times ten is one of training's tens."""
     cause = report(week().assign(income=lambda rows: np.round(rows["income"] / 12))).feature("income").cause

@@ -19,6 +19,7 @@ from tidegate_validation.skew.diagnosis.landing import (
     find_factor,
     find_offset,
     landing,
+    newly_landing,
     of_any_digits,
 )
 from tidegate_validation.skew.diagnosis.scale import ScaleFit, fit_factor
@@ -41,6 +42,7 @@ _COVERS = 0.75
 _FAMILIAR = 0.9
 _CLEARLY = 0.3
 _HALF = 0.5
+_SEVERAL = 5
 _DENSE = 0.7
 _PART = 0.05
 _PART_VALUES = 8
@@ -142,7 +144,8 @@ def find_cause(
     by_values: bool = False,
 ) -> Cause | None:
     """The one change that explains why `sample` differs from training, or None if there is no such change; `digits` are
-    training's counts of its values' digits. With `by_values` only one that the values themselves give away."""
+    training's counts of its values' digits. With `by_values`, where no test says that it differs, only one that the
+    values themselves give away: several of them must be training's only with the change undone."""
     if not feature.family.numeric or isinstance(feature.bins, CategoryBins) or feature.bins is None:
         return None
     if len(sample.values) == 0 or not feature.quantiles:
@@ -157,7 +160,7 @@ def find_cause(
     )
     home = _at_home(evidence)
     for cause in _by_values(evidence, familiar=home >= _FAMILIAR):
-        if _is_nothing(evidence, cause):
+        if _is_nothing(evidence, cause) or (by_values and not _gives_away(evidence, cause)):
             continue
         wanted = _EVERY if _evenly(evidence.known) else max(home, _HALF) + _CLEARLY
         landed = cause.share > wanted
@@ -207,6 +210,13 @@ def _by_values(evidence: _Evidence, *, familiar: bool) -> Iterator[Cause]:
     match = find_offset(values, weights, known, known_weights)
     if match is not None and match.share >= _LANDS and match.covered >= least:
         yield Cause(OFFSET, 1.0, match.offset, match.share, by_values=True)
+
+
+def _gives_away(evidence: _Evidence, cause: Cause) -> bool:
+    """Whether several values are training's only with the change undone, or all that are there."""
+    slack = cause.precision * float(np.average(np.abs(evidence.values), weights=evidence.weights))
+    more = newly_landing(evidence.values, evidence.known, cause.factor, cause.offset, slack)
+    return more >= min(_SEVERAL, len(evidence.values))
 
 
 def _told_by_values(evidence: _Evidence, match: Match) -> bool:

@@ -82,6 +82,11 @@ def landing(values: Floats, weights: Floats, known: Floats, factor: float, offse
     return float(weights[hit].sum() / weights.sum())
 
 
+def newly_landing(values: Floats, known: Floats, factor: float, offset: float, slack: float) -> int:
+    """How many more of the distinct `values` are known values with factor and offset undone than as they are."""
+    return int(_land(values, known, factor, offset, slack)[0].sum() - _land(values, known, 1.0, 0.0, 0.0)[0].sum())
+
+
 def coverage(values: Floats, known: Floats, known_weights: Floats, factor: float, offset: float, slack: float) -> float:
     """Share of training's rows, between the lowest and highest value landed on, whose value was landed on."""
     hit, place = _land(values, known, factor, offset, slack)
