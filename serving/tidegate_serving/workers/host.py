@@ -5,7 +5,8 @@ that it is to run, a thread for each, and ends once the other end is closed. Of 
 never written to: once the engine is gone, the system ends the process and its children, whatever they do.
 A process that holds more memory than its place allows is ended too, and one that starts a thousand others, in which a
 call takes longer or a thread is traced. Each is a session of its own: where Linux groups sessions for its scheduler, a
-model with very many threads competes with the engine and other workers as one of them.
+model with very many threads competes with the engine and other workers as one of them; elsewhere these threads are made
+to weigh less.
 
 Over the socket a process that is shared is also asked whether Python runs in it: one in which a model keeps all of
 Python waiting for too long, and with it its neighbours, is ended. So is one that stays stopped, as by SIGSTOP.
@@ -26,6 +27,7 @@ from collections.abc import Callable, Sequence
 
 import tidegate_native as native
 
+from tidegate_serving.workers.busy_threads import BusyThreads
 from tidegate_serving.workers.memory import descendants, held_bytes
 from tidegate_serving.workers.place import WorkerPlace
 from tidegate_serving.workers.traced import reap_traced
@@ -177,13 +179,19 @@ class Host:
 
     def _keep_bounds(self) -> None:
         """Ends the process once it holds too much, has started too many others, a call in it takes too long, or a
-        thread of it is traced and stands still; and lets its dead threads go until it has ended."""
+        thread of it is traced and stands still. Has threads weigh less that compute beside too many others, and lets
+        its dead threads go until it has ended."""
+        busy = BusyThreads()
         while not self._ended.wait(_BOUNDS_SECONDS):
             self._traced |= reap_traced(self.pid)
             with contextlib.suppress(OSError):  # it has ended just now
                 children = list(itertools.islice(descendants(self.pid), _MOST_CHILDREN + 1))
                 self._crowded = self._crowded or len(children) > _MOST_CHILDREN
                 self._held = self._held or self._too_much(children)
+                if many := busy.look([self.pid, *children], len(os.sched_getaffinity(self.pid))):
+                    _log.warning(
+                        "process %d computes in %d threads at once: they weigh less from now on", self.pid, many
+                    )
             self._overdue = self._overdue or self._too_long()
             if self._traced or self._crowded or self._held or self._overdue is not None:
                 self.kill()

@@ -1,0 +1,61 @@
+"""Threads that compute in a worker's process: however many, they compete with others as four for each processor.
+
+In a container or a service, threads of the engine and of its workers share the processors one by one, in whichever
+process they are: a model that computes in two hundred of them would leave the engine a two-hundredth.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+_MOST_EACH = 4
+_SAMPLE = 32
+"""So many threads are looked at for all of them: beside hundreds that compute, a look must not take long."""
+_STEP = 1.25
+"""By so much a thread weighs less with each step of `nice` (Linux's kernel/sched/core.c, `sched_prio_to_weight`)."""
+_LEAST = 19
+_STATE, _NICE = 0, 16  # fields of `stat` behind the name
+
+
+class BusyThreads:
+    """Those of one worker's process and of the processes that it started, beside threads of this process."""
+
+    def __init__(self) -> None:
+        self._many_before = False
+
+    def look(self, pids: Sequence[int], processors: int) -> int:
+        """About how many want a processor, where these weighed as more than four for each at two looks in a row; else
+        0. All threads of the processes weigh less from then on, and those that they start."""
+        most = _MOST_EACH * processors
+        tasks = [task for pid in pids for task in _tasks(pid)]
+        looked_at = tasks[:: len(tasks) // _SAMPLE + 1] if len(tasks) > most else []
+        busy = [nice for task in looked_at if (nice := _niceness(task)) is not None]
+        own = os.getpriority(os.PRIO_PROCESS, os.getpid())
+        weight = sum(_STEP ** (own - nice) for nice in busy) * len(tasks) / max(1, len(looked_at))
+        many_before, self._many_before = self._many_before, weight > most
+        if not many_before or not self._many_before:
+            return 0
+        self._many_before = False
+        nice = min(busy) + math.ceil(math.log(weight / most, _STEP))
+        for task in tasks:
+            with contextlib.suppress(OSError):  # it has ended meanwhile, or weighs less already
+                os.setpriority(os.PRIO_PROCESS, int(task.name), min(nice, _LEAST))
+        return len(busy) * len(tasks) // len(looked_at)
+
+
+def _tasks(pid: int) -> Iterator[Path]:
+    with contextlib.suppress(OSError):  # it has ended meanwhile
+        yield from Path(f"/proc/{pid}/task").iterdir()
+
+
+def _niceness(task: Path) -> int | None:
+    """How nice a thread is that runs or waits to run; None of one that does not."""
+    try:
+        fields = (task / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:  # it has ended meanwhile
+        return None
+    return int(fields[_NICE]) if fields[_STATE] == "R" else None

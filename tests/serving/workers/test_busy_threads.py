@@ -1,0 +1,61 @@
+"""Threads of a worker that compute beside very many others weigh less, for the engine and other workers to run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.eventually import eventually
+from tests.support.versions import Draft
+from tests.support.versions_in_workers import asked, versions_in_workers
+
+from tidegate_serving.workers.busy_threads import BusyThreads
+from tidegate_serving.workers.place import WorkerPlace
+from tidegate_serving.workers.version_workers import Staff, VersionWorkers
+
+MOST = 4 * len(os.sched_getaffinity(0))
+THREADS = MOST + 10
+MODEL = f"""
+import hashlib, threading
+
+def compute():
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 1 << 30)  # without Python's lock
+
+class Model:
+    def predict(self, inputs):
+        if (inputs["x"] == -1).any():
+            for _ in range({THREADS}):
+                threading.Thread(target=compute, daemon=True).start()
+        return {{"y": inputs["x"] * 2}}
+"""
+
+
+@pytest.fixture
+def workers(tmp_path: Path) -> Iterator[VersionWorkers]:
+    with versions_in_workers(tmp_path) as load:
+        yield load("a", Draft(files={"model.py": MODEL}), Staff(1, WorkerPlace(), None))
+
+
+def weight(pid: int) -> float:
+    """Of the threads that compute, as a number of threads of the usual weight."""
+    nice = [os.getpriority(os.PRIO_PROCESS, int(task.name)) for task in Path(f"/proc/{pid}/task").iterdir()]
+    own = os.getpriority(os.PRIO_PROCESS, os.getpid())
+    return sum(1.25 ** (own - one) for one in sorted(nice)[-THREADS:])
+
+
+def test_very_many_weigh_as_four_for_each_processor_and_the_model_goes_on(workers: VersionWorkers) -> None:
+    (pid,) = workers.pids
+    assert asked(workers, -1) == -2
+    eventually(lambda: weight(pid) <= MOST, 60)
+    assert asked(workers, 3) == 6
+    assert list(workers.pids) == [pid]
+
+
+def test_only_more_than_four_for_each_processor_at_two_looks_in_a_row_do(workers: VersionWorkers) -> None:
+    (pid,) = workers.pids
+    assert asked(workers, -1) == -2
+    busy, few = BusyThreads(), BusyThreads()
+    assert busy.look([pid], 1) == 0
+    assert few.look([pid], THREADS) == few.look([pid], THREADS) == 0
