@@ -68,6 +68,8 @@ def test_a_part_of_the_date_that_is_counted_otherwise_fails(column: str) -> None
 
     assert [one.subject for one in found.findings if one.outcome is Outcome.FAIL] == [column]
     assert f"`{column}`, beside the " in found.feature(column).sentence
+    assert found.feature(column).sentence.endswith("served values are those of training minus 1")
+    assert found.feature(column).cause == {"kind": "constant offset", "share": 1.0, "offset": -1.0}
 
 
 def test_a_column_of_the_calendar_that_is_gone_or_no_number_is_told() -> None:

@@ -100,3 +100,12 @@ def test_a_date_of_birth_is_compared_as_it_is() -> None:
 
     assert found.outcome is Outcome.FAIL
     assert "in days after" not in found.sentence
+
+
+def test_a_date_in_place_of_others_is_told_as_a_date() -> None:
+    unknown = [dt.date(1900, 1, 1) if place % 8 == 0 else day for place, day in enumerate(weeks()["born"])]
+
+    found = report(born=unknown).feature("born")
+
+    assert "12.5 % of the rows hold “1900-01-01 00:00”" in found.sentence
+    assert (found.cause or {})["value"] == "1900-01-01 00:00"

@@ -12,8 +12,11 @@ import numpy as np
 
 from tidegate_serving.admission import Finding
 from tidegate_validation.skew.compare import Comparison
+from tidegate_validation.skew.diagnosis.cause import OFFSET, Cause
+from tidegate_validation.skew.diagnosis.frozen import ONE_VALUE
 from tidegate_validation.statistics.arrays import Floats, Integers, Mask, to_numpy
 from tidegate_validation.statistics.blocks import SECONDS
+from tidegate_validation.statistics.profile import Profile
 from tidegate_validation.statistics.relation import Relation
 from tidegate_validation.statistics.sql import Family, as_number, family, quote
 
@@ -96,11 +99,13 @@ def distances(columns: Sequence[CalendarColumn], time: str, types: Mapping[str, 
     }
 
 
-def told_of_calendar(comparison: Comparison, columns: Sequence[CalendarColumn], time: str) -> Comparison:
+def told_of_calendar(
+    comparison: Comparison, profile: Profile, columns: Sequence[CalendarColumn], time: str
+) -> Comparison:
     """The comparison with what was found of distances from the event's date told of their columns."""
     names = {one.name(time): one for one in columns}
     findings = {
-        names[name].column if name in names else name: [_told(one, names.get(name), time) for one in found]
+        names[name].column if name in names else name: [_told(one, profile, names.get(name), time) for one in found]
         for name, found in comparison.findings.items()
     }
     return replace(
@@ -112,12 +117,25 @@ def told_of_calendar(comparison: Comparison, columns: Sequence[CalendarColumn], 
     )
 
 
-def _told(finding: Finding, column: CalendarColumn | None, time: str) -> Finding:
+def _told(finding: Finding, profile: Profile, column: CalendarColumn | None, time: str) -> Finding:
     if column is None:
         return finding
-    words = f"`{column.column}`, beside the {column.part} of `{time}`:"
-    sentence = finding.sentence.replace(f"`{finding.subject}`:", words, 1)
-    return replace(finding, subject=column.column, sentence=sentence)
+    start, words = f"`{finding.subject}`:", f"`{column.column}`, beside the {column.part} of `{time}`:"
+    told, usual = finding.cause or {}, profile.features[finding.subject].points.listed
+    if told.get("kind") == ONE_VALUE and usual:
+        return _counted_otherwise(
+            finding, column, float(told["value"]) - float(max(usual, key=lambda one: one.share).value), words
+        )
+    return replace(finding, subject=column.column, sentence=finding.sentence.replace(start, words, 1))
+
+
+def _counted_otherwise(finding: Finding, column: CalendarColumn, offset: float, words: str) -> Finding:
+    """Of a column that is one and the same number further from the event's date than in training."""
+    if column.part == "weekday" and abs(offset) > _WEEK / 2:
+        offset -= np.copysign(_WEEK, offset)
+    sign = "plus" if offset > 0 else "minus"
+    sentence = f"{words} served values are those of training {sign} {abs(offset):g}"
+    return replace(finding, subject=column.column, sentence=sentence, cause=Cause(OFFSET, offset=offset).to_dict())
 
 
 def _is_number(sql_type: str) -> bool:

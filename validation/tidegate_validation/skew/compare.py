@@ -94,6 +94,8 @@ def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
         begun = onset(profile.features[name], profile.counts[name], counts[name])
         if begun is not None and name in causes:
             causes[name] = frozen_since(causes[name], samples[name], begun)
+        if name in causes and profile.features[name].family is Family.TIME:
+            causes[name] = causes[name].dated()
         since = None if begun is None else date_of(begun)
         found = findings_of(figures, judgements[name], causes.get(name), rule, since, grown.get(name))
         findings[name] = [said_where(one, window, inquiry.few_valued) for one in found]

@@ -142,7 +142,7 @@ def _report(
     comparison = compare(profile, window, rule or SkewRule())
     comparison = told_of_stamps(comparison, profile, relation, delays, columns.time or "", clocks)
     comparison = told_of_dates(comparison, profile, now, dates, columns.time or "")
-    comparison = told_of_calendar(comparison, calendar, columns.time or "")
+    comparison = told_of_calendar(comparison, profile, calendar, columns.time or "")
     findings = {name: list(found) for name, found in comparison.findings.items()}
     for finding in further:
         findings.setdefault(finding.subject, []).insert(0, finding)

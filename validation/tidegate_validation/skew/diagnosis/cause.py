@@ -36,6 +36,7 @@ from tidegate_validation.statistics.sample import ValueSample
 FACTOR = "constant factor"
 OFFSET = "constant offset"
 AFFINE = "factor and offset"
+_OF_VALUES = ("value", "at", "limit")
 _EXACT_NAME = 1e-3
 _LANDS = 0.55
 _COVERS = 0.75
@@ -86,6 +87,11 @@ class Cause:
         """Whether it is a factor, an offset or both, which can be undone and told from the other side."""
         return self.kind in (FACTOR, OFFSET, AFFINE)
 
+    def dated(self) -> Cause:
+        """The same, with Unix seconds among the values that it names as dates."""
+        told = ((name, _date(value) if name in _OF_VALUES else value) for name, value in self.details)
+        return replace(self, details=tuple(told))
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON, without what does not apply."""
         document: dict[str, Any] = {"kind": self.kind, "share": round(self.share, 4), **dict(self.details)}
@@ -106,6 +112,10 @@ class Cause:
         named = nearest_factor(1 / self.factor, 1e-6) if self.name and self.kind == FACTOR else None
         name = named.words if named else " against ".join(reversed((self.name or "").split(" against ", 1))) or None
         return replace(self, factor=1 / self.factor, offset=-self.offset / self.factor, name=name)
+
+
+def _date(value: Any) -> Any:
+    return f"{np.datetime64(round(value), 's').item():%Y-%m-%d %H:%M}" if isinstance(value, float) else value
 
 
 @dataclass(frozen=True, slots=True)

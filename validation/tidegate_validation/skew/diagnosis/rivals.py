@@ -6,7 +6,6 @@ A cause is named only where it leaves little of the difference and clearly less 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 import numpy as np
 
@@ -28,7 +27,6 @@ from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.bins import DiscreteBins, NumericBins
 from tidegate_validation.statistics.points import FINEST, UNTOLD, digits, step_of
 from tidegate_validation.statistics.sample import TextSample, ValueSample
-from tidegate_validation.statistics.sql import Family
 
 INVERTED = "inverted"
 OTHER_COLUMN = "other column"
@@ -361,10 +359,7 @@ def _outside(suspect: Suspect, sample: ValueSample) -> Cause | None:
     if not _explained_by_the_ends(suspect, sample, low, high):
         return None
     side, share, limit = ("above", above, high) if above >= below else ("below", below, low)
-    told = (
-        limit if suspect.feature.family is not Family.TIME else f"{datetime.fromtimestamp(limit, UTC):%Y-%m-%d %H:%M}"
-    )
-    return Cause(OUTSIDE, share=share, details=(("side", side), ("limit", told)))
+    return Cause(OUTSIDE, share=share, details=(("side", side), ("limit", limit)))
 
 
 def _explained_by_the_ends(suspect: Suspect, sample: ValueSample, low: float, high: float) -> bool:
