@@ -78,7 +78,9 @@ fn a_client_that_answers_pings_stays() {
 #[test]
 fn a_connection_without_requests_is_closed_but_not_one_with_a_call() {
     let gate = Arc::new(Gate::default());
-    let running = Running::start(&Settings { patience: Patience { idle: SHORT, ..patience() }, ..settings() });
+    // Who was told to leave has as long for it as a head may take.
+    let patience = Patience { idle: SHORT, header: SHORT, ..patience() };
+    let running = Running::start(&Settings { patience, ..settings() });
     running.plane.apply(vec![publish("m", 1, &Model::gated(&gate), scalar_signature())]).unwrap();
     let mut waiting = running.rest();
     waiting.send_predict(r#"{"instances":[1]}"#);
@@ -88,6 +90,7 @@ fn a_connection_without_requests_is_closed_but_not_one_with_a_call() {
     assert!(rest.is_closed());
     let (kinds, _) = frames(&mut { grpc });
     assert!(kinds.contains(&GOAWAY), "{kinds:?}");
+    eventually("it is counted", || closed(&running, "grpc", "idle") == 1.0);
     eventually("only the one that waits for its answer is left", || open(&running) == 1.0);
     gate.open();
     assert_eq!(waiting.receive().status, 200);
@@ -141,7 +144,7 @@ fn a_rest_client_that_does_not_read_is_given_up() {
 
 #[test]
 fn a_grpc_client_that_opens_no_window_is_given_up() {
-    let running = with(Patience { write: SHORT, idle: SHORT, ..patience() });
+    let running = with(Patience { write: SHORT, idle: SHORT, header: SHORT, ..patience() });
     let mut socket = TcpStream::connect(running.plane.grpc_address().unwrap()).unwrap();
     socket.set_read_timeout(Some(LONG)).unwrap();
     let no_window = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0];
