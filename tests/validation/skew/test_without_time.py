@@ -8,7 +8,7 @@ from tests.validation.skew.causes import like
 
 from tidegate_serving.admission import Outcome
 from tidegate_validation.skew import SkewReport, report_on_tables
-from tidegate_validation.statistics.blocks import ROW_CHUNKS, chunk_of
+from tidegate_validation.statistics.blocks import MOST_CHUNKS, ROW_CHUNKS, chunk_of, window_chunk_of
 
 _DAYS, _ROWS = 60, 300
 
@@ -43,7 +43,36 @@ def test_a_day_in_another_unit_fails() -> None:
     assert report.feature("load").cause == like({"kind": "constant factor"})
 
 
+def weekdays(frozen: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Training of 91 days and the day after them, of which all rows have the same weekday, and here the same load."""
+    random = np.random.default_rng(3)
+    day = np.repeat(np.arange(92), 40)
+    load = np.where(frozen & (day == 91), 20.0, np.round(random.normal(20, 1, len(day)), 2))
+    rows = pd.DataFrame({"load": load, "weekday": day % 7})
+    return rows[:-40], rows[-40:]
+
+
+def test_what_is_the_same_all_day_is_not_frozen_on_a_day() -> None:
+    report = report_on_tables(*weekdays(frozen=False))
+    assert report.feature("weekday").outcome is not Outcome.FAIL, report.feature("weekday").sentence
+    assert outcome_of(report) is Outcome.PASS
+
+
+def test_what_changes_from_row_to_row_is_frozen_on_a_day_that_has_one_value_of_it() -> None:
+    report = report_on_tables(*weekdays(frozen=True))
+    assert outcome_of(report) is Outcome.FAIL
+    assert report.feature("load").cause == like({"kind": "one value", "value": 20.0})
+    assert report.feature("weekday").outcome is not Outcome.FAIL
+
+
+def test_chunks_of_training_are_no_longer_than_a_short_window_while_they_are_few() -> None:
+    assert f"* {ROW_CHUNKS} / 6000" in chunk_of(6000)
+    assert f"* {ROW_CHUNKS} / 6000" in chunk_of(6000, 3000)
+    assert "* 100 / 6000" in chunk_of(6000, 60)
+    assert f"* {MOST_CHUNKS} / 6000" in chunk_of(6000, 1)
+
+
 def test_as_many_rows_as_in_training_are_as_many_chunks() -> None:
-    assert f"* {ROW_CHUNKS} / 6000" in chunk_of(6000, 200.0)
-    assert "* 3 / 600" in chunk_of(600, 200.0)
-    assert "* 1 / 90" in chunk_of(90, 200.0)
+    assert f"* {ROW_CHUNKS} / 6000" in window_chunk_of(6000, 200.0)
+    assert "* 3 / 600" in window_chunk_of(600, 200.0)
+    assert "* 1 / 90" in window_chunk_of(90, 200.0)

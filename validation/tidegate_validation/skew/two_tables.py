@@ -80,7 +80,7 @@ def report_on_tables(
         before = relation_of(connection, "tidegate_before", reference, "reference data")
         now = relation_of(connection, "tidegate_now", current, "current data")
         _check(before, now, columns)
-        profile = _profile(before, columns, list(now.types))
+        profile = _profile(before, columns, list(now.types), now.rows)
         pairs: list[Finding] = []
         if columns.keys:
             tables = as_table(reference, "reference data"), as_table(current, "current data")
@@ -92,7 +92,7 @@ def report_on_tables(
 def profile_table(before: pa.Table, columns: Columns, served: Sequence[str]) -> Profile:
     """The profile of a reference; a label that is not among the `served` columns is left out."""
     with connected() as connection:
-        return _profile(relation_of_table(connection, "tidegate_before", before), columns, served)
+        return _profile(relation_of_table(connection, "tidegate_before", before), columns, served, None)
 
 
 def report_on_table(
@@ -103,7 +103,7 @@ def report_on_table(
         return _report(profile, relation_of_table(connection, "tidegate_now", now), columns, rule, further)
 
 
-def _profile(before: Relation, columns: Columns, served: Sequence[str]) -> Profile:
+def _profile(before: Relation, columns: Columns, served: Sequence[str], window_rows: int | None) -> Profile:
     further: dict[str, str] = {}
     calendar: list[CalendarColumn] = []
     if columns.time is not None:
@@ -120,7 +120,7 @@ def _profile(before: Relation, columns: Columns, served: Sequence[str]) -> Profi
     features = [name for name in relation.types if name != columns.time]
     if columns.label is not None and columns.label not in served:
         features.remove(columns.label)
-    return profile_relation(relation, features=features, label=None, event_time=columns.time)
+    return profile_relation(relation, features=features, label=None, event_time=columns.time, window_rows=window_rows)
 
 
 def _report(

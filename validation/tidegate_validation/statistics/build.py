@@ -48,12 +48,18 @@ def make_profile(data: Any, *, features: Sequence[str], label: str | None, event
 
 
 def profile_relation(
-    relation: Relation, *, features: Sequence[str], label: str | None, event_time: str | None
+    relation: Relation,
+    *,
+    features: Sequence[str],
+    label: str | None,
+    event_time: str | None,
+    window_rows: int | None = None,
 ) -> Profile:
-    """The profile of a relation, without an id; other arguments as in `build_profile`."""
+    """The profile of a relation, without an id; other arguments as in `build_profile`. Without an event time its blocks
+    are no longer than a window of `window_rows`, where it is known which will be compared."""
     relation = relation if event_time else relation.numbered(f"{relation.name}_in_order")
     connection, rows, types = relation.connection, relation.rows, relation.types
-    block = day_of(event_time, types) if event_time else chunk_of(rows)
+    block = day_of(event_time, types) if event_time else chunk_of(rows, window_rows)
     names = list(dict.fromkeys([*features, *filter(None, (label,))]))
     columns = [Column(name, types[name], family(types[name]), _role(name, label, event_time)) for name in names]
     told_apart = list(dict.fromkeys([*features, *filter(None, (event_time,))]))

@@ -22,7 +22,7 @@ from tidegate_serving.contract.log_record import (
     Role,
 )
 from tidegate_serving.inference_log.reader import scan, unlogged_columns
-from tidegate_validation.statistics.blocks import ROW_INDEX, chunk_of, day_of
+from tidegate_validation.statistics.blocks import ROW_INDEX, day_of, window_chunk_of
 from tidegate_validation.statistics.counting import types_of
 from tidegate_validation.statistics.relation import Relation, connected, relation_of_table
 from tidegate_validation.statistics.sql import as_number, quote
@@ -144,7 +144,7 @@ def window_of(relation: Relation, *, event_time: str | None, like: float | None 
     """All rows of a relation; blocks as in `table_window`."""
     has_time = event_time is not None and event_time in relation.types
     relation = relation if has_time else relation.numbered(f"{relation.name}_numbered")
-    block = day_of(str(event_time), relation.types) if has_time else chunk_of(relation.rows, like)
+    block = day_of(str(event_time), relation.types) if has_time else window_chunk_of(relation.rows, like)
     columns = {name: name for name in relation.types if name != ROW_INDEX}
     time = event_time if has_time else None
     return Window(relation.connection, relation.name, relation.types, columns, block, relation.rows, time)
