@@ -17,11 +17,11 @@ from tidegate_validation.tables import as_table
 DAY = 86_400
 ROWS = 200
 TRAINED = 40
-COUNTERS = ("ticket", "energy", "left", "day")
+COUNTERS = ("ticket", "energy", "left", "worn", "day")
 
 
 def readings() -> pd.DataFrame:
-    """Forty-seven days with fewer rows on Sundays: an id, a meter, a battery, and the day of the year."""
+    """Forty-seven days with fewer rows on Sundays: an id, a meter, a battery, a brake, and the day of the year."""
     random = np.random.default_rng(5)
     day = np.repeat(np.arange(TRAINED + 7), np.where(np.arange(TRAINED + 7) % 7 == 6, ROWS // 4, ROWS))
     at = (17_000 + day) * DAY + np.sort(random.integers(0, DAY, len(day)))
@@ -34,6 +34,7 @@ def readings() -> pd.DataFrame:
             "left": np.round(100 - 0.6 * day + random.normal(0, 0.4, len(at)), 1),
             "day": day + 31,
             "warm": np.round(20 + random.normal(0, 2, len(at)), 1),
+            "worn": np.round(50 - 0.12 * day + random.normal(0, 1, len(at)), 2),
         }
     )
 
@@ -64,7 +65,7 @@ def test_what_goes_on_growing_passes_and_is_told_as_such(time: str | None) -> No
 
     assert found.outcome is Outcome.PASS, [one.sentence for one in found.findings]
     for name in COUNTERS:
-        way = "shrinks" if name == "left" else "grows"
+        way = "shrinks" if name in ("left", "worn") else "grows"
         assert f"{way} with time, as it did in training" in found.feature(name).sentence
 
 
@@ -74,6 +75,7 @@ def test_what_goes_on_growing_passes_and_is_told_as_such(time: str | None) -> No
         ("ticket", lambda values: values * 1000, "100.0 % of the values lie elsewhere than it leads to"),
         ("energy", lambda values: values - values.min(), "100.0 % of the values lie elsewhere than it leads to"),
         ("left", lambda values: values.where(values.index % 20 != 0, 0.0), "5.0 % of the values lie elsewhere"),
+        ("worn", lambda values: values * 1.609344, "100.0 % of the values lie elsewhere than it leads to"),
         ("ticket", lambda values: values.round(-2), "different values now (rounded?)"),
         ("energy", lambda values: values * 0 + values.iloc[0], "frozen at"),
     ],
