@@ -27,6 +27,7 @@ _LEAST_BLOCKS = 10
 _LEAST_RISES = 8
 _RISING = 0.97
 _SCATTER = 0.4
+_COARSE = 0.5
 _FASTER = 2.0
 _WIDE = 6.0
 _JUMPS = 2.0
@@ -55,7 +56,8 @@ class Growth:
 
 
 def growth_of(feature: FeatureProfile, counts: FeatureCounts) -> Growth | None:
-    """How a column grows over its blocks; None where it does not, or where rows of one block differ as all do."""
+    """How a column grows over its blocks; None where it does not, where rows of one block differ as all do, or where
+    values are too few to tell how far it came."""
     bins = feature.bins
     if feature.family is Family.BOOLEAN or not isinstance(bins, NumericBins | DiscreteBins):
         return None
@@ -71,8 +73,10 @@ def growth_of(feature: FeatureProfile, counts: FeatureCounts) -> Growth | None:
     reached = np.maximum.accumulate(way * middles)
     if (np.diff(reached) > 0).sum() < _LEAST_RISES:
         return None
-    jumps = np.diff(reached) / np.diff(blocks)
     width = _width_of_bins(bins, way)
+    if width > _COARSE * abs(total):
+        return None
+    jumps = np.diff(reached) / np.diff(blocks)
     return Growth(
         start=feature.minimum if way > 0 else feature.maximum,
         end=feature.maximum if way > 0 else feature.minimum,
