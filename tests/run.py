@@ -20,11 +20,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 BUILD = ROOT / "build"
-PROCESSES = min(2 * len(os.sched_getaffinity(0)), 8)
-"""Two of pytest's processes for each processor, and two of cargo's threads: half of what tests take is waiting for what
-they started."""
-IN_PARALLEL = (f"--numprocesses={PROCESSES}", "--dist=loadgroup", "--no-loadscope-reorder")
+IN_PARALLEL = ("--numprocesses=logical", "--maxprocesses=4", "--dist=loadgroup", "--no-loadscope-reorder")
 """Groups are begun in the order of the folders, which has the longest tests first."""
+CARGO_THREADS = 2 * len(os.sched_getaffinity(0))
+"""Tests of the engine wait for most of their time."""
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 """OpenMP's threads spin while they wait for each other, ten times as long where other processes have the processors."""
 REPEATABLE = ("--hypothesis-profile=repeatable",)
@@ -93,7 +92,7 @@ def run_cargo(tally: Tally, folder: Path = ROOT / "serving/native") -> None:
     """Adds cargo's results; ignored tests count as skipped."""
     cargo = subprocess.run([ROOT / "tools/toolchain.sh", "cargo"], capture_output=True, text=True, check=True)
     command = [cargo.stdout.strip(), "test", "--workspace", "--locked", "--no-fail-fast"]
-    environment = {**os.environ, "RUST_TEST_THREADS": str(PROCESSES)}
+    environment = {**os.environ, "RUST_TEST_THREADS": str(CARGO_THREADS)}
     done = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=False)
     print(done.stdout)
     before = tally.failed
