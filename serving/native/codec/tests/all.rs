@@ -7,6 +7,7 @@ mod explain;
 mod generate;
 mod golden;
 mod json;
+mod json_numbers;
 mod msgpack;
 mod properties;
 mod support;
