@@ -99,8 +99,7 @@ def test_requests_that_come_are_answered(port: int, monkeypatch: pytest.MonkeyPa
     with socket.create_connection(("127.0.0.1", port), timeout=60) as one:
         for _ in range(5):
             one.sendall(POST)
-            one.sendall(b"0123456789")
-            assert one.recv(1000).startswith(b"HTTP/1.1 200")
+            assert is_answered(one, b"0123456789")
 
 
 def is_open(one: socket.socket) -> bool:
@@ -113,10 +112,10 @@ def is_open(one: socket.socket) -> bool:
         return False
 
 
-def is_answered(one: socket.socket) -> bool:
+def is_answered(one: socket.socket, request: bytes = GET) -> bool:
     one.setblocking(True)
     one.settimeout(60)
-    one.sendall(GET)
+    one.sendall(request)
     said = b""
     while not said.endswith(b"OK") and (more := one.recv(1000)):
         said += more
