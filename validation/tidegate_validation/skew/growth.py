@@ -26,13 +26,20 @@ FEW_VALUES = "few values"
 _LEAST_BLOCKS = 10
 _LEAST_RISES = 8
 _RISING = 0.97
+"""The share of pairs of blocks of which the later is no lower, from which on a column grows."""
 _SCATTER = 0.4
+"""Rows of one block differ by no more than this part of the whole growth."""
 _COARSE = 0.5
+"""A bin that is wider than this part of the whole growth does not tell how far it came."""
 _FASTER = 2.0
+"""It may go on so many times as fast as in training,"""
 _WIDE = 6.0
+"""and its rows may lie so many standard deviations of one block away,"""
 _JUMPS = 2.0
+"""and so many of the largest steps between two blocks."""
 _PARTS = 3
 _FEWER = 0.2
+"""With fewer than this part of the different values that training would have, it was rounded or is stuck."""
 
 
 @dataclass(frozen=True, slots=True)
