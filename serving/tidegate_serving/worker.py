@@ -244,16 +244,15 @@ def _predict(
     loaded: LoadedVersion, name: str, inputs: Mapping[str, Array], complain: Callable[[BaseException], None]
 ) -> Answer:
     servable_id, signature = loaded.manifest.id, loaded.manifest.signatures[name]
+    rows = None if signature.first_axis is FirstAxis.FREE else len(next(iter(inputs.values())))
     try:
-        result = loaded.servable.predict(name, inputs)
+        answer = as_answer(loaded.servable.predict(name, inputs))
+        return Answer(check_outputs(servable_id, signature, rows, answer.outputs), answer.errors)
     except TidegateError:
         raise
     except BaseException as error:
         complain(error)
         raise ModelFailed(f"{servable_id} raised {words_of(error)}") from error
-    answer = as_answer(result)
-    rows = None if signature.first_axis is FirstAxis.FREE else len(next(iter(inputs.values())))
-    return Answer(check_outputs(servable_id, signature, rows, answer.outputs), answer.errors)
 
 
 def _stream(channel: Channel, messages: Generator[Answer]) -> None:

@@ -20,6 +20,7 @@ _MOST_FRAMES = 24
 _MOST_PARTS = 5
 _LARGEST_SOURCE = 4 << 20
 _LINKS_TO_CAUSE = 1000
+_name_of_class = type.__dict__["__name__"].__get__
 _PLAIN = (BaseException.__str__, KeyError.__str__)
 _LARGE = (str, bytes, bytearray, list, tuple, dict, set, frozenset)
 
@@ -51,15 +52,15 @@ def cut(text: str, most: int = _MOST_CHARACTERS) -> str:
 
 def words_of(error: BaseException, most: int = _MOST_CHARACTERS) -> str:
     """Class and text of what was raised, at most so many of the text's characters."""
-    return f"{cut(type(error).__name__, _MOST_IN_LINE)}: {text_of(error, most)}"
+    return f"{_class_of(error)}: {text_of(error, most)}"
 
 
 def text_of(error: BaseException, most: int = _MOST_CHARACTERS) -> str:
     """The text alone, at most its first so many characters."""
     try:
         return cut(_text(error), most)
-    except Exception as fault:  # the text is somebody's code too
-        return f"(its text raised {cut(type(fault).__name__, _MOST_IN_LINE)})"
+    except BaseException as fault:  # the text is somebody's code too
+        return f"(its text raised {_class_of(fault)})"
 
 
 def trace_of(error: BaseException) -> str:
@@ -71,8 +72,8 @@ def trace_of(error: BaseException) -> str:
         for (_, relation), (link, _) in zip(reversed(links), reversed(links[:-1]), strict=False):
             text += f"\n\n{relation}\n\n{_told(link)}"
         return text
-    except Exception as fault:  # what it has is somebody's code too
-        return f"{words_of(error)} (its trace raised {cut(type(fault).__name__, _MOST_IN_LINE)})"
+    except BaseException as fault:  # what it has is somebody's code too
+        return f"{words_of(error)} (its trace raised {_class_of(fault)})"
 
 
 def place_of(error: BaseException) -> tuple[str, str, int]:
@@ -85,7 +86,12 @@ def place_of(error: BaseException) -> tuple[str, str, int]:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     file, line = (trace.tb_frame.f_code.co_filename, trace.tb_lineno) if trace is not None else ("", 0)
-    return cut(type(error).__name__, _MOST_IN_LINE), cut(file, _MOST_IN_LINE), line
+    return _class_of(error), cut(file, _MOST_IN_LINE), line
+
+
+def _class_of(error: BaseException) -> str:
+    """The name of its class, whatever that says of itself."""
+    return cut(_name_of_class(type(error)), _MOST_IN_LINE)
 
 
 def _text(error: BaseException) -> str:

@@ -102,8 +102,9 @@ def _is_as_declared(value: Any, spec: TensorSpec, rows: int | None) -> TypeGuard
 
 
 def _as_array(id: ServableId, spec: TensorSpec, value: Any) -> Array:
+    """What it is in memory: a class of somebody's own may say otherwise, and otherwise each time."""
     if isinstance(value, np.ndarray):
-        return value
+        return np.asarray(value)
     try:
         return np.asarray(value, dtype=object if _holds_text(value) else None)
     except (TypeError, ValueError) as error:

@@ -60,11 +60,11 @@ class Executor:
             return self._stream(batch)
         try:
             result = self._servable.predict(name, batch.inputs)
+            return _checked(self._id, signature, None if batch.unbatched else batch.rows, result)
         except TidegateError:
             raise
         except BaseException as error:
             raise self._failed(error) from error
-        return _checked(self._id, signature, None if batch.unbatched else batch.rows, result)
 
     def told(self, batch: native.Batch, worker: Any, text: bytes, outputs: Mapping[str, Array]) -> native.Result:
         """The outputs of a batch that a worker answered with more than outputs."""

@@ -44,6 +44,26 @@ def text_raises() -> None:
     raise Nameless
 
 
+def text_ends_the_program() -> None:
+    class Last(BaseException):
+        def __str__(self) -> str:
+            raise SystemExit
+
+    raise Last
+
+
+def class_has_no_name() -> None:
+    class Names(type):
+        @property
+        def __name__(cls) -> str:  # type: ignore[override]
+            raise SystemExit
+
+    class Nameless(Exception, metaclass=Names):
+        pass
+
+    raise Nameless
+
+
 def causes_raise() -> None:
     class Nameless(Exception):
         @property
@@ -101,10 +121,10 @@ def caused() -> None:
         raise KeyError("second") from error
 
 
-def raised_by(fail: Callable[[], None]) -> Exception:
+def raised_by(fail: Callable[[], None]) -> BaseException:
     try:
         fail()
-    except Exception as error:
+    except BaseException as error:
         return error
     raise AssertionError("it raises")
 
@@ -118,6 +138,8 @@ def raised_by(fail: Callable[[], None]) -> Exception:
         loops_to_itself,
         loops_over_another,
         text_raises,
+        text_ends_the_program,
+        class_has_no_name,
         causes_raise,
         deep,
         long_chain,

@@ -66,6 +66,21 @@ def test_outputs_that_are_as_declared_are_passed_on() -> None:
     assert check_outputs(ID, SIGNATURE, 3, {**GOOD_OUT, "v": v})["v"] is v
 
 
+def test_an_array_of_another_class_is_what_it_is_in_memory() -> None:
+    class Lying(np.ndarray):
+        @property  # type: ignore[misc]
+        def shape(self) -> Any:
+            return (7,)
+
+        @property
+        def dtype(self) -> Any:
+            raise RuntimeError
+
+    found = check_outputs(ID, SIGNATURE, 3, {**GOOD_OUT, "y": GOOD_OUT["y"].view(Lying)})
+    assert type(found["y"]) is np.ndarray
+    assert found["y"].shape == (3,)
+
+
 def test_outputs_are_contiguous() -> None:
     outputs = check_outputs(ID, SIGNATURE, 3, {**GOOD_OUT, "v": np.zeros((2, 3), "i4").T})
     assert outputs["v"].flags.c_contiguous

@@ -23,6 +23,32 @@ import numpy as np
 class Odd(BaseException):
     pass
 
+class Broken(BaseException):
+    def __str__(self):
+        raise self
+
+class Named(type):
+    __name__ = property(lambda self: sys.exit(1))
+
+class Nameless(Exception, metaclass=Named):
+    pass
+
+class Lying(np.ndarray):
+    seen = 0
+
+    @property
+    def shape(self):
+        Lying.seen += 1
+        return (Lying.seen,)
+
+    @property
+    def dtype(self):
+        raise Broken
+
+class Unwilling:
+    def __array__(self, *arguments, **options):
+        raise Broken
+
 def deeper(n):
     return deeper(n + 1)
 
@@ -41,6 +67,10 @@ RAISED = {
     "MemoryError": "raise MemoryError",
     "RecursionError": "deeper(0)",
     "an error that cannot be told": "raise type('E', (Exception,), {'__str__': lambda self: 1 / 0})",
+    "an error whose text is an end": "raise Broken",
+    "an error whose class has no name": "raise Nameless",
+    "no array after all": "return {'y': Unwilling()}",
+    "another class's other shape": "return {'y': np.stack([x, x]).view(Lying)}",
     "objects": "return {'y': np.array([object()] * len(x), object)}",
     "another dtype": "return {'y': x.astype('U8')}",
     "another shape": "return {'y': x.reshape(1, -1)[:, :0]}",
@@ -86,6 +116,10 @@ def make(tmp_path: Path) -> Iterator[Make]:
     staff = Staff(1, WorkerPlace(), SharedHosts(lambda: 1, lambda: 4.0))
     with versions_in_workers(tmp_path) as load:
         yield lambda name, oddity: load(name, Draft(files={"model.py": MODEL.format(oddity=oddity)}), staff)
+
+
+def test_a_model_may_empty_what_it_was_given(make: Make) -> None:
+    assert asked(make("a", "inputs.clear()"), -1) == -2
 
 
 def answers(workers: VersionWorkers, x: float) -> bool:
