@@ -1,7 +1,7 @@
 """Loads versions outside the engine's process and answers batches, for as long as the engine that started it lives.
 
-`workers.host` starts it with one end of a socket, over which the channels of its workers come, and one of a pipe, by
-which it hears of the engine's end; what is said over the channels stands in `workers.channel`.
+`workers.host` has it started with one end of a socket, over which the channels of its workers come, and one of a pipe,
+by which it hears of its keeper's end; what is said over the channels stands in `workers.channel`.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Whoever stops the engine by a signal to all its processes means the engine, which has batches to finish here.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    _end_with_engine(int(pipe))
+    _end_with_keeper(int(pipe))
     _go_first_where_memory_is_short()
     held, channels, threads = Held(), list[Channel](), list[threading.Thread]()
     with socket.socket(fileno=int(descriptor)) as control:
@@ -97,9 +97,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _end_with_engine(pipe: int) -> None:
-    """Has the system end this process and its children as soon as nobody has the pipe's other end any more, also while
-    a model keeps all of Python waiting."""
+def _end_with_keeper(pipe: int) -> None:
+    """Has the system end this process and its group as soon as nobody has the pipe's other end any more, also while a
+    model keeps all of Python waiting."""
     fcntl.fcntl(pipe, fcntl.F_SETOWN, -os.getpgrp())
     fcntl.fcntl(pipe, fcntl.F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)

@@ -1,12 +1,12 @@
 """A process that runs workers: one of a version alone, or those of several versions that share it.
 
 `python -m tidegate_serving.worker SOCKET PIPE` has one end of a socket, over which it gets the channel of each worker
-that it is to run, a thread for each, and ends once the other end is closed. Of the pipe the engine has the end that is
-never written to: once the engine is gone, the system ends the process and its children, whatever they do.
-A process that holds more memory than its place allows is ended too, and one that starts a thousand others, in which a
-call takes longer or a thread is traced. Each is a session of its own: where Linux groups sessions for its scheduler, a
-model with very many threads competes with the engine and other workers as one of them; elsewhere these threads are made
-to weigh less.
+that it is to run, a thread for each, and ends once the other end is closed. Its keeper (`workers.kept`) ends it and all
+that it started once the engine is gone, whatever they do; once the keeper is gone, of which it has the end of PIPE that
+is never written to, the system ends it. A process that holds more memory than its place allows is ended too, and one
+that starts a thousand others, in which a call takes longer or a thread is traced. Each is a session of its own: where
+Linux groups sessions for its scheduler, a model with very many threads competes with the engine and other workers as
+one of them; elsewhere these threads are made to weigh less.
 
 Over the socket a process that is shared is also asked whether Python runs in it: one in which a model keeps all of
 Python waiting for too long, and with it its neighbours, is ended. So is one that stays stopped, as by SIGSTOP.
@@ -20,7 +20,6 @@ import logging
 import os
 import signal
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -28,15 +27,15 @@ from collections.abc import Callable, Sequence
 import tidegate_native as native
 
 from tidegate_serving.workers.busy_threads import BusyThreads
+from tidegate_serving.workers.kept import KeptProcess
 from tidegate_serving.workers.memory import descendants, held_bytes
 from tidegate_serving.workers.place import WorkerPlace
-from tidegate_serving.workers.traced import reap_traced
+from tidegate_serving.workers.standstill import STANDSTILL_SECONDS, Standstill
 
 _END_SECONDS = 1.0
 _BOUNDS_SECONDS = 0.25
 _MOST_CHILDREN = 1000
 _PULSE_SECONDS = 0.5
-_STOPPED_SECONDS, _STOPPED_LOOK_SECONDS = 1.0, 0.05
 _log = logging.getLogger(__name__)
 
 
@@ -61,25 +60,17 @@ class Host:
         self._crowded = False
         self._overdue: native.WorkerLine | None = None
         self._stood_still = False
-        self._traced = False
+        self._status: int | None = None
         self._ended = threading.Event()
-        # A process that is gone altogether gets no signal: its number may be another's.
-        self._signalling = threading.Lock()
         self._control, theirs = socket.socketpair()
-        watched, self._alive = os.pipe()
         try:
-            numbers = [theirs.fileno(), watched]
-            command = [place.interpreter, "-P", "-m", "tidegate_serving.worker", *map(str, numbers)]
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, pass_fds=numbers, start_new_session=True
-            )
+            program = [place.interpreter, "-P", "-m", "tidegate_serving.worker", str(theirs.fileno())]
+            self._process = KeptProcess(program, theirs.fileno())
         except BaseException:
             self._control.close()
-            os.close(self._alive)
             raise
         finally:
             theirs.close()
-            os.close(watched)
         if place.processors:
             os.sched_setaffinity(self._process.pid, place.processors)
         threading.Thread(target=self._watch, name="tidegate-worker-watch", daemon=True).start()
@@ -153,15 +144,12 @@ class Host:
 
     def kill(self) -> None:
         """Ends it by force; whoever waits for a worker's answer gets WorkerDied."""
-        with self._signalling:
-            if not self._ended.is_set():
-                os.kill(self.pid, signal.SIGKILL)
+        self._process.end()
 
     def ending(self) -> str:
         """How the process ended, in words."""
         if not self._ended.wait(_END_SECONDS):
             return "it closed its connection"
-        status = self._process.wait()
         if self._held:
             held, most = self._held / 2**20, self.place.memory_bytes / 2**20
             return f"it held {held:,.0f} MB of memory, and worker_memory_bytes allows {most:,.0f} MB"
@@ -170,36 +158,37 @@ class Host:
         if self._overdue is not None:
             return f"a call in it took longer than the {self.place.call_seconds:g} s that call_seconds allows"
         if self._stood_still:
-            return f"it was stopped by a signal and did not go on for {_STOPPED_SECONDS:.0f} s"
-        if self._traced:
-            return "a thread of it was traced by the engine (ptrace), which is no debugger"
-        if status < 0:
-            return f"it was ended by {_name(-status)}"
-        return f"it ended with status {status}"
+            return f"it was stopped by a signal and did not go on for {STANDSTILL_SECONDS:.0f} s"
+        if self._process.traced:
+            return "a thread of it was traced by its keeper (ptrace), which is no debugger"
+        if self._status is None:
+            return "the process that kept it was ended by force"
+        if self._status < 0:
+            return f"it was ended by {_name(-self._status)}"
+        return f"it ended with status {self._status}"
 
     def _keep_bounds(self) -> None:
-        """Ends the process once it holds too much, has started too many others, a call in it takes too long, or a
-        thread of it is traced and stands still. Has threads weigh less that compute beside too many others, and lets
-        its dead threads go until it has ended."""
-        busy = BusyThreads()
+        """Ends the process once it holds too much, has started too many others, stands still, or a call in it takes too
+        long. Has threads weigh less that compute beside too many others."""
+        busy, standstill = BusyThreads(), Standstill()
         while not self._ended.wait(_BOUNDS_SECONDS):
-            self._traced |= reap_traced(self.pid)
             with contextlib.suppress(OSError):  # it has ended just now
-                children = list(itertools.islice(descendants(self.pid), _MOST_CHILDREN + 1))
-                self._crowded = self._crowded or len(children) > _MOST_CHILDREN
-                self._held = self._held or self._too_much(children)
-                if many := busy.look([self.pid, *children], len(os.sched_getaffinity(self.pid))):
+                family = list(itertools.islice(descendants(self._process.keeper_pid), _MOST_CHILDREN + 2))
+                self._crowded = self._crowded or len(family) > _MOST_CHILDREN + 1
+                self._held = self._held or self._too_much(family)
+                self._stood_still = self._stood_still or standstill.lasts([self.pid, self._process.keeper_pid])
+                if many := busy.look(family, len(os.sched_getaffinity(self.pid))):
                     _log.warning(
                         "process %d computes in %d threads at once: they weigh less from now on", self.pid, many
                     )
             self._overdue = self._overdue or self._too_long()
-            if self._traced or self._crowded or self._held or self._overdue is not None:
+            if self._crowded or self._held or self._stood_still or self._overdue is not None:
                 self.kill()
 
-    def _too_much(self, children: Sequence[int]) -> int:
+    def _too_much(self, family: Sequence[int]) -> int:
         """What it holds with those that it started, if that is more than its place allows; else 0."""
         most = self.place.memory_bytes
-        return held if most and (held := held_bytes(self.pid, children, most)) > most else 0
+        return held if most and (held := held_bytes(family, most)) > most else 0
 
     def _too_long(self) -> native.WorkerLine | None:
         """The worker whose call has taken longer than its place allows, the longest first. A load is no call."""
@@ -244,18 +233,9 @@ class Host:
             return False
 
     def _watch(self) -> None:
-        """Ends its children once the process has ended, and tells its workers."""
-        while self._next_change(os.WEXITED | os.WSTOPPED) == os.CLD_STOPPED:
-            os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG)  # that is told once
-            if self._stays_stopped():
-                self._stood_still = True
-                self.kill()
-        with self._signalling:
-            with contextlib.suppress(ProcessLookupError):  # the process itself, which is dead, is of its group too
-                os.killpg(self.pid, signal.SIGKILL)
-            self._process.wait()
-            self._ended.set()
-        os.close(self._alive)
+        """Tells its workers once the process has ended, and all that it started."""
+        self._status = self._process.wait()
+        self._ended.set()
         with self._lock:
             self._closing = True
             workers = dict(self._workers)
@@ -264,20 +244,6 @@ class Host:
         for call in workers.values():
             if call is not None:
                 call(self.ending())
-
-    def _stays_stopped(self) -> bool:
-        """Whether a process that was stopped has not gone on in time."""
-        until = time.monotonic() + _STOPPED_SECONDS
-        while time.monotonic() < until:
-            if self._next_change(os.WEXITED | os.WCONTINUED | os.WNOHANG) is not None:
-                return False
-            time.sleep(_STOPPED_LOOK_SECONDS)
-        return True
-
-    def _next_change(self, looked_for: int) -> int | None:
-        """What became of the process, which keeps its number: nobody else has it or its group's until then."""
-        change = os.waitid(os.P_PID, self.pid, looked_for | os.WNOWAIT)
-        return None if change is None else change.si_code
 
 
 def alone(place: WorkerPlace) -> tuple[Host, native.WorkerLine]:

@@ -11,13 +11,13 @@ from tidegate_serving.probing.state import resident_bytes
 _PROCESSES = Path("/proc")
 
 
-def held_bytes(pid: int, children: Sequence[int], enough: int) -> int:
-    """Bytes that a process holds with its descendants. Only where that seems to be more than `enough` is what several
-    of them share counted once, since it takes the kernel long to tell. OSError where there is no such process."""
-    together = resident_bytes(pid) + sum(map(_resident, children))
-    if not children or together <= enough:
+def held_bytes(pids: Sequence[int], enough: int) -> int:
+    """Bytes that a process and its descendants hold. Only where that seems to be more than `enough` is what several of
+    them share counted once, since it takes the kernel long to tell."""
+    together = sum(map(_resident, pids))
+    if len(pids) == 1 or together <= enough:
         return together
-    return sum(map(_proportional, [pid, *children]))
+    return sum(map(_proportional, pids))
 
 
 def descendants(pid: int) -> Iterator[int]:

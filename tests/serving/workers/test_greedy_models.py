@@ -123,9 +123,9 @@ def test_memory_that_a_child_shares_with_its_parent_counts_once() -> None:
         assert parent.stdout is not None
         assert parent.stdout.readline() == b"both are there\n"
         own, shared = resident_bytes(parent.pid), 100 * MEGABYTE
-        children = list(descendants(parent.pid))
-        assert held_bytes(parent.pid, children, 0) < own + shared / 2
-        assert held_bytes(parent.pid, children, 1 << 50) > own + shared / 2, "nobody asks what is shared where all fits"
+        both = [parent.pid, *descendants(parent.pid)]
+        assert held_bytes(both, 0) < own + shared / 2
+        assert held_bytes(both, 1 << 50) > own + shared / 2, "nobody asks what is shared where all fits"
 
 
 def test_a_model_that_starts_processes_without_end_is_replaced(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

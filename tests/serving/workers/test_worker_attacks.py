@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import socket
@@ -30,7 +29,6 @@ from tidegate_serving.workers.host import Host
 from tidegate_serving.workers.place import WorkerPlace
 from tidegate_serving.workers.shared_hosts import SharedHosts
 from tidegate_serving.workers.task import WorkerTask
-from tidegate_serving.workers.traced import reap_traced
 from tidegate_serving.workers.version_workers import Staff, VersionWorkers
 
 MODEL = """
@@ -203,27 +201,6 @@ def test_a_process_that_somebody_stops_is_replaced(make: Make) -> None:
     assert not lives(before[0])
 
 
-def test_a_process_that_goes_on_in_time_stays(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    wait, noticed, again = os.waitid, threading.Event(), threading.Event()
-
-    def told(kind: int, number: int, options: int) -> object:
-        if options & os.WCONTINUED:
-            noticed.set()
-        elif options & os.WNOWAIT and noticed.is_set():
-            again.set()
-        return wait(kind, number, options)
-
-    monkeypatch.setattr(os, "waitid", told)
-    workers = make("a")
-    before = workers.pids
-    os.kill(before[0], signal.SIGSTOP)
-    assert noticed.wait(30)
-    os.kill(before[0], signal.SIGCONT)
-    assert again.wait(30)
-    assert asked(workers, 1) == 2
-    assert workers.pids == before
-
-
 def test_a_process_that_stops_while_it_loads_is_ended(tmp_path: Path) -> None:
     stops = "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)\n"
     directory = publish(tmp_path, "a", 1, Draft(files={"model.py": stops + MODEL.format(garbage=b"")}))
@@ -233,23 +210,13 @@ def test_a_process_that_stops_while_it_loads_is_ended(tmp_path: Path) -> None:
         workers.load()
 
 
-def test_a_process_that_ends_just_when_it_is_to_be_ended_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    wait, may_look = os.waitid, threading.Event()
-
-    def later(*arguments: int) -> object:
-        may_look.wait()
-        return wait(*arguments)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "waitid", later)
-        host = Host(WorkerPlace())
-        line = host.open()
-        os.kill(host.pid, signal.SIGKILL)
-        eventually(lambda: not lives(host.pid))
-        host.kill()
-        may_look.set()
-        assert host.ending() == "it was ended by SIGKILL"
-        host.leave(line)
+def test_a_process_that_has_ended_can_be_ended_once_more() -> None:
+    host = Host(WorkerPlace())
+    line = host.open()
+    os.kill(host.pid, signal.SIGKILL)
+    assert host.ending() == "it was ended by SIGKILL"
+    host.kill()
+    host.leave(line)
 
 
 def test_whoever_keeps_all_of_python_waiting_keeps_no_client_waiting_for_long(tmp_path: Path) -> None:
@@ -298,13 +265,3 @@ def test_a_process_ends_with_an_engine_that_is_killed_although_a_model_holds_all
             engine.kill()
     for told in (tmp_path / "pid", tmp_path / "a" / "child"):
         eventually(partial(has_ended, told))
-
-
-def test_threads_that_cannot_be_looked_at_now_are_looked_at_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_more_files(folder: Path) -> object:
-        raise OSError(errno.EMFILE, "too many open files", str(folder))
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "iterdir", no_more_files)
-        assert not reap_traced(os.getpid())
-    assert not reap_traced(os.getpid())
