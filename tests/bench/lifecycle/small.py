@@ -15,6 +15,8 @@ from tests.bench.lifecycle.engines import folder, python_version, resident, runn
 from tests.bench.rows import Row
 from tests.support.control import push_and_wait
 
+from tidegate_serving.workers.memory import descendants
+
 MOST_BEYOND = 60.0
 REQUESTS = 10_000
 SOURCE = """
@@ -70,9 +72,4 @@ def _engine(isolation: str) -> int:
             for _ in range(REQUESTS):
                 client.predict("small", {"x": np.array([1.0, 2.0], np.float32)})
             pid = int(engine.addresses["pid"])
-            return sum(resident(one) for one in (pid, *_children(pid)))
-
-
-def _children(pid: int) -> list[int]:
-    listed = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False)
-    return [int(one) for one in listed.stdout.split()]
+            return sum(resident(one) for one in (pid, *descendants(pid)))

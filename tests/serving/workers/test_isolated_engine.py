@@ -49,9 +49,10 @@ def engine(tmp_path: Path) -> Iterator[EngineProcess]:
 
 
 def workers(engine: EngineProcess) -> list[int]:
-    """All processes that the engine started and that live."""
-    parents = ((int(path.name), parent(path)) for path in Path("/proc").glob("[0-9]*"))
-    return sorted(pid for pid, of in parents if of == engine.addresses["pid"] and lives(pid))
+    """Processes that run workers and live: what the keepers keep that the engine started."""
+    parents = {int(path.name): parent(path) for path in Path("/proc").glob("[0-9]*")}
+    keepers = {pid for pid, of in parents.items() if of == engine.addresses["pid"]}
+    return sorted(pid for pid, of in parents.items() if of in keepers and lives(pid))
 
 
 def parent(process: Path) -> int | None:
@@ -144,6 +145,7 @@ def test_the_metrics_count_the_workers(engine: EngineProcess) -> None:
 
 def test_workers_end_with_their_engine(engine: EngineProcess) -> None:
     pids = workers(engine)
+    assert len(pids) == 2
     os.kill(engine.addresses["pid"], signal.SIGKILL)
     eventually(lambda: not any(lives(pid) for pid in pids))
 
