@@ -72,21 +72,40 @@ def test_what_goes_on_growing_passes_and_is_told_as_such(time: str | None) -> No
 @pytest.mark.parametrize(
     ("column", "change", "words"),
     [
-        ("ticket", lambda values: values * 1000, "100.0 % of the values lie elsewhere than it leads to"),
-        ("energy", lambda values: values - values.min(), "100.0 % of the values lie elsewhere than it leads to"),
-        ("left", lambda values: values.where(values.index % 20 != 0, 0.0), "5.0 % of the values lie elsewhere"),
-        ("worn", lambda values: values * 1.609344, "100.0 % of the values lie elsewhere than it leads to"),
+        ("ticket", lambda values: values * 1000, "1000 times those of training (thousandths (metres, grams) against"),
+        ("energy", lambda values: values / 3600, "0.0002778 times those of training (hours against seconds?)"),
+        ("energy", lambda values: values - values.min(), "it begins again from where training began"),
+        ("left", lambda values: values.where(values.index % 20 != 0, 0.0), "5.0 % of the rows hold 0, which training"),
+        ("left", lambda values: values / 100, "0.01 times those of training (wholes (shares, dollars) against"),
+        ("left", lambda values: values + 273.15, "those of training plus 273.1 (kelvins against degrees Celsius?)"),
+        ("left", lambda values: values * 1.8 + 32, "100.0 % of the values lie elsewhere than it leads to"),
+        ("worn", lambda values: values * 1.609344, "1.609 times those of training (kilometres against miles?)"),
+        (
+            "worn",
+            lambda values: values.where(values.index % 5 != 0, values * 25.4),
+            "25.4 times those of training for 20%",
+        ),
+        ("worn", lambda values: values + 30, "served values are those of training plus 30"),
+        ("worn", lambda values: values + 30 + values % 1 * 20, "100.0 % of the values lie elsewhere than it leads to"),
         ("ticket", lambda values: values.round(-2), "different values now (rounded?)"),
         ("energy", lambda values: values * 0 + values.iloc[0], "frozen at"),
     ],
 )
-def test_what_does_not_grow_on_fails(column: str, change: object, words: str) -> None:
+def test_what_does_not_grow_on_fails_with_its_cause(column: str, change: object, words: str) -> None:
     assert callable(change)
     found = report(week().assign(**{column: change(week()[column])}))
 
     assert found.feature(column).outcome is Outcome.FAIL
     assert words in found.feature(column).sentence
     assert [one.subject for one in found.findings if one.outcome is Outcome.FAIL] == [column]
+
+
+def test_of_a_counter_moved_by_as_much_as_a_factor_neither_is_named() -> None:
+    """How far values of one day are from each other is not known of counters, and it alone tells the two apart."""
+    found = report(week().assign(ticket=week()["ticket"] + 70_000))
+
+    assert found.feature("ticket").outcome is Outcome.FAIL
+    assert found.feature("ticket").cause == {"kind": "does not grow on", "share": 1.0}
 
 
 def test_missing_values_of_a_counter_are_told() -> None:

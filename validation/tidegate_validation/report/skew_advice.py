@@ -84,6 +84,9 @@ _BY_KIND: Mapping[str, str] = {
     "default value": _FILLED,
     "new value": _FILLED,
     "zero vectors": "Find out where {name} comes without a vector{when}, and send it as missing instead.",
+    "begun again": "Find out what set {name} back{when}: a restart, a new source, or ids that are used again.",
+    "does not grow on": "Look at {name} at its source: it does not go on as it grew in training{when}.",
+    "few values": _DIGITS,
     "one value": "Find out what keeps {name} at one value{when}: a sensor, a cache, a constant left in the code.",
     "clipped": "Find out what cuts {name} off{when}: a limit in a form, a sensor's range, a column too narrow.",
     "outside the range": (

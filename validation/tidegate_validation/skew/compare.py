@@ -8,36 +8,34 @@ from typing import Any
 
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.days import unlike_days
-from tidegate_validation.skew.diagnosis.cause import Cause, find_cause
+from tidegate_validation.skew.diagnosis.cause import Cause
 from tidegate_validation.skew.diagnosis.frozen import frozen_since
-from tidegate_validation.skew.diagnosis.rivals import name_cause
-from tidegate_validation.skew.diagnosis.suspect import Joint, Suspect, distance_of, shares_of
 from tidegate_validation.skew.finding import findings_of
-from tidegate_validation.skew.growth import finding_of_growth, growth_of
+from tidegate_validation.skew.growing import Growing, told_of_growth
+from tidegate_validation.skew.growth import Growth, growths_of
+from tidegate_validation.skew.inquiry import Inquiry
 from tidegate_validation.skew.missing import said_where
 from tidegate_validation.skew.narrowed import narrowed
 from tidegate_validation.skew.numbers import FeatureNumbers, likeness_of, measure_feature
 from tidegate_validation.skew.onset import date_of, onset
 from tidegate_validation.skew.renamed import with_new_names
 from tidegate_validation.skew.repeated import columns_that_tell_rows, repeated_rows
-from tidegate_validation.skew.rule import Aspect, Judgement, SkewRule, judge
+from tidegate_validation.skew.rule import Judgement, SkewRule, judge
 from tidegate_validation.skew.schema import compare_schema
 from tidegate_validation.skew.texts import finding_of_texts
 from tidegate_validation.skew.together import looser_columns
 from tidegate_validation.skew.vectors import finding_of_vectors
-from tidegate_validation.statistics.bins import CategoryBins, DiscreteBins
 from tidegate_validation.statistics.counting import count_rows
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.points import digits_name
 from tidegate_validation.statistics.profile import FeatureProfile, Profile
 from tidegate_validation.statistics.rows import Rows, read_rows
-from tidegate_validation.statistics.sample import TextSample, ValueSample, read_joint
+from tidegate_validation.statistics.sample import TextSample, ValueSample
 from tidegate_validation.statistics.sql import Family, family, quote
 from tidegate_validation.statistics.texts import measured_texts
 from tidegate_validation.statistics.vectors import measured, measured_window
 from tidegate_validation.statistics.window import Window
 
-_KNOWN = 0.5
 _OF_NULLS = '"NULL"'
 
 
@@ -65,7 +63,8 @@ def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
     read = _read(profile, window, schema.comparable)
     counts = count_rows(window.connection, window.relation, window.block, schema.comparable, window.columns, read)
     samples = {one.name: read.sample(window.columns.get(one.name, one.name)) for one in schema.comparable}
-    likeness = likeness_of(profile)
+    growths = growths_of(profile)
+    likeness = likeness_of(profile, growths)
     numbers = {
         feature.name: measure_feature(
             feature,
@@ -79,16 +78,17 @@ def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
         )
         for feature in schema.comparable
     }
-    grown = _grown(profile, numbers, samples, rule)
+    grown = _grown(profile, growths, numbers, samples, rule)
     judgements: dict[str, list[Judgement]] = {name: [] for name in numbers}
     for judgement in judge(list(numbers.values()), rule, grown):
         judgements[judgement.feature].append(judgement)
-    inquiry = _Inquiry(profile, window, read, counts, samples, numbers, judgements, rule)
+    inquiry = Inquiry(profile, window, read, counts, samples, numbers, judgements, rule)
     causes = {
         one.name: cause
         for one in schema.comparable
         if one.name not in grown and (cause := inquiry.cause(one)) is not None
     }
+    causes |= {name: one.cause for name, one in grown.items() if one.cause is not None}
     findings: dict[str, list[Finding]] = {}
     for name, figures in numbers.items():
         begun = onset(profile.features[name], profile.counts[name], counts[name])
@@ -97,7 +97,10 @@ def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
         if name in causes and profile.features[name].family is Family.TIME:
             causes[name] = causes[name].dated()
         since = None if begun is None else date_of(begun)
-        found = findings_of(figures, judgements[name], causes.get(name), rule, since, grown.get(name))
+        if name in grown:
+            found = findings_of(figures, judgements[name], None, rule, since, grown[name].finding)
+        else:
+            found = findings_of(figures, judgements[name], causes.get(name), rule, since)
         findings[name] = [said_where(one, window, inquiry.few_valued) for one in found]
     for feature in schema.comparable:
         told = _beside_tests(feature, profile, counts, samples, findings[feature.name], feature.name in grown)
@@ -116,19 +119,24 @@ def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
 
 def _grown(
     profile: Profile,
+    growths: Mapping[str, Growth],
     numbers: Mapping[str, FeatureNumbers],
     samples: Mapping[str, ValueSample | TextSample],
     rule: SkewRule,
-) -> dict[str, Finding]:
+) -> dict[str, Growing]:
     """What is to be said of features that grow with time instead of how their values are distributed."""
-    found: dict[str, Finding] = {}
-    for name, figures in numbers.items():
-        growth = growth_of(profile.features[name], profile.counts[name])
-        by_day, floor = figures.distribution.by_day, rule.unseen_floor
-        if growth is not None:
-            told = finding_of_growth(growth, profile.features[name], samples[name], by_day, floor)
-            found |= {name: told} if told is not None else {}
-    return found
+    told = {
+        name: told_of_growth(
+            growths[name],
+            profile.features[name],
+            samples[name],
+            figures.distribution.by_day,
+            rule.unseen_floor,
+        )
+        for name, figures in numbers.items()
+        if name in growths
+    }
+    return {name: one for name, one in told.items() if one is not None}
 
 
 def _beside_tests(
@@ -150,7 +158,8 @@ def _of_vectors_and_texts(
     profile: Profile, window: Window, vectors: Sequence[str], others: Collection[str], rule: SkewRule
 ) -> Iterator[Finding]:
     """A finding about each column of vectors, and about those of free text among the `others` that are written
-    otherwise."""
+    otherwise. The measures of one column, corrected together, take one column's part of the false discoveries."""
+    rule = replace(rule, alpha=rule.alpha / max(len(profile.inputs), 1))
     for name in vectors:
         yield finding_of_vectors(name, _of_measures(profile, window, name, measured, rule))
     for name in profile.measures:
@@ -176,86 +185,6 @@ def _read(profile: Profile, window: Window, features: Sequence[FeatureProfile]) 
     return read_rows(
         window.connection, window.relation, window.block, types, window.rows, columns_that_tell_rows(profile, window)
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Inquiry:
-    """What is at hand when a cause is looked for."""
-
-    profile: Profile
-    window: Window
-    read: Rows
-    counts: Mapping[str, FeatureCounts]
-    samples: Mapping[str, ValueSample | TextSample]
-    numbers: Mapping[str, FeatureNumbers]
-    judgements: Mapping[str, Sequence[Judgement]]
-    rule: SkewRule
-
-    def cause(self, feature: FeatureProfile) -> Cause | None:
-        """Of a feature whose values differ, or of which the window could not tell whether they do."""
-        about = [one for one in self.judgements[feature.name] if one.test not in (Aspect.MISSING, Aspect.INFINITE)]
-        weak = any((one.detectable or 0.0) > self.rule.detectable for one in about)
-        settled = all(one.outcome in (Outcome.PASS, Outcome.INCONCLUSIVE) for one in about)
-        if settled and not weak:
-            return None
-        sample = self.samples[feature.name]
-        if settled:
-            return self._conversion(feature, sample, by_values=True)
-        suspect = Suspect(
-            feature,
-            self.profile.counts[feature.name],
-            self.counts[feature.name],
-            sample,
-            self.numbers[feature.name],
-            {one.test: one for one in about},
-            lambda: dict(self._others(feature)),
-            lambda: self._joint(feature),
-            self.profile.counts.get(digits_name(feature.name)),
-            {one.name: one.support for one in self.profile.inputs},
-        )
-        return name_cause(suspect, lambda: self._conversion(feature, sample))
-
-    def _conversion(
-        self, feature: FeatureProfile, sample: ValueSample | TextSample, *, by_values: bool = False
-    ) -> Cause | None:
-        if not isinstance(sample, ValueSample):
-            return None
-        digits = self.profile.counts.get(digits_name(feature.name))
-        counts, margin = self.profile.counts[feature.name], self.rule.margin
-        return find_cause(feature, counts, sample, margin=margin, digits=digits, by_values=by_values)
-
-    @property
-    def few_valued(self) -> list[str]:
-        """All columns of few values, or of categories."""
-        known = [one for one in self.profile.inputs if one.name in self.counts]
-        return [one.name for one in known if isinstance(one.bins, CategoryBins | DiscreteBins)]
-
-    def _joint(self, feature: FeatureProfile) -> Joint:
-        """Its values beside those of all columns of few values."""
-        columns = self.window.columns
-        beside = {name: columns.get(name, name) for name in self.few_valued if name != feature.name}
-        window = self.window
-        column = columns.get(feature.name, feature.name)
-        pairs = [(one.first, one.second) for one in self.profile.pairs if feature.name in (one.first, one.second)]
-        related = frozenset(name for pair in pairs for name in pair if name != feature.name)
-        return Joint(*read_joint(window.connection, window.relation, column, beside, window.types), related)
-
-    def _others(self, feature: FeatureProfile) -> Iterator[tuple[str, float]]:
-        """How far the feature's values are from those of each other column of its kind in training."""
-        column = self.window.columns.get(feature.name, feature.name)
-        numeric = feature.family.numeric
-        rivals = [one for one in self.profile.inputs if one.bins is not None and one.name != feature.name]
-        rivals = [one for one in rivals if one.family.numeric == numeric]
-        window, carried = self.window, {one.name: column for one in rivals}
-        found = count_rows(window.connection, window.relation, window.block, rivals, carried, self.read)
-        for one in rivals:
-            p, q = shares_of(one, self.profile.counts[one.name]), shares_of(one, found[one.name])
-            if (
-                isinstance(one.bins, CategoryBins)
-                and min(p[: one.bins.other].sum(), q[: one.bins.other].sum()) < _KNOWN
-            ):
-                continue  # Nearly every text counts as other here: free text is like any column.
-            yield one.name, distance_of(p, q)
 
 
 def _with_empty_columns(window: Window, inputs: Sequence[FeatureProfile]) -> Window:

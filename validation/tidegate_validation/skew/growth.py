@@ -6,23 +6,16 @@ season or a trend beneath the scatter of rows is no such growth, and is compared
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from tidegate_serving.admission import Finding, Outcome
-from tidegate_validation.statistics.arrays import Floats
+from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.bins import DiscreteBins, NumericBins
 from tidegate_validation.statistics.counts import FeatureCounts
-from tidegate_validation.statistics.profile import FeatureProfile
-from tidegate_validation.statistics.sample import TextSample, ValueSample
+from tidegate_validation.statistics.profile import FeatureProfile, Profile
 from tidegate_validation.statistics.sql import Family
 
-CHECK = "growth"
-NOT_AS_BEFORE = "does not grow on"
-FEW_VALUES = "few values"
 _LEAST_BLOCKS = 10
 _LEAST_RISES = 8
 _RISING = 0.97
@@ -38,15 +31,20 @@ _WIDE = 6.0
 _JUMPS = 2.0
 """and so many of the largest steps between two blocks."""
 _PARTS = 3
-_FEWER = 0.2
-"""With fewer than this part of the different values that training would have, it was rounded or is stuck."""
+_FINE = 0.6
+"""The least that scatter may be, as a part of the most, from which on it is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
     """How a column grew over training's blocks: from `start` to `end` within `blocks` of them, at most by `fastest` in
     one; a value may be `room` away from where growth leads. `last` is training's last block, `values` how many
-    different ones a block has. What shrinks has negative numbers."""
+    different ones a block has. What shrinks has negative numbers.
+
+    The mean of the last block was `level`; each has grown by `rate` since, as it did on average, with a standard
+    deviation of `wander`. Values of one block have one of `scatter`, which is known as well as ranges of `coarse` width
+    tell.
+    """
 
     start: float
     end: float
@@ -55,11 +53,39 @@ class Growth:
     room: float
     last: int
     values: float
+    level: float
+    rate: float
+    wander: float
+    scatter: float
+    coarse: float
 
     def within(self, ahead: float) -> tuple[float, float]:
         """Between which values a block may lie that comes so many blocks after training's last one."""
         far = self.end + _FASTER * self.fastest * max(ahead, 1.0)
         return min(self.end, far) - self.room, max(self.end, far) + self.room
+
+    def apart(self, scatter: float) -> float:
+        """The logarithm by which a scatter of one block's values is more (positive) or less than in training, as far as
+        that is known; 0 where all values of a block are one and the same."""
+        most = float(np.hypot(self.scatter, self.coarse / 2))
+        if not scatter or self.least <= scatter <= most:
+            return 0.0
+        return float(np.log(scatter / most if scatter > most else scatter / self.least))
+
+    @property
+    def least(self) -> float:
+        """The least that training's scatter of a block may have been: values of one range may all be the same."""
+        return float(max(self.scatter**2 - self.coarse**2 / 12, 0.0) ** 0.5)
+
+    @property
+    def fine(self) -> bool:
+        """Whether the scatter of a block's values is known about as well as values are."""
+        return self.least > _FINE * float(np.hypot(self.scatter, self.coarse / 2))
+
+    def expected(self, ahead: Floats) -> tuple[Floats, Floats]:
+        """The mean of blocks that come so many after training's last one, and its standard error, both of its shape."""
+        slower = abs(self.fastest - self.rate) / 2
+        return self.level + self.rate * ahead, np.hypot(self.wander * np.sqrt(np.abs(ahead)), slower * np.abs(ahead))
 
 
 def growth_of(feature: FeatureProfile, counts: FeatureCounts) -> Growth | None:
@@ -70,7 +96,7 @@ def growth_of(feature: FeatureProfile, counts: FeatureCounts) -> Growth | None:
         return None
     if feature.minimum is None or feature.maximum is None or feature.minimum >= feature.maximum:
         return None
-    middles, scatter, blocks = _of_blocks(_values_of(bins), counts)
+    middles, scatter, blocks = blocks_of(bins, counts)
     if len(middles) < _LEAST_BLOCKS:
         return None
     total = middles[-1] - middles[0]
@@ -84,6 +110,7 @@ def growth_of(feature: FeatureProfile, counts: FeatureCounts) -> Growth | None:
     if width > _COARSE * abs(total):
         return None
     jumps = np.diff(reached) / np.diff(blocks)
+    steps = np.diff(middles) / np.diff(blocks)
     return Growth(
         start=feature.minimum if way > 0 else feature.maximum,
         end=feature.maximum if way > 0 else feature.minimum,
@@ -92,48 +119,29 @@ def growth_of(feature: FeatureProfile, counts: FeatureCounts) -> Growth | None:
         room=_WIDE * scatter + _JUMPS * float(jumps.max()) + width,
         last=int(blocks[-1]),
         values=feature.distinct / len(middles),
+        level=float(middles[-1]),
+        rate=float(total / (blocks[-1] - blocks[0])),
+        wander=float(steps.std()),
+        scatter=scatter,
+        coarse=_usual_width(bins),
     )
 
 
-def finding_of_growth(
-    growth: Growth, feature: FeatureProfile, sample: ValueSample | TextSample, by_day: bool, floor: float
-) -> Finding | None:
-    """Whether a window grows on as training did; None where it begins before training ends, holds no values, or one.
-
-    More than a share `floor` of values elsewhere than where growth leads, or few values over and over, fail.
-    """
-    if not isinstance(sample, ValueSample) or not len(sample.values):
-        return None
-    if by_day and sample.blocks.min() < growth.last:
-        return None
-    ahead = sample.blocks - growth.last if by_day else sample.blocks + 1
-    low, high = growth.within(float(ahead.max()))
-    away = float(sample.n[(sample.values < low) | (sample.values > high)].sum() / sample.n.sum())
-    way = "grows" if growth.fastest > 0 else "shrinks"
-    held = f"`{feature.name}`: {way} with time"
-    told = f"(from {_value(feature, growth.start)} to {_value(feature, growth.end)})"
-    distinct = len(sample.distinct()[0])
-    rows, blocks = float(sample.n.sum()), len(np.unique(sample.blocks))
-    if distinct < _FEWER * min(growth.values * blocks, rows):
-        if distinct == 1:
-            return None
-        sentence = f"{held} in training {told}, and holds only {distinct} different values now (rounded?)"
-        cause: Mapping[str, Any] = {"kind": FEW_VALUES, "share": 1.0}
-        return Finding(CHECK, feature.name, Outcome.FAIL, sentence, number=float(distinct), cause=cause)
-    if away <= floor:
-        return Finding(CHECK, feature.name, Outcome.PASS, f"{held}, as it did in training {told}", number=away)
-    where = f"{_value(feature, low)} to {_value(feature, high)}"
-    sentence = (
-        f"{held} in training {told}, and {100 * away:.1f} % of the values lie elsewhere than it leads to ({where})"
-    )
-    cause = {"kind": NOT_AS_BEFORE, "share": round(away, 4)}
-    return Finding(CHECK, feature.name, Outcome.FAIL, sentence, number=away, limit=floor, cause=cause)
+def growths_of(profile: Profile) -> dict[str, Growth]:
+    """How those inputs of a profile grow that do, by name."""
+    inputs = [one for one in profile.inputs if one.bins is not None]
+    found = {one.name: growth_of(one, profile.counts[one.name]) for one in inputs}
+    return {name: one for name, one in found.items() if one is not None}
 
 
-def _value(feature: FeatureProfile, value: float) -> str:
-    if feature.family is Family.TIME:
-        return str(np.datetime64(round(value), "s")).replace("T", " ")[:16]
-    return f"{value:.6g}" if feature.family is Family.FLOAT else f"{value:.0f}"
+def scatter_within(values: Floats, blocks: Integers, n: Integers | Floats) -> float:
+    """The usual standard deviation of values within a block; arrays of shape [n], of which `n` are numbers of rows."""
+    places = np.unique(blocks, return_inverse=True)[1]
+    rows = np.bincount(places, n)
+    middles = np.bincount(places, n * values) / rows
+    spread = np.bincount(places, n * (values - middles[places]) ** 2)
+    some = rows > 1
+    return float(np.sqrt(np.median(spread[some] / (rows[some] - 1)))) if some.any() else 0.0
 
 
 def _values_of(bins: NumericBins | DiscreteBins) -> Floats:
@@ -145,8 +153,9 @@ def _values_of(bins: NumericBins | DiscreteBins) -> Floats:
     return np.concatenate([inner, bins.atoms])
 
 
-def _of_blocks(values: Floats, counts: FeatureCounts) -> tuple[Floats, float, Floats]:
+def blocks_of(bins: NumericBins | DiscreteBins, counts: FeatureCounts) -> tuple[Floats, float, Floats]:
     """The mean of each block, the usual standard deviation within one, and the blocks' numbers."""
+    values = _values_of(bins)
     there = (counts.codes >= 0) & (counts.codes < len(values))
     codes = counts.codes[there]
     told = np.isfinite(values[codes])
@@ -178,3 +187,8 @@ def _width_of_bins(bins: NumericBins | DiscreteBins, way: float) -> float:
         return 0.0
     edges = bins.edges[1:-1]
     return abs(edges[-1] - edges[-2] if way > 0 else edges[1] - edges[0]) if len(edges) > 1 else 0.0
+
+
+def _usual_width(bins: NumericBins | DiscreteBins) -> float:
+    """How wide the ranges usually are."""
+    return 0.0 if isinstance(bins, DiscreteBins) else float(np.median(np.diff(bins.edges[1:-1])))

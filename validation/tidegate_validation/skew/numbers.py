@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
 
 from tidegate_validation.skew.distance import BlockDistance, block_distance, days_alone
-from tidegate_validation.skew.growth import growth_of
 from tidegate_validation.skew.likeness import Likeness, Timeline
 from tidegate_validation.skew.points import PointExcess, heaviest_excess
 from tidegate_validation.statistics.bins import (
@@ -142,11 +142,9 @@ def has_order(feature: FeatureProfile) -> bool:
     return not isinstance(feature.bins, CategoryBins)
 
 
-def likeness_of(profile: Profile) -> Likeness:
-    """What the inputs of a profile say about how its days hang together, but for those that grow with time."""
-    inputs = [
-        one for one in profile.inputs if one.bins is not None and growth_of(one, profile.counts[one.name]) is None
-    ]
+def likeness_of(profile: Profile, growing: Collection[str]) -> Likeness:
+    """What the inputs of a profile say about how its days hang together, but for those that are `growing` with time."""
+    inputs = [one for one in profile.inputs if one.bins is not None and one.name not in growing]
     found = {
         one.name: days_alone(
             profile.counts[one.name], compared_bins(one, profile.counts[one.name]), ordered=has_order(one)

@@ -21,7 +21,7 @@ from tidegate_serving.contract.formats import check_format
 from tidegate_serving.files import write_atomically
 from tidegate_validation.skew.distance import block_distance
 from tidegate_validation.skew.e_detector import advance, e_values
-from tidegate_validation.skew.growth import growth_of
+from tidegate_validation.skew.growth import growth_of, growths_of
 from tidegate_validation.skew.numbers import compared_bins, has_order, likeness_of, ordinary_bins
 from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.bins import INFINITIES, MISSING
@@ -129,7 +129,7 @@ def _counted(
         if kept.now.get(name, Evidence()).alarm_since is None:
             joined[name] = _latest(joined[name].merged(part) if name in joined else part)
     names = [one.name for one in profile.inputs if one.name in counts and one.bins is not None]
-    prior = likeness_of(profile).shared
+    prior = likeness_of(profile, growths_of(profile)).shared
     e = np.array(
         [_e_value(profile.features[one], _reference(profile, joined, one), counts[one], prior) for one in names]
     )

@@ -14,7 +14,7 @@ from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.compare import Comparison, compare
 from tidegate_validation.skew.diagnosis.cause import Cause, find_cause
 from tidegate_validation.skew.finding import explain
-from tidegate_validation.skew.growth import CHECK as GROWTH
+from tidegate_validation.skew.growing import CHECK as GROWTH
 from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.skew.schema import CHECK as SCHEMA
 from tidegate_validation.skew.texts import CHECK as TEXT

@@ -1,0 +1,120 @@
+"""Looks for the causes of columns that differ, in what a comparison of a window with a profile has at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tidegate_serving.admission import Outcome
+from tidegate_validation.skew.diagnosis.cause import Cause, find_cause
+from tidegate_validation.skew.diagnosis.rivals import name_cause
+from tidegate_validation.skew.diagnosis.suspect import Joint, Suspect, distance_of, shares_of
+from tidegate_validation.skew.growth import blocks_of
+from tidegate_validation.skew.numbers import FeatureNumbers
+from tidegate_validation.skew.rule import Aspect, Judgement, SkewRule
+from tidegate_validation.statistics.bins import CategoryBins, DiscreteBins, NumericBins
+from tidegate_validation.statistics.counting import count_rows
+from tidegate_validation.statistics.counts import FeatureCounts
+from tidegate_validation.statistics.points import digits_name
+from tidegate_validation.statistics.profile import FeatureProfile, Profile
+from tidegate_validation.statistics.rows import Rows
+from tidegate_validation.statistics.sample import TextSample, ValueSample, read_joint
+from tidegate_validation.statistics.window import Window
+
+_KNOWN = 0.5
+_APART = 0.3
+_ERRORS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """What is at hand when a cause is looked for."""
+
+    profile: Profile
+    window: Window
+    read: Rows
+    counts: Mapping[str, FeatureCounts]
+    samples: Mapping[str, ValueSample | TextSample]
+    numbers: Mapping[str, FeatureNumbers]
+    judgements: Mapping[str, Sequence[Judgement]]
+    rule: SkewRule
+
+    def cause(self, feature: FeatureProfile) -> Cause | None:
+        """Of a feature whose values differ, or of which the window could not tell whether they do."""
+        about = [one for one in self.judgements[feature.name] if one.test not in (Aspect.MISSING, Aspect.INFINITE)]
+        weak = any((one.detectable or 0.0) > self.rule.detectable for one in about)
+        settled = all(one.outcome in (Outcome.PASS, Outcome.INCONCLUSIVE) for one in about)
+        if settled and not weak:
+            return None
+        sample = self.samples[feature.name]
+        if settled:
+            return self._conversion(feature, sample, by_values=True)
+        suspect = Suspect(
+            feature,
+            self.profile.counts[feature.name],
+            self.counts[feature.name],
+            sample,
+            self.numbers[feature.name],
+            {one.test: one for one in about},
+            lambda: dict(self._others(feature)),
+            lambda: self._joint(feature),
+            self.profile.counts.get(digits_name(feature.name)),
+            {one.name: one.support for one in self.profile.inputs},
+        )
+        return name_cause(suspect, lambda: self._conversion(feature, sample))
+
+    def _conversion(
+        self, feature: FeatureProfile, sample: ValueSample | TextSample, *, by_values: bool = False
+    ) -> Cause | None:
+        if not isinstance(sample, ValueSample):
+            return None
+        digits = self.profile.counts.get(digits_name(feature.name))
+        counts, margin = self.profile.counts[feature.name], self.rule.margin
+        return find_cause(feature, counts, sample, margin=margin, digits=digits, by_values=by_values)
+
+    @property
+    def few_valued(self) -> list[str]:
+        """All columns of few values, or of categories."""
+        known = [one for one in self.profile.inputs if one.name in self.counts]
+        return [one.name for one in known if isinstance(one.bins, CategoryBins | DiscreteBins)]
+
+    def _joint(self, feature: FeatureProfile) -> Joint:
+        """Its values beside those of all columns of few values."""
+        columns = self.window.columns
+        beside = {name: columns.get(name, name) for name in self.few_valued if name != feature.name}
+        window = self.window
+        column = columns.get(feature.name, feature.name)
+        pairs = [(one.first, one.second) for one in self.profile.pairs if feature.name in (one.first, one.second)]
+        related = frozenset(name for pair in pairs for name in pair if name != feature.name)
+        return Joint(*read_joint(window.connection, window.relation, column, beside, window.types), related)
+
+    def _others(self, feature: FeatureProfile) -> Iterator[tuple[str, float]]:
+        """How far the feature's values are from those of each other column of its kind in training."""
+        column = self.window.columns.get(feature.name, feature.name)
+        numeric = feature.family.numeric
+        rivals = [one for one in self.profile.inputs if one.bins is not None and one.name != feature.name]
+        rivals = [one for one in rivals if one.family.numeric == numeric]
+        window, carried = self.window, {one.name: column for one in rivals}
+        found = count_rows(window.connection, window.relation, window.block, rivals, carried, self.read)
+        for one in rivals:
+            p, q = shares_of(one, self.profile.counts[one.name]), shares_of(one, found[one.name])
+            if (
+                isinstance(one.bins, CategoryBins)
+                and min(p[: one.bins.other].sum(), q[: one.bins.other].sum()) < _KNOWN
+            ):
+                continue  # Nearly every text counts as other here: free text is like any column.
+            if not _as_far_apart(one, self.profile.counts[one.name], found[one.name]):
+                continue
+            yield one.name, distance_of(p, q)
+
+
+def _as_far_apart(feature: FeatureProfile, reference: FeatureCounts, current: FeatureCounts) -> bool:
+    """Whether values of one day lie as far from each other as in training; of texts nothing is told."""
+    if not isinstance(feature.bins, NumericBins):
+        return True
+    before, now = blocks_of(feature.bins, reference)[1], blocks_of(feature.bins, current)[1]
+    if not before or not now:
+        return before == now
+    return bool(abs(np.log(now / before)) <= _APART + _ERRORS / (2 * max(current.rows, 1)) ** 0.5)
