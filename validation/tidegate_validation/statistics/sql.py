@@ -10,6 +10,9 @@ import enum
 _INTEGERS = frozenset(f"{sign}{size}" for sign in ("", "U") for size in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT"))
 _FLOATS = frozenset(("FLOAT", "REAL", "DOUBLE", "HALF"))
 
+ZONED_NANOSECONDS = "TIMESTAMPTZ_NS"
+"""Of this type, in which pandas keeps times with a zone, DuckDB knows no Unix seconds."""
+
 
 class Family(enum.StrEnum):
     """What a stored type means to the gates; two types of one family can be compared."""
@@ -63,7 +66,8 @@ def as_number(column: str, sql_type: str) -> str:
     name = quote(column)
     kind = family(sql_type)
     if kind is Family.TIME:
-        return f"CAST(epoch({name}) AS DOUBLE)"
+        moment = f"CAST({name} AS TIMESTAMP WITH TIME ZONE)" if sql_type.upper() == ZONED_NANOSECONDS else name
+        return f"CAST(epoch({moment}) AS DOUBLE)"
     if kind is Family.BOOLEAN:
         return f"CAST(CAST({name} AS TINYINT) AS DOUBLE)"
     return f"CAST({name} AS DOUBLE)"
