@@ -78,3 +78,16 @@ def test_a_column_of_the_calendar_that_is_gone_or_no_number_is_told() -> None:
 
     assert (gone.outcome, gone.check) == (Outcome.FAIL, "schema")
     assert (text.outcome, text.check) == (Outcome.FAIL, "schema")
+
+
+def test_a_part_of_the_date_that_training_knew_one_of_is_told_by_its_name() -> None:
+    """A month of training has one month, and no other column of one number is held against the date."""
+    rows = trips("2022-10-03", 25).assign(quarter=4, grade=10)
+    profile = profile_table(as_table(rows, "training"), COLUMNS, [str(name) for name in rows])
+    later = week()[week()["month"] == 1].assign(quarter=1, grade=10)
+
+    found = report_on_table(profile, as_table(later, "the week"), COLUMNS)
+
+    assert found.outcome is Outcome.PASS, [one.sentence for one in found.findings]
+    assert "beside the quarter of `at`" in found.feature("quarter").sentence
+    assert "beside" not in found.feature("grade").sentence

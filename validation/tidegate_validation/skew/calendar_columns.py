@@ -37,9 +37,12 @@ _PARTS = {
     "weekday": ("isodow", 0, 7),
     "day of the year": ("dayofyear", 0, 366),
     "week": ("week", 0, 53),
+    "quarter": ("quarter", 0, 4),
     "year": ("year", *_YEARS),
 }
 """DuckDB's function for each part of a date, and the least and the largest number of it."""
+_LONG = ("month", "week", "quarter", "year")
+"""Parts of which training may hold a single one: a column of one number is such a part where it is called so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ def calendar_columns(relation: Relation, columns: Sequence[str], time: str) -> l
     }
     event = columns_of[time]
     dates = _Dates(np.where(np.isfinite(event), event, 0.0))
-    shares = {name: _read_off(columns_of[name], np.isfinite(event), dates) for name in numbers}
+    shares = {name: _read_off(name, columns_of[name], np.isfinite(event), dates) for name in numbers}
     told = {(name, part): found for name, parts in shares.items() for part, found in parts.items()}
     if not told:
         return []
@@ -156,7 +159,12 @@ class _Dates:
         return self.known[part, hours]
 
 
-def _read_off(values: Floats, usable: Mask, dates: _Dates) -> dict[str, Floats]:
+def _called(name: str, part: str) -> bool:
+    """Whether a column of one and the same number may be that part of the date: a year is told by its size."""
+    return part == "year" or (part in _LONG and part in name.lower())
+
+
+def _read_off(name: str, values: Floats, usable: Mask, dates: _Dates) -> dict[str, Floats]:
     """The part of the event's date that a column is, with the share of rows for which it is, in a place so many hours
     east as in `_HOURS`; none where it is no part anywhere."""
     usable = usable & np.isfinite(values)
@@ -165,7 +173,7 @@ def _read_off(values: Floats, usable: Mask, dates: _Dates) -> dict[str, Floats]:
         return {}
     low, high = values.min(), values.max()
     for part, (_, least, most) in _PARTS.items():
-        if low < least or high > most or (low == high and part != "year"):
+        if low < least or high > most or (low == high and not _called(name, part)):
             continue
         if _share(part, values, dates.part(part, 0)[usable]) >= _NEARBY:
             shares = np.array([_share(part, values, dates.part(part, hours)[usable]) for hours in _HOURS])
@@ -196,6 +204,7 @@ def _part_of(part: str, seconds: Floats) -> Integers:
         "day of the month": (days - months).astype(np.int64) + 1,
         "weekday": weekday,
         "day of the year": (days - years).astype(np.int64) + 1,
+        "quarter": months.astype(np.int64) % 12 // 3 + 1,
         "year": years.astype(np.int64) + 1970,
     }
     return np.asarray(found[part], dtype=np.int64)
