@@ -36,6 +36,7 @@ def visits(first: int, days: int) -> pd.DataFrame:
             "seen_at": pd.to_datetime(at, unit="s"),
             "next_visit": dates(day + random.choice([7, 14, 28, 30, 45], len(day))),
             "referred": pd.to_datetime(at - random.exponential(20 * DAY, len(day)), unit="s"),
+            "joined": dates(day - random.exponential(300, len(day))),
             "born": dates(random.normal(4_000, 7_000, len(day))),
             "pain": random.integers(0, 11, len(day)),
         }
@@ -62,6 +63,20 @@ def test_later_dates_of_later_events_pass() -> None:
 
     assert found.outcome is Outcome.PASS, [one.sentence for one in found.findings]
     assert "in days after `seen_at`" in found.feature("next_visit").sentence
+
+
+def test_dates_that_end_at_the_event_are_told_in_days() -> None:
+    """The newest of them is always today's, which no training has held."""
+    assert "in days after `seen_at`" in report().feature("joined").sentence
+
+
+def test_one_date_in_place_of_dates_after_the_event_is_told_as_a_date() -> None:
+    unknown = [dt.date(1900, 1, 1) if place % 20 == 0 else day for place, day in enumerate(weeks()["joined"])]
+
+    found = report(joined=unknown).feature("joined")
+
+    assert found.outcome is Outcome.FAIL
+    assert "5.0 % of the rows hold “1900-01-01 00:00”, which training never held" in found.sentence
 
 
 def test_dates_that_come_later_after_the_event_are_told_in_days() -> None:

@@ -15,6 +15,7 @@ from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.compare import Comparison
 from tidegate_validation.skew.diagnosis.cause import Cause
 from tidegate_validation.skew.diagnosis.dates import swapped_back
+from tidegate_validation.skew.diagnosis.rivals import NEW_VALUE
 from tidegate_validation.skew.finding import explain
 from tidegate_validation.skew.rule import Aspect
 from tidegate_validation.statistics.arrays import Floats, to_numpy
@@ -31,6 +32,11 @@ _NARROWER = 0.7
 _LEAST_DAYS = 10
 _SURELY = 5.0
 _HALF = 0.5
+_FEWEST = 3
+_ONE_SIDED = 0.995
+_LAST = 0.98
+_NEAR = 0.25
+"""A part of training's days within which dates reach up to the event."""
 _TOLD = (Outcome.FAIL, Outcome.WARN)
 
 
@@ -69,11 +75,12 @@ def told_of_dates(
     causes = dict(comparison.causes)
     for name in dates:
         found = findings.get(name, [])
-        cause = _swapped(profile, now, name, time) if any(one.outcome in _TOLD for one in found) else None
+        told = any(one.outcome in _TOLD for one in found)
+        cause = (_swapped(profile, now, name, time) or _one_date(profile, now, name, time)) if told else None
         if cause is not None:
             causes[name] = cause
-            told = replace(found[0], sentence=f"`{name}`: {explain(cause)}", cause=cause.to_dict())
-            findings[name] = [told, *(one for one in found[1:] if one.check == Aspect.MISSING)]
+            first = replace(found[0], sentence=f"`{name}`: {explain(cause)}", cause=cause.to_dict())
+            findings[name] = [first, *(one for one in found[1:] if one.check == Aspect.MISSING)]
         else:
             findings[name] = [_in_days(one, time) for one in found]
     return replace(comparison, findings=findings, causes=causes)
@@ -88,14 +95,32 @@ def _in_days(finding: Finding, time: str) -> Finding:
 
 
 def _swapped(profile: Profile, now: Relation, name: str, time: str) -> Cause | None:
-    feature = profile.features[name]
+    feature, (date, event) = profile.features[name], _beside(now, name, time)
     if feature.minimum is None or feature.maximum is None:
         return None
+    return swapped_back(date, event + feature.minimum * SECONDS, event + feature.maximum * SECONDS)
+
+
+def _one_date(profile: Profile, now: Relation, name: str, time: str) -> Cause | None:
+    """One and the same date in most of the rows of which the date is further from the event than any of training's."""
+    feature, (date, event) = profile.features[name], _beside(now, name, time)
+    if feature.minimum is None or feature.maximum is None:
+        return None
+    gaps = (date - event) / SECONDS
+    strange = date[(gaps < feature.minimum) | (gaps > feature.maximum)]
+    values, n = np.unique(strange, return_counts=True)
+    if len(n) == 0 or n.max() < max(_FEWEST, _HALF * len(strange)):
+        return None
+    told = (("value", float(values[np.argmax(n)])),)
+    return Cause(NEW_VALUE, share=float(n.max() / len(date)), details=told).dated()
+
+
+def _beside(now: Relation, name: str, time: str) -> tuple[Floats, Floats]:
+    """Dates that are there, and the days of their events, both in Unix seconds."""
     table = now.sample({"date": as_number(name, now.types[name]), "moment": as_number(time, now.types[time])})
     date, moment = (to_numpy(table[one]).astype(np.float64) for one in ("date", "moment"))
     there = np.isfinite(date) & np.isfinite(moment)
-    event = np.floor(moment[there] / SECONDS) * SECONDS
-    return swapped_back(date[there], event + feature.minimum * SECONDS, event + feature.maximum * SECONDS)
+    return date[there], np.floor(moment[there] / SECONDS) * SECONDS
 
 
 def _days(column: pa.ChunkedArray) -> Floats:
@@ -103,13 +128,14 @@ def _days(column: pa.ChunkedArray) -> Floats:
 
 
 def _runs(date: Floats, event: Floats) -> bool:
-    """Whether distances from the event spread less than dates do, or dates surely move on with the event's days."""
+    """Whether distances from the event spread less than dates do, or dates surely move on with the event's days, or end
+    at it."""
     there = np.isfinite(date) & np.isfinite(event)
     date, event = date[there], event[there]
     if len(date) < _LEAST_DAYS:
         return False
     spread, apart = (float(np.ptp(np.quantile(one, _MIDDLE))) for one in (date, date - event))
-    if apart < _NARROWER * spread:
+    if apart < _NARROWER * spread or _end_at(date, event):
         return True
     days, place = np.unique(np.floor(event), return_inverse=True)
     if len(days) < _LEAST_DAYS:
@@ -120,3 +146,16 @@ def _runs(date: Floats, event: Floats) -> bool:
     left = means - means.mean() - slope * middle
     error = float(np.sqrt(left @ left / (len(days) - 2) / (middle @ middle)))
     return slope > _HALF and slope > _SURELY * error
+
+
+def _end_at(date: Floats, event: Floats) -> bool:
+    """Whether dates lie on one side of the event and reach up to it early and late in training, as those on which a
+    customer came do: the last of them is always today's."""
+    gaps = date - event
+    side = -np.sign(np.median(gaps))
+    if not side or np.mean(side * gaps <= 1) < _ONE_SIDED:
+        return False
+    near = _NEAR * float(np.ptp(event))
+    middle = np.median(event)
+    ends = (np.quantile(side * gaps[part], _LAST) for part in (event <= middle, event >= middle))
+    return all(end > -near for end in ends)
