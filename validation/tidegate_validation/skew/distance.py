@@ -34,6 +34,9 @@ _LEVEL = 0.75
 _STRATA = (0.0, 0.5, 0.8, 0.95, 1.0)
 _TWICE = 2.0
 """What independent rows show surely is about twice the root of their noise."""
+_HALF_A_DELTA = 0.12
+"""A bin that held next to nothing and now has this share moves Δ by 0.5."""
+_MISSED = 0.2
 _LEAST_BINS = 4
 """So few rows that not even so many bins can be told apart say nothing, however few bins there are."""
 
@@ -189,9 +192,11 @@ def block_distance(
         return _nothing(int(m), len(cur), robust, too_few=False)
     used = int(((ref.sum(axis=0) + cur.sum(axis=0)) > 0).sum())
     most = _most_bins(n, m, telling) if telling > 0 and not ordered else ref.shape[1]
+    heaviest = int((ref.sum(axis=0) / n + cur.sum(axis=0) / m).argmax())
+    rare = _Rare(1 - float(ref[:, heaviest].sum()) / n, m - float(cur[:, heaviest].sum()), m)
     ref, cur = _pool(ref, cur, MIN_EXPECTED / min(n, m), most)
     if ref.shape[1] < 2:
-        return _nothing(int(m), len(cur), robust, too_few=used > 1 or m < MIN_ROWS)
+        return _nothing(int(m), len(cur), robust, too_few=m < MIN_ROWS or (used > 1 and not rare.would_show()))
     pi, delta = _apart(ref.sum(axis=0), cur.sum(axis=0))
     independent = _independent(pi, n, m)
     alone = float(np.trace(independent))
@@ -210,6 +215,22 @@ def block_distance(
         rows_alone=_TWICE * alone**0.5,
         by_day=line.by_day,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rare:
+    """All bins but the heaviest together: their share of the reference, and how many of the current `rows` are in
+    them."""
+
+    share: float
+    held: float
+    rows: float
+
+    def would_show(self) -> bool:
+        """Whether so few rows in them would hardly come of a share that makes a Δ of half."""
+        from scipy import special
+
+        return float(special.bdtr(self.held, int(self.rows), min(1.0, self.share + _HALF_A_DELTA))) <= _MISSED
 
 
 def delta_alone(reference: FeatureCounts, current: FeatureCounts, codes: Sequence[tuple[int, ...]]) -> float:

@@ -8,7 +8,17 @@ from dataclasses import replace
 from typing import Any
 
 from tidegate_serving.admission import Finding, Outcome
-from tidegate_validation.skew.diagnosis import categories, clock, dates, frozen, in_order, rivals, transformed
+from tidegate_validation.skew.diagnosis import (
+    beyond,
+    categories,
+    clock,
+    dates,
+    frozen,
+    grown,
+    in_order,
+    rivals,
+    transformed,
+)
 from tidegate_validation.skew.diagnosis.cause import AFFINE, FACTOR, Cause, is_usual
 from tidegate_validation.skew.distance import BlockDistance
 from tidegate_validation.skew.numbers import FeatureNumbers
@@ -18,11 +28,13 @@ from tidegate_validation.statistics.numbers import round_up
 MISSING_VALUES = "missing values"
 _ROUGH = 0.004
 """Relative error of a factor from which on only two digits of it are told."""
+_SMALL = 1.0
 _WANDERS = 2.0
-"""A step from the days before to the window that is so many times what the window differs by is no shift of it."""
+"""A step from the days before to the window that is so many times what the window differs by is no shift of it; where
+Δ is not small, which has an end at 2, that says nothing."""
 SEVERITY = (Outcome.FAIL, Outcome.ERROR, Outcome.WARN, Outcome.INCONCLUSIVE, Outcome.PASS)
 """Unlike in a verdict, a small shift that is sure comes before a feature of which nothing can be told yet."""
-_OF_SINGLE_VALUES = (categories.NEW_CATEGORY, rivals.NEW_VALUE, rivals.DEFAULT, rivals.OUTSIDE)
+_OF_SINGLE_VALUES = (categories.NEW_CATEGORY, rivals.NEW_VALUE, rivals.DEFAULT, beyond.OUTSIDE)
 _ORDER = (
     Aspect.UNSEEN,
     Aspect.RANGE,
@@ -122,6 +134,7 @@ _OTHER: Mapping[str, Callable[[Cause, Mapping[str, Any]], str]] = {
         f"it is frozen at {_value(d['value'])}"
         + ("" if cause.since else f" in the whole window, {d['share']} of the rows hold just that")
     ),
+    grown.RESTARTED: lambda _, d: "it begins again from where training began (a counter that was set back?)",
     in_order.SORTED: lambda _, d: f"values are in {d['way']} order over the whole window (sorted apart from its rows?)",
     dates.SWAPPED: lambda _, d: (
         f"dates have day and month in each other's place, which changes {d['share']} of the rows"
@@ -157,7 +170,7 @@ _OTHER: Mapping[str, Callable[[Cause, Mapping[str, Any]], str]] = {
     rivals.ROUNDED: lambda _, d: (
         f"values are {'rounded or cut off' if d['way'] == 'either' else d['way']} to {d['step']:g}, unlike in training"
     ),
-    rivals.OUTSIDE: lambda _, d: (
+    beyond.OUTSIDE: lambda _, d: (
         f"{d['share']} of the values lie {d['side']} {_value(d['limit'])}, the end of training's range"
     ),
 }
@@ -271,7 +284,7 @@ def _distribution(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule)
         shown = f"shifts from Δ {judgement.detectable:.2f} on only" if enough else "no shift, days differ that much"
         days = f"{_days(distance.blocks)} and " if distance.by_day else ""
         return f"cannot tell: {days}{distance.rows} rows show {shown}"
-    if distance.level is not None and abs(distance.level.size) > _WANDERS * distance.delta:
+    if distance.level is not None and distance.delta < _SMALL and abs(distance.level.size) > _WANDERS * distance.delta:
         return (
             f"the level of its values wanders over the days as it never did in training ({size} over the whole window)"
         )

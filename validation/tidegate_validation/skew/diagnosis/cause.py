@@ -49,15 +49,21 @@ _PART = 0.05
 _PART_VALUES = 8
 _PART_FACTOR = 0.02
 _NOTHING = 0.004
-_VAGUE = 0.06
+_VAGUE = 0.1
 _SNAP = 0.004
 _WIDEST_SNAP = 0.18
 _SURELY = 3.0
 _TELLING = 0.5
+_HARDLY = 0.3
+_SHOWN = 0.8
 _AS_WELL = 0.03
+_OF_SHOWN = 0.25
+"""A Δ is known about as well as this part of the smallest that would have shown."""
 _USUAL = 1e-9
 _NEARLY_EVEN = 1.25
 _EVERY = 0.98
+_MORE = 0.1
+"""A change that so many more of the rows speak for is told rather than a plainer one."""
 _ABOUT = 0.1
 _MIXED = 0.7
 """One day's mix of values is hardly ever further from training's."""
@@ -169,13 +175,10 @@ def find_cause(
         feature, feature.bins, reference, sample, values, weights, known, known_weights, margin, grid_of(digits)
     )
     home = _at_home(evidence)
-    for cause in _by_values(evidence, familiar=home >= _FAMILIAR):
-        if _is_nothing(evidence, cause) or (by_values and not _gives_away(evidence, cause)):
-            continue
-        wanted = _EVERY if _evenly(evidence.known) else max(home, _HALF) + _CLEARLY
-        landed = cause.share > wanted
-        if landed or _explains(evidence, cause, enough=0.5):
-            return cause
+    told = [one for one in _by_values(evidence, familiar=home >= _FAMILIAR) if _lands(evidence, one, home, by_values)]
+    if told:
+        most = max(one.share for one in told)
+        return next(one for one in told if one.share >= most - _MORE)
     if home >= _FAMILIAR:
         return None
     if by_values and evidence.grid is None:
@@ -185,6 +188,15 @@ def find_cause(
     if found is not None or by_values:
         return found
     return _best_shape(evidence, fit) or _part_of_rows(evidence)
+
+
+def _lands(evidence: _Evidence, cause: Cause, home: float, by_values: bool) -> bool:
+    """Whether values are surely training's with the change undone; `home` is their share that are as they are."""
+    if _is_nothing(evidence, cause) or (by_values and not _gives_away(evidence, cause)):
+        return False
+    if _evenly(evidence.known):
+        return cause.share > _EVERY  # On a close grid values land wherever they lie among training's.
+    return cause.share > max(home, _HALF) + _CLEARLY or _explains(evidence, cause, enough=0.5)
 
 
 def _at_home(evidence: _Evidence) -> float:
@@ -270,10 +282,17 @@ def _best_shape(evidence: _Evidence, fit: ScaleFit | None) -> Cause | None:
     before = evidence.delta(1.0, 0.0)
     good = [cause for cause in _by_shape(evidence, fit) if _explains_shape(evidence, cause, before)]
     left = [evidence.delta(cause.factor, cause.offset) for cause in good]
-    near = [cause for cause, delta in zip(good, left, strict=True) if delta <= min(left) + _AS_WELL]
+    room = max((_room(evidence, cause) for cause in good), default=0.0)
+    near = [cause for cause, delta in zip(good, left, strict=True) if delta <= min(left) + room]
     if not near or (not is_usual(near[0]) and len({one.kind for one in near}) > 1):
         return None
     return near[0]
+
+
+def _room(evidence: _Evidence, cause: Cause) -> float:
+    """By how much more Δ another change may leave and still explain values about as well."""
+    shown = evidence.distance(cause.factor, cause.offset).detectable(evidence.margin, 0.05)
+    return _AS_WELL if shown <= _TELLING else _OF_SHOWN * shown
 
 
 def is_usual(cause: Cause) -> bool:
@@ -307,7 +326,8 @@ def _explains(evidence: _Evidence, cause: Cause, *, enough: float) -> bool:
 
 def _explains_shape(evidence: _Evidence, cause: Cause, before: float) -> bool:
     """Whether undoing the change leaves no shift beyond the margin, where the window could have shown one: of a third
-    of what the change explains, if that is much. `before` is Δ with nothing undone.
+    of what the change explains, if that is much, or of nearly all of it where hardly anything is left. `before` is Δ
+    with nothing undone.
     """
     if _is_nothing(evidence, cause) or cause.precision > _VAGUE:
         return False
@@ -317,7 +337,11 @@ def _explains_shape(evidence: _Evidence, cause: Cause, before: float) -> bool:
     if evidence.delta(cause.factor, cause.offset) >= 0.5 * before:
         return False
     after = evidence.distance(cause.factor, cause.offset)
-    return after.p_value(evidence.margin) > 0.01 and after.detectable(evidence.margin, 0.05) < max(_TELLING, before / 3)
+    if after.p_value(evidence.margin) <= 0.01:
+        return False
+    detectable = after.detectable(evidence.margin, 0.05)
+    hardly = evidence.delta(cause.factor, cause.offset) <= _HARDLY * before and detectable < _SHOWN * before
+    return hardly or detectable < max(_TELLING, before / 3)
 
 
 def _is_nothing(evidence: _Evidence, cause: Cause) -> bool:
@@ -349,9 +373,10 @@ def _exact(factor: float, share: float, precision: float) -> Cause:
 
 
 def _estimated(factor: float, error: float, largest: float) -> Cause:
-    """A factor found by the shape: the common one that its error allows, if it is one, else as estimated; `largest` is
-    training's largest value."""
-    common = only_common(factor, min(max(_SNAP, _SURELY * error), _WIDEST_SNAP), largest)
+    """A factor found by the shape: the common one that its error allows, if it is one and the error not too large, else
+    as estimated; `largest` is training's largest value."""
+    room = max(_SNAP, _SURELY * error)
+    common = only_common(factor, room, largest) if room <= _WIDEST_SNAP else None
     if common is not None:
         return Cause(FACTOR, common.factor, precision=error, name=common.words or None)
     return Cause(FACTOR, factor, precision=error)

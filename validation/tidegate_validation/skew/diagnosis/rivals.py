@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tidegate_validation.skew.diagnosis.beyond import outside, usual_conversion
 from tidegate_validation.skew.diagnosis.categories import category_cause, respelled
 from tidegate_validation.skew.diagnosis.cause import Cause
 from tidegate_validation.skew.diagnosis.clock import moved_around_the_clock
@@ -34,7 +35,6 @@ CLIPPED = "clipped"
 DEFAULT = "default value"
 NEW_VALUE = "new value"
 ROUNDED = "rounded"
-OUTSIDE = "outside the range"
 _ALL = 0.95
 _ALIKE = 0.8
 _FEW = 0.5
@@ -83,7 +83,8 @@ def name_cause(suspect: Suspect, plain: Callable[[], Cause | None]) -> Cause | N
         or rounded
         or _single_value(suspect)
         or _of_some_rows(suspect, factor)
-        or _outside(suspect, suspect.sample)
+        or usual_conversion(suspect, suspect.sample)
+        or outside(suspect, suspect.sample)
     )
 
 
@@ -135,7 +136,8 @@ def _converted(suspect: Suspect) -> float:
 
 
 def _values_of_another(suspect: Suspect) -> Cause | None:
-    """The column whose few values are those that are served here, where they are not the column's own."""
+    """The column whose few values are those that are served here, where they are not the column's own and lie as far
+    from each other as that column's do."""
     if not isinstance(suspect.sample, ValueSample) or not len(suspect.sample.values):
         return None
     values, weights = suspect.sample.distinct()
@@ -146,7 +148,7 @@ def _values_of_another(suspect: Suspect) -> Cause | None:
     ranked = sorted(at_home, key=lambda name: -at_home[name])
     if not ranked or at_home[ranked[0]] < _FAMILIAR or own > _FEW:
         return None
-    if len(ranked) > 1 and at_home[ranked[1]] > _FAMILIAR - 0.2:
+    if (len(ranked) > 1 and at_home[ranked[1]] > _FAMILIAR - 0.2) or ranked[0] not in suspect.others():
         return None
     return Cause(OTHER_COLUMN, details=(("column", ranked[0]),))
 
@@ -339,35 +341,3 @@ def _way(suspect: Suspect, sample: ValueSample, step: float) -> str:
     rounded = float(np.abs(np.round(before / step) * step - now).mean())
     cut = float(np.abs(np.floor(before / step) * step - now).mean())
     return "rounded" if rounded <= cut else "cut off"
-
-
-def _outside(suspect: Suspect, sample: ValueSample) -> Cause | None:
-    """Values beyond training's lowest or highest, where nothing else is unlike training."""
-    if not (suspect.flagged(Aspect.OUTSIDE) or suspect.flagged(Aspect.RANGE) or suspect.flagged(Aspect.UNSEEN)):
-        return None
-    low, high = suspect.feature.minimum, suspect.feature.maximum
-    if low is None or high is None:
-        return None
-    rows = float(sample.n.sum())
-    above = float(sample.n[sample.values > high].sum()) / rows
-    below = float(sample.n[sample.values < low].sum()) / rows
-    if max(above, below) == 0:
-        return None
-    unseen = suspect.numbers.unseen
-    if unseen is not None and suspect.flagged(Aspect.UNSEEN) and _FEW * unseen.share > max(above, below):
-        return None
-    if not _explained_by_the_ends(suspect, sample, low, high):
-        return None
-    side, share, limit = ("above", above, high) if above >= below else ("below", below, low)
-    return Cause(OUTSIDE, share=share, details=(("side", side), ("limit", limit)))
-
-
-def _explained_by_the_ends(suspect: Suspect, sample: ValueSample, low: float, high: float) -> bool:
-    """Whether the values within training's range are as in training, or nearly."""
-    bins = suspect.feature.bins
-    if not isinstance(bins, NumericBins | DiscreteBins):
-        return False
-    p, q = both(suspect)
-    inside = (sample.values >= low) & (sample.values <= high)
-    left = distance_of(p, _shares(bins.assign(sample.values[inside]), sample.n[inside], bins.size))
-    return left <= max(_LEAVES * distance_of(p, q), _NOISY * suspect.noise)

@@ -31,7 +31,8 @@ class Joint:
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """One column that differs: all that is known of it, and how near it is to each of the other columns of training."""
+    """One column that differs: all that is known of it, and how near it is to each of the other columns of training
+    whose values lie as far from each other within a day."""
 
     feature: FeatureProfile
     reference: FeatureCounts

@@ -51,6 +51,8 @@ _FACTORS = (
     Conversion(180 / math.pi, "degrees", "radians", common=True),
     Conversion(7.0, "days", "weeks"),
     Conversion(12.0, "months", "years"),
+    Conversion(30.4375, "days", "months", common=True),
+    Conversion(365.25, "days", "years", common=True),
     Conversion(24.0, "hours", "days", common=True),
     Conversion(60.0, "minutes", "hours, or seconds against minutes", common=True),
     Conversion(1440.0, "minutes", "days"),

@@ -1,0 +1,83 @@
+"""Two days of readings against two months: the unit is told where the scatter of a day gives it away."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tidegate_serving.admission import Outcome
+from tidegate_validation.skew import Columns, SkewReport
+from tidegate_validation.skew.two_tables import profile_table, report_on_table
+from tidegate_validation.statistics import Profile
+from tidegate_validation.tables import as_table
+
+COLUMNS = Columns(time="at")
+DAY = 86_400
+ROWS = 144
+TRAINED = 60
+DAYS = TRAINED + 2
+
+
+def readings() -> pd.DataFrame:
+    """The weather, whose days follow each other, a speed, a share in per cent, and an alarm that hardly ever comes."""
+    random = np.random.default_rng(8)
+    day, hour = np.repeat(np.arange(DAYS), ROWS), np.tile(np.arange(ROWS) / ROWS * 24, DAYS)
+    level = np.zeros(DAYS)
+    for one in range(1, DAYS):
+        level[one] = 0.6 * level[one - 1] + random.normal(0, 2)
+    n = len(day)
+    return pd.DataFrame(
+        {
+            "at": (19_000 + day) * DAY + (hour * 3600).astype(np.int64),
+            "air": np.round(12 + 4 * np.sin((hour - 9) / 24 * 2 * np.pi) + level[day] + random.normal(0, 0.5, n), 1),
+            "speed": np.abs(random.normal(60, 12, n)) + level[day] / 2,
+            "share": np.round(100 * random.beta(5, 2, n), 1),
+            "alarm": random.random(n) < 0.002,
+        }
+    )
+
+
+@functools.cache
+def training() -> Profile:
+    rows = readings().head(TRAINED * ROWS)
+    return profile_table(as_table(rows, "training"), COLUMNS, [str(name) for name in rows])
+
+
+@functools.cache
+def days() -> pd.DataFrame:
+    return readings().tail(2 * ROWS).reset_index(drop=True)
+
+
+def report(**changed: pd.Series) -> SkewReport:
+    return report_on_table(training(), as_table(days().assign(**changed), "two days"), COLUMNS)
+
+
+def test_two_calm_days_pass_and_what_hardly_ever_comes_is_decided() -> None:
+    found = report()
+
+    assert {one.outcome for one in found.findings} == {Outcome.PASS}, [one.sentence for one in found.findings]
+
+
+@pytest.mark.parametrize(
+    ("column", "factor", "offset", "words"),
+    [
+        ("air", 1.8, 32, "1.8 times those of training plus 32 (degrees Fahrenheit against degrees Celsius?)"),
+        ("air", 1, 273.15, "those of training plus 273.1 (kelvins against degrees Celsius?)"),
+        ("air", 1, 40, "100.0 % of the values lie above"),
+        ("speed", 1 / 1.609344, 0, "0.6214 times those of training (miles against kilometres?)"),
+    ],
+)
+def test_another_unit_is_told_and_no_other_column(column: str, factor: float, offset: float, words: str) -> None:
+    found = report(**{column: (days()[column] * factor + offset).round(1)}).feature(column)
+
+    assert found.outcome is Outcome.FAIL
+    assert words in found.sentence
+
+
+def test_an_alarm_that_comes_more_often_than_it_hardly_ever_did_fails() -> None:
+    found = report(alarm=days().index.to_series() % 6 == 0)
+
+    assert found.feature("alarm").outcome is Outcome.FAIL

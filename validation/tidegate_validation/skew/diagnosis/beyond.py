@@ -1,0 +1,108 @@
+"""Values beyond training's range: in another unit where that alone brings them back, else told as what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tidegate_validation.skew.diagnosis.cause import AFFINE, FACTOR, OFFSET, Cause
+from tidegate_validation.skew.diagnosis.suspect import Suspect, both, distance_of
+from tidegate_validation.skew.diagnosis.units import Conversion, affine, named_factors
+from tidegate_validation.skew.growth import blocks_of
+from tidegate_validation.skew.rule import Aspect
+from tidegate_validation.statistics.arrays import Floats, Integers
+from tidegate_validation.statistics.bins import DiscreteBins, NumericBins
+from tidegate_validation.statistics.sample import ValueSample
+
+OUTSIDE = "outside the range"
+_FEW = 0.5
+_LEAVES = 0.4
+_NOISY = 1.5
+_BEYOND = 0.6
+_BACK = 0.98
+_LEAST_ROWS = 20
+_LEAST_BLOCKS = 5
+_SPREAD = 0.15
+"""The logarithm by which the scatter of a few days differs from that of others."""
+_FURTHEST = 2.5
+_FURTHEST_LEVEL = 4.0
+"""So many standard deviations of training's days its middle may lie from theirs: a season goes on."""
+_SURELY = 3.0
+
+
+def usual_conversion(suspect: Suspect, sample: ValueSample) -> Cause | None:
+    """The one usual conversion that brings values back into training's range and to the scatter of its days, where most
+    lie beyond it; days too few to compare distributions are told apart by that. A round number is no unit."""
+    bins, low, high = suspect.feature.bins, suspect.feature.minimum, suspect.feature.maximum
+    if not isinstance(bins, NumericBins) or low is None or high is None or sample.n.sum() < _LEAST_ROWS:
+        return None
+    rows = float(sample.n.sum())
+    if sample.n[(sample.values < low) | (sample.values > high)].sum() < _BEYOND * rows:
+        return None
+    middles, scatter, _ = blocks_of(bins, suspect.reference)
+    if len(middles) < _LEAST_BLOCKS or not scatter:
+        return None
+    usual, wander = float(np.median(middles)), float(np.hypot(middles.std(), scatter / 3))
+    level = float(np.average(sample.values, weights=sample.n))
+    told = []
+    for one in _conversions():
+        back = (sample.values - one.offset) / one.factor
+        if sample.n[(back >= low) & (back <= high)].sum() < _BACK * rows:
+            continue
+        now = blocks_of(bins, sample.counted(bins, one.factor, one.offset))[1]
+        gap = abs(np.log(now / scatter)) / _SPREAD if now else np.inf
+        off = abs((level - one.offset) / one.factor - usual) / wander
+        if gap <= _FURTHEST and off <= _FURTHEST_LEVEL:
+            told.append(((gap**2 + off**2) / 2, one))
+    told.sort(key=lambda one: one[0])
+    if not told or (len(told) > 1 and told[1][0] - told[0][0] < _SURELY):
+        return None
+    best = told[0][1]
+    if not best.words:
+        return None
+    kind = FACTOR if not best.offset else OFFSET if best.factor == 1.0 else AFFINE
+    return Cause(kind, best.factor, best.offset, name=best.words)
+
+
+def _conversions() -> Iterator[Conversion]:
+    """Those that are common, and the others with an offset."""
+    yield from affine()
+    yield from (one for one in named_factors() if one.common)
+
+
+def outside(suspect: Suspect, sample: ValueSample) -> Cause | None:
+    """Values beyond training's lowest or highest, where nothing else is unlike training."""
+    if not (suspect.flagged(Aspect.OUTSIDE) or suspect.flagged(Aspect.RANGE) or suspect.flagged(Aspect.UNSEEN)):
+        return None
+    low, high = suspect.feature.minimum, suspect.feature.maximum
+    if low is None or high is None:
+        return None
+    rows = float(sample.n.sum())
+    above = float(sample.n[sample.values > high].sum()) / rows
+    below = float(sample.n[sample.values < low].sum()) / rows
+    if max(above, below) == 0:
+        return None
+    unseen = suspect.numbers.unseen
+    if unseen is not None and suspect.flagged(Aspect.UNSEEN) and _FEW * unseen.share > max(above, below):
+        return None
+    if not _explained_by_the_ends(suspect, sample, low, high):
+        return None
+    side, share, limit = ("above", above, high) if above >= below else ("below", below, low)
+    return Cause(OUTSIDE, share=share, details=(("side", side), ("limit", limit)))
+
+
+def _explained_by_the_ends(suspect: Suspect, sample: ValueSample, low: float, high: float) -> bool:
+    """Whether the values within training's range are as in training, or nearly."""
+    bins = suspect.feature.bins
+    if not isinstance(bins, NumericBins | DiscreteBins):
+        return False
+    p, q = both(suspect)
+    inside = (sample.values >= low) & (sample.values <= high)
+    left = distance_of(p, _shares(bins.assign(sample.values[inside]), sample.n[inside], bins.size))
+    return left <= max(_LEAVES * distance_of(p, q), _NOISY * suspect.noise)
+
+
+def _shares(codes: Integers, n: Integers, size: int) -> Floats:
+    rows = np.bincount(codes, weights=n, minlength=size)[:size].astype(np.float64)
+    return np.asarray(rows / max(rows.sum(), 1.0))
