@@ -115,9 +115,11 @@ def _another_column(suspect: Suspect) -> Cause | None:
 
     Of `others`, only columns are told of which enough values were listed to be known again.
     """
-    before = distance_of(*both(suspect))
+    p, q = both(suspect)
+    before = distance_of(p, q)
+    by_chance = (len(p) / max(suspect.numbers.distribution.rows, 1)) ** 0.5
     near = sorted(suspect.others().items(), key=lambda one: one[1])
-    if before < _UNLIKE or not near or near[0][1] > min(_LEAVES * before, max(1.6 * suspect.noise, 0.5)):
+    if before < _UNLIKE or not near or near[0][1] > min(_LEAVES * before, max(1.6 * suspect.noise, 0.5, by_chance)):
         return None
     name, left = near[0]
     if (len(near) > 1 and left > _CLEARLY * near[1][1]) or left > _CLEARLY * _converted(suspect):
