@@ -33,6 +33,7 @@ def visits(seed: int, days: int, first_day: int) -> pa.Table:
             "place": pa.array(places),
             "tags": pa.array(tags, type=pa.list_(pa.string())),
             "shape": pa.array([[[float(one), 1.0], [2.0]] for one in random.normal(size=n)]),
+            "kind": pa.array(random.choice(["day", "week"], n)),
             "opens": pa.array([datetime.time(int(hour)) for hour in random.integers(7, 10, n)]),
             "waited": pa.array([datetime.timedelta(seconds=int(one)) for one in random.exponential(100, n)]),
             "noted": pa.array((at + 7200) * 10**9).cast(pa.timestamp("ns", tz="UTC")),
@@ -63,7 +64,7 @@ def test_a_week_like_training_passes_in_all_that_columns_hold() -> None:
     found = report()
 
     assert found.outcome is Outcome.PASS, [one.sentence for one in found.findings]
-    names = {"place.city", "place.at.latitude", "tags", "shape", "opens", "waited", "noted", "extras"}
+    names = {"place.city", "place.at.latitude", "tags", "kind", "shape", "opens", "waited", "noted", "extras"}
     assert {one.subject: one.outcome for one in found.findings} == dict.fromkeys(names, Outcome.PASS)
 
 
@@ -83,6 +84,7 @@ def moved_places() -> pa.Array:
         ),
         ("waited", lambda: pa.array([one * 60 for one in week()["waited"].to_pylist()]), "waited", "60 times those of"),
         ("place", lambda: pa.array(["Rome"] * week().num_rows), "place.city", "it is not served"),
+        ("kind", lambda: pa.array([[one] for one in week()["kind"].to_pylist()]), "kind", "is called “[week]” now"),
     ],
 )
 def test_what_changed_within_them_fails(column: str, values: object, subject: str, words: str) -> None:

@@ -1,8 +1,9 @@
 """Columns that hold more than one plain value in a row, such as structs and lists, read as plain ones to be compared.
 
 The fields of a struct become columns of their own, `address.city`; a list of texts becomes one text of its elements in
-the order of the alphabet, lists of lists of numbers one list; times of day and durations become seconds, times with a
-zone have microseconds, and whatever else is no plain value the text that DuckDB writes for it.
+the order of the alphabet, in brackets, so that a list is not taken for its only element; lists of lists of numbers
+become one list; times of day and durations become seconds, times with a zone have microseconds, and whatever else is
+no plain value becomes the text that DuckDB writes for it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from tidegate_validation.statistics.relation import Relation
 from tidegate_validation.statistics.sql import ZONED_NANOSECONDS, Family, family, quote, text_literal
 from tidegate_validation.statistics.vectors import is_vector
 
-_BETWEEN = ", "
 _LISTS = ("list", "array")
 _SECONDS = ("time", "time_ns", "time with time zone", "interval")
 
@@ -54,4 +54,4 @@ def _is_plain(kind: str) -> bool:
 def _of_list(sql: str, inner: Any) -> str:
     if inner.id in _LISTS and is_vector(str(inner)):
         return f"flatten({sql})"
-    return f"array_to_string(list_sort(CAST({sql} AS VARCHAR[])), {text_literal(_BETWEEN)})"
+    return f"CAST(list_sort(CAST({sql} AS VARCHAR[])) AS VARCHAR)"
