@@ -14,7 +14,7 @@ from tidegate_serving.contract.errors import InvalidInput
 LONG_AGO_SECONDS = 60.0
 RECHECK_SECONDS = 5.0
 MOST_ENTRIES = 100_000
-_CROWDED = -1
+_CROWDED, _MASK = -1, (1 << 32) - 1
 
 
 @dataclass(slots=True)
@@ -104,10 +104,9 @@ def _state(directory: Path) -> tuple[int, float]:
 
     Of a link that leads nowhere, the link itself counts; one that leads back is not followed.
     """
-    found: list[tuple[str, int, int]] = []
     top = directory.stat()
     newest, visited = top.st_ctime, {(top.st_dev, top.st_ino)}
-    entries = 0
+    entries = files = total = 0
     for folder, folders, names in os.walk(directory, followlinks=True):
         entries += len(folders) + len(names)
         if entries > MOST_ENTRIES:
@@ -117,11 +116,12 @@ def _state(directory: Path) -> tuple[int, float]:
             status = _status(path)
             newest = max(newest, status.st_mtime, status.st_ctime)
             if name in names:
-                found.append((str(path), status.st_size, status.st_mtime_ns))
+                files += 1
+                total += zlib.crc32(repr((str(path), status.st_size, status.st_mtime_ns)).encode())
             elif (status.st_dev, status.st_ino) in visited:
                 folders.remove(name)
             visited.add((status.st_dev, status.st_ino))
-    return (zlib.crc32(repr(sorted(found)).encode()) | 1) if found else 0, newest
+    return (total & _MASK | 1) if files else 0, newest
 
 
 def _status(path: Path) -> os.stat_result:
