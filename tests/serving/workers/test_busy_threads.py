@@ -58,4 +58,6 @@ def test_only_more_than_four_for_each_processor_at_two_looks_in_a_row_do(workers
     assert asked(workers, -1) == -2
     busy, few = BusyThreads(), BusyThreads()
     assert busy.look([pid], 1) == 0
+    assert busy.seem_many
     assert few.look([pid], THREADS) == few.look([pid], THREADS) == 0
+    assert not few.seem_many
