@@ -42,7 +42,7 @@ class BusyThreads:
         own = os.getpriority(os.PRIO_PROCESS, os.getpid())
         weight = sum(_STEP ** (own - nice) for nice in busy) * len(tasks) / max(1, len(looked_at))
         self.seem_many = weight > most and not many_before
-        if not many_before or weight <= most:
+        if not many_before or weight <= most or min(busy) >= _LEAST:
             return 0
         nice = min(busy) + math.ceil(math.log(weight / most, _STEP))
         for _, thread in tasks:
