@@ -96,6 +96,8 @@ class EngineConfig:
     load_threads: versions that load at the same time.
     initial_load_threads: versions that load at the same time at the start; 0 for four per processor.
     unload_threads: versions that unload at the same time.
+    load_seconds: a version that loads or unloads for longer does not count as one of these any more: where others wait,
+        one of them begins beside it. 0 for no such limit.
     memory_limit_bytes: budget for all loaded versions by estimate, then by measured size; 0 for none.
     device_limits_bytes: the same for other devices, by name such as "gpu:0".
     keep_previous: keeps the version that served before loaded, so that a rollback takes effect at once.
@@ -187,6 +189,7 @@ class EngineConfig:
     load_threads: int = within(THREADS, 2)
     initial_load_threads: int = within((0, THREADS[1]), 0)
     unload_threads: int = within(THREADS, 1)
+    load_seconds: float = within(SECONDS, 60.0)
     memory_limit_bytes: int = within(BYTES, 0)
     device_limits_bytes: Mapping[str, int] = within(BYTES, {})
     keep_previous: bool = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -57,6 +58,11 @@ class Manifest:
     label: str | None = None
     example: Mapping[str, Any] = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        listed = Counter(PurePosixPath(entry.path) for entry in self.files)
+        if len(listed) < len(self.files):
+            raise InvalidInput(f"file {str(listed.most_common(1)[0][0])!r} of a manifest is listed more than once")
 
     def to_bytes(self) -> bytes:
         """The exact bytes that go to disk and that the digest covers."""
@@ -175,7 +181,7 @@ def verify_files(manifest: Manifest, directory: Path, measure: Callable[[Path], 
         path = directory / entry.path
         if not path.is_file():
             raise Tampered(f"{path}, listed in the manifest of {manifest.id}, is missing: publish the version again")
-        if measure(path) != (entry.size, entry.sha256):
+        if path.stat().st_size != entry.size or measure(path) != (entry.size, entry.sha256):
             raise Tampered(f"{path} differs from the manifest of {manifest.id}: publish the version again")
 
 

@@ -71,8 +71,8 @@ def make_lifecycle(live: LiveConfig) -> Lifecycle:
     front = PlaneFront(config, lambda name, version: manager.released(name, version))
     first_load = config.initial_load_threads or _THREADS_PER_PROCESSOR * (os.cpu_count() or 1)
     pools = (
-        ThreadPool("tidegate-load", max(first_load, config.load_threads), enter_low_priority),
-        ThreadPool("tidegate-unload", config.unload_threads, enter_low_priority),
+        ThreadPool("tidegate-load", max(first_load, config.load_threads), enter_low_priority, config.load_seconds),
+        ThreadPool("tidegate-unload", config.unload_threads, enter_low_priority, config.load_seconds),
         ThreadPool("tidegate-reconciler", 1),
     )
 

@@ -91,6 +91,8 @@ class Reloader:
         parts.manager.reconfigure(manager_options(after))
         parts.pools[0].resize(after.load_threads)
         parts.pools[1].resize(after.unload_threads)
+        for pool in parts.pools[:2]:
+            pool.patience = after.load_seconds
         self._sources.retell(plan)
         if any(getattr(before, key) != getattr(after, key) for key in _LOADING):
             parts.manager.retry_failed()

@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
+
+from tidegate_serving.workers.process_files import text_of, thread_count, threads
 
 _MOST_EACH = 4
 _SAMPLE = 32
@@ -25,37 +26,35 @@ class BusyThreads:
     """Those of one worker's process and of the processes that it started, beside threads of this process."""
 
     def __init__(self) -> None:
-        self._many_before = False
+        self.seem_many = False
+        """Whether they weighed too much at the last look, so that the next one should come soon."""
 
     def look(self, pids: Sequence[int], processors: int) -> int:
         """About how many want a processor, where these weighed as more than four for each at two looks in a row; else
         0. All threads of the processes weigh less from then on, and those that they start."""
         most = _MOST_EACH * processors
-        tasks = [task for pid in pids for task in _tasks(pid)]
-        looked_at = tasks[:: len(tasks) // _SAMPLE + 1] if len(tasks) > most else []
-        busy = [nice for task in looked_at if (nice := _niceness(task)) is not None]
+        many_before, self.seem_many = self.seem_many, False
+        if sum(map(thread_count, pids)) <= most:
+            return 0
+        tasks = [(pid, thread) for pid in pids for thread in threads(pid)]
+        looked_at = tasks[:: len(tasks) // _SAMPLE + 1]
+        busy = [nice for pid, thread in looked_at if (nice := _niceness(pid, thread)) is not None]
         own = os.getpriority(os.PRIO_PROCESS, os.getpid())
         weight = sum(_STEP ** (own - nice) for nice in busy) * len(tasks) / max(1, len(looked_at))
-        many_before, self._many_before = self._many_before, weight > most
-        if not many_before or not self._many_before:
+        self.seem_many = weight > most and not many_before
+        if not many_before or weight <= most or min(busy) >= _LEAST:
             return 0
-        self._many_before = False
         nice = min(busy) + math.ceil(math.log(weight / most, _STEP))
-        for task in tasks:
+        for _, thread in tasks:
             with contextlib.suppress(OSError):  # it has ended meanwhile, or weighs less already
-                os.setpriority(os.PRIO_PROCESS, int(task.name), min(nice, _LEAST))
+                os.setpriority(os.PRIO_PROCESS, int(thread), min(nice, _LEAST))
         return len(busy) * len(tasks) // len(looked_at)
 
 
-def _tasks(pid: int) -> Iterator[Path]:
-    with contextlib.suppress(OSError):  # it has ended meanwhile
-        yield from Path(f"/proc/{pid}/task").iterdir()
-
-
-def _niceness(task: Path) -> int | None:
+def _niceness(pid: int, thread: str) -> int | None:
     """How nice a thread is that runs or waits to run; None of one that does not."""
     try:
-        fields = (task / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        fields = text_of(pid, f"task/{thread}/stat").rpartition(")")[2].split()
     except OSError:  # it has ended meanwhile
         return None
     return int(fields[_NICE]) if fields[_STATE] == "R" else None

@@ -30,10 +30,11 @@ from tidegate_serving.workers.busy_threads import BusyThreads
 from tidegate_serving.workers.kept import KeptProcess
 from tidegate_serving.workers.memory import descendants, held_bytes
 from tidegate_serving.workers.place import WorkerPlace
+from tidegate_serving.workers.process_files import state
 from tidegate_serving.workers.standstill import STANDSTILL_SECONDS, Standstill
 
 _END_SECONDS = 1.0
-_BOUNDS_SECONDS = 0.25
+_BOUNDS_SECONDS, _LOOK_AGAIN_SECONDS = 0.25, 0.1
 _MOST_CHILDREN = 1000
 _PULSE_SECONDS = 0.5
 _log = logging.getLogger(__name__)
@@ -148,8 +149,9 @@ class Host:
 
     def ending(self) -> str:
         """How the process ended, in words."""
-        if not self._ended.wait(_END_SECONDS):
+        if not self._ended.wait(_END_SECONDS) and self._lives():
             return "it closed its connection"
+        self._ended.wait()
         if self._held:
             held, most = self._held / 2**20, self.place.memory_bytes / 2**20
             return f"it held {held:,.0f} MB of memory, and worker_memory_bytes allows {most:,.0f} MB"
@@ -167,23 +169,35 @@ class Host:
             return f"it was ended by {_name(-self._status)}"
         return f"it ended with status {self._status}"
 
+    def _lives(self) -> bool:
+        """Whether there is more to wait for than the end of what it started."""
+        try:
+            return state(self.pid) not in ("X", "Z")
+        except OSError:
+            return False
+
     def _keep_bounds(self) -> None:
         """Ends the process once it holds too much, has started too many others, stands still, or a call in it takes too
         long. Has threads weigh less that compute beside too many others."""
-        busy, standstill = BusyThreads(), Standstill()
+        busy, standstill, family = BusyThreads(), Standstill(), [self.pid]
         while not self._ended.wait(_BOUNDS_SECONDS):
             with contextlib.suppress(OSError):  # it has ended just now
+                self._weigh(busy, family)  # before all else, which takes long where there are too many
                 family = list(itertools.islice(descendants(self._process.keeper_pid), _MOST_CHILDREN + 2))
                 self._crowded = self._crowded or len(family) > _MOST_CHILDREN + 1
                 self._held = self._held or self._too_much(family)
                 self._stood_still = self._stood_still or standstill.lasts([self.pid, self._process.keeper_pid])
-                if many := busy.look(family, len(os.sched_getaffinity(self.pid))):
-                    _log.warning(
-                        "process %d computes in %d threads at once: they weigh less from now on", self.pid, many
-                    )
             self._overdue = self._overdue or self._too_long()
             if self._crowded or self._held or self._stood_still or self._overdue is not None:
                 self.kill()
+
+    def _weigh(self, busy: BusyThreads, family: Sequence[int]) -> None:
+        processors = len(os.sched_getaffinity(self.pid))
+        many = busy.look(family, processors)
+        if busy.seem_many and not self._ended.wait(_LOOK_AGAIN_SECONDS):
+            many = busy.look(family, processors)
+        if many:
+            _log.warning("process %d computes in %d threads at once: they weigh less from now on", self.pid, many)
 
     def _too_much(self, family: Sequence[int]) -> int:
         """What it holds with those that it started, if that is more than its place allows; else 0."""

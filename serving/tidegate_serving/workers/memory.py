@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from tidegate_serving.probing.state import resident_bytes
-
-_PROCESSES = Path("/proc")
+from tidegate_serving.workers.process_files import text_of, threads
 
 
 def held_bytes(pids: Sequence[int], enough: int) -> int:
@@ -21,14 +19,15 @@ def held_bytes(pids: Sequence[int], enough: int) -> int:
 
 
 def descendants(pid: int) -> Iterator[int]:
-    """Those whose parents live; others have gone to the system's first process. OSError where there is no `pid`."""
-    threads = list((_PROCESSES / str(pid) / "task").iterdir())
-    while threads:
+    """Those whose parents live; others have gone to whoever adopts them. OSError where there is no `pid`."""
+    if not (found := [(pid, thread) for thread in threads(pid)]):
+        raise ProcessLookupError(f"there is no process {pid}")
+    while found:
+        parent, thread = found.pop()
         with contextlib.suppress(OSError):  # the thread has ended meanwhile
-            for child in (threads.pop() / "children").read_text(encoding="ascii").split():
-                yield int(child)
-                with contextlib.suppress(OSError):
-                    threads.extend((_PROCESSES / child / "task").iterdir())
+            for child in map(int, text_of(parent, f"task/{thread}/children").split()):
+                yield child
+                found.extend((child, one) for one in threads(child))
 
 
 def _resident(pid: int) -> int:
@@ -41,7 +40,7 @@ def _resident(pid: int) -> int:
 def _proportional(pid: int) -> int:
     """Resident bytes, those that n processes share as an nth of them each."""
     try:
-        lines = (_PROCESSES / str(pid) / "smaps_rollup").read_text(encoding="ascii").splitlines()
+        lines = text_of(pid, "smaps_rollup").splitlines()
     except OSError:
         return 0
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
+
+from tidegate_serving.workers.process_files import state
 
 STANDSTILL_SECONDS = 1.0
 
@@ -28,5 +29,4 @@ class Standstill:
 
 def stands_still(pid: int) -> bool:
     """Whether a process is stopped now. OSError where it has gone."""
-    stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    return stat.rpartition(")")[2].split()[0] in ("T", "t")
+    return state(pid) in ("T", "t")

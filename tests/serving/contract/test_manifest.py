@@ -58,6 +58,16 @@ def test_one_flipped_byte_is_named(version: Path, name: str) -> None:
         verify_files(manifest, version)
 
 
+def test_a_file_of_another_size_is_not_read(version: Path) -> None:
+    def not_called(path: Path) -> tuple[int, str]:
+        raise AssertionError(f"{path} was read")
+
+    manifest, _ = read_manifest(version)
+    os.truncate(version / "model.bin", 1 << 40)
+    with pytest.raises(Tampered, match=r"model\.bin differs"):
+        verify_files(manifest, version, not_called)
+
+
 def test_missing_and_unlisted_files_are_named(version: Path) -> None:
     manifest, _ = read_manifest(version)
     (version / "extra.so").write_bytes(b"")
@@ -126,6 +136,7 @@ def test_a_manifest_that_is_no_plain_file_is_refused_at_once(version: Path) -> N
         ('"float32"', '"float31"', Tampered),
         ("{", "[", Tampered),
         ("model.bin", "../model.bin", Tampered),
+        ("model.bin", "nested//vocabulary.txt", Tampered),
     ],
 )
 def test_unusable_manifests_are_refused(version: Path, old: str, new: str, error: type[Exception]) -> None:

@@ -65,6 +65,34 @@ def test_stop_waits_no_longer_than_it_was_told() -> None:
     eventually(lambda: pool.threads == 0)
 
 
+def test_tasks_that_do_not_end_give_their_places_up_while_others_wait() -> None:
+    pool, hung, gate = ThreadPool("test", 2, patience=0.01), Gate(), Gate()
+    for _ in range(5):
+        pool.submit(hung.task)
+    for _ in range(5):
+        assert hung.inside.acquire(timeout=30)
+    gate.open.set()
+    for _ in range(3):
+        pool.submit(gate.task)
+        assert gate.done.acquire(timeout=30)
+    hung.open.set()
+    for _ in range(5):
+        assert hung.done.acquire(timeout=30)
+    eventually(lambda: pool.threads == 2)
+    pool.stop(30)
+    assert pool.threads == 0
+
+
+def test_a_task_that_takes_long_keeps_its_place_where_no_other_waits() -> None:
+    pool, gate = ThreadPool("test", 1, patience=0.01), Gate()
+    pool.submit(gate.task)
+    assert gate.inside.acquire(timeout=30)
+    eventually(lambda: not any(one.name == "test-watch" for one in threading.enumerate()))
+    assert pool.threads == 1
+    gate.open.set()
+    pool.stop(30)
+
+
 def test_a_pool_without_threads_is_refused() -> None:
     with pytest.raises(InvalidInput, match="use 1 or more"):
         ThreadPool("test", 0)

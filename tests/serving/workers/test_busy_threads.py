@@ -11,6 +11,7 @@ from tests.support.eventually import eventually
 from tests.support.versions import Draft
 from tests.support.versions_in_workers import asked, versions_in_workers
 
+from tidegate_serving.workers import busy_threads
 from tidegate_serving.workers.busy_threads import BusyThreads
 from tidegate_serving.workers.place import WorkerPlace
 from tidegate_serving.workers.version_workers import Staff, VersionWorkers
@@ -58,4 +59,18 @@ def test_only_more_than_four_for_each_processor_at_two_looks_in_a_row_do(workers
     assert asked(workers, -1) == -2
     busy, few = BusyThreads(), BusyThreads()
     assert busy.look([pid], 1) == 0
+    assert busy.seem_many
     assert few.look([pid], THREADS) == few.look([pid], THREADS) == 0
+    assert not few.seem_many
+
+
+def test_those_that_weigh_as_little_as_can_be_are_left_alone(
+    workers: VersionWorkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (pid,) = workers.pids
+    assert asked(workers, -1) == -2
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        os.setpriority(os.PRIO_PROCESS, int(task.name), 19)
+    monkeypatch.setattr(busy_threads, "_MOST_EACH", 0.01)
+    busy = BusyThreads()
+    assert [busy.look([pid], 1) for _ in range(4)] == [0] * 4

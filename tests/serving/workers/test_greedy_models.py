@@ -18,7 +18,7 @@ from tests.support.versions_in_workers import asked, versions_in_workers
 
 from tidegate_serving.contract.errors import ModelFailed
 from tidegate_serving.probing.state import resident_bytes
-from tidegate_serving.workers import host, memory
+from tidegate_serving.workers import host, process_files
 from tidegate_serving.workers.memory import descendants, held_bytes
 from tidegate_serving.workers.place import WorkerPlace
 from tidegate_serving.workers.shared_hosts import SharedHosts
@@ -141,7 +141,7 @@ def test_a_model_that_starts_processes_without_end_is_replaced(make: Make, monke
 def test_processes_that_started_each_other_in_turn_are_all_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "_PROCESSES", tmp_path)
+    monkeypatch.setattr(process_files, "_PROCESSES", tmp_path)
     for pid in range(1, 3000):
         thread = tmp_path / str(pid) / "task" / str(pid)
         thread.mkdir(parents=True)

@@ -34,8 +34,8 @@ class Model:
         if not os.fork():
             os.setsid()
             if not os.fork():
-                kept = b"x" * (300 << 20) if task == "eats" else b""
                 (self.here / "child").write_text(str(os.getpid()))
+                kept = b"x" * (300 << 20) if task == "eats" else b""
                 signal.pause()
             os._exit(0)
         os.wait()
@@ -120,9 +120,8 @@ def test_a_daemon_ends_with_an_engine_that_is_killed(tmp_path: Path, child: Call
 def test_what_a_daemon_holds_counts(workers: VersionWorkers, child: Callable[[], int]) -> None:
     (before,) = workers.pids
     assert asked(workers, -3) == -6
-    daemon = child()
     eventually(lambda: workers.pids not in ([], [before]))
-    assert not lives(daemon)
+    assert not lives(child())
 
 
 def test_a_process_ends_with_its_keeper(workers: VersionWorkers) -> None:

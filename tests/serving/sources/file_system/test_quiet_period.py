@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from tests.support.versions import fill
 
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.sources.file_system import quiet_period
 from tidegate_serving.sources.file_system.quiet_period import LONG_AGO_SECONDS, QuietPeriod
 
 
@@ -43,6 +45,23 @@ def test_two_looks_with_the_same_files_in_between(bench: Bench) -> None:
     assert bench.quiet.wait_left() == 0.5
     assert bench.look(after=0.5) is not None
     assert bench.quiet.wait_left() is None
+
+
+def test_what_is_too_much_for_a_model_is_refused_and_seldom_looked_at(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quiet_period, "MOST_ENTRIES", 10)
+    elsewhere = tmp_path / "elsewhere"
+    fill(elsewhere, {f"{number}/file": "x" for number in range(10)})
+    bench.write()
+    (bench.directory / "link").symlink_to(elsewhere)
+    for after in (0.0, 2.0, LONG_AGO_SECONDS - 3.0):
+        with pytest.raises(InvalidInput, match="holds more than 10 files and folders, links followed"):
+            bench.look(after)
+        (bench.directory / "link").unlink(missing_ok=True)
+    assert bench.quiet.wait_left() is None
+    assert bench.look(after=1.0) is None
+    assert bench.look(after=2.0) is not None
 
 
 @pytest.mark.parametrize("change", ["grows", "another file", "a file goes", "same size"])

@@ -1,0 +1,39 @@
+"""What Linux's files say of processes, read in few steps: beside hundreds of threads that compute, each takes long."""
+
+from __future__ import annotations
+
+import os
+
+_PROCESSES = "/proc"
+_MOST_READ = 1 << 16
+
+
+def threads(pid: int) -> list[str]:
+    """The numbers of a process's threads; none where it has ended."""
+    try:
+        with os.scandir(f"{_PROCESSES}/{pid}/task") as entries:
+            return [entry.name for entry in entries]
+    except OSError:
+        return []
+
+
+def thread_count(pid: int) -> int:
+    """How many threads a process has, in one step; 0 where it has ended."""
+    try:
+        return os.stat(f"{_PROCESSES}/{pid}/task").st_nlink - 2  # noqa: PTH116  (a path would be made for each)
+    except OSError:
+        return 0
+
+
+def state(pid: int) -> str:
+    """The letter for what a process does, such as T for one that was stopped. OSError where it has gone."""
+    return text_of(pid, "stat").rpartition(")")[2].split()[0]
+
+
+def text_of(pid: int, name: str) -> str:
+    """What a process's file says, at most 64 kB of it. OSError where it has gone."""
+    file = os.open(f"{_PROCESSES}/{pid}/{name}", os.O_RDONLY)
+    try:
+        return os.read(file, _MOST_READ).decode("utf-8", "replace")
+    finally:
+        os.close(file)
