@@ -137,6 +137,14 @@ def test_not_ready_while_a_servable_it_started_with_cannot_answer(tmp_path: Path
         eventually(lambda: rest.call(engine.addresses["rest"], "GET", "/v2/health/ready").status == 200)
 
 
+def test_a_root_that_is_not_there_is_said_and_may_come_later(tmp_path: Path) -> None:
+    with EngineProcess(tmp_path / "engine", allow_unverified=True, roots=[tmp_path / "later"]) as engine:
+        assert f"WARNING tidegate_serving.runtime.assembly_sources root {tmp_path}/later is not there" in engine.said()
+        directory = publish(tmp_path / "later", "m", 1, adding(1))
+        with engine.control() as control:
+            push_and_wait(control, directory)
+
+
 @pytest.fixture
 def taken() -> Iterator[str]:
     with socket.socket() as holder:
