@@ -198,7 +198,8 @@ def test_the_verifier_has_to_fit(browser: Browser, monkeypatch: pytest.MonkeyPat
 
 def test_somebody_who_turns_back_at_the_provider_is_told_so(browser: Browser) -> None:
     state = parse_qs(urlsplit(browser.go()).query)["state"][0]
-    assert_refused(browser, browser.client.get(f"/sign-in/oidc/return?error=access_denied&state={state}"), "access_denied")
+    answer = browser.client.get(f"/sign-in/oidc/return?error=access_denied&state={state}")
+    assert_refused(browser, answer, "access_denied")
 
 
 def test_what_somebody_else_calls_an_error_of_the_provider_is_not_said(browser: Browser) -> None:
