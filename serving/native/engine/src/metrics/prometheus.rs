@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::{Arguments, Write};
 
-use crate::metrics::tensorflow_serving::{REQUEST_COUNT, REQUEST_LATENCY};
+/// TensorFlow Serving's name for answers by model and status.
+pub const REQUEST_COUNT: &str = ":tensorflow:serving:request_count";
+/// The same for microseconds that requests took, by model, method and endpoint.
+pub const REQUEST_LATENCY: &str = ":tensorflow:serving:request_latency";
 
 /// Takes samples.
 pub trait Samples {

@@ -6,13 +6,8 @@ use tidegate_codec::status::{CODES, Code};
 
 use crate::metrics::answers::{CALLS, Endpoint};
 use crate::metrics::histogram::Histogram;
-use crate::metrics::prometheus::{Samples, escape};
+use crate::metrics::prometheus::{REQUEST_COUNT, REQUEST_LATENCY, Samples, escape};
 use crate::metrics::registry::Metrics;
-
-/// Answers by model and status.
-pub const REQUEST_COUNT: &str = ":tensorflow:serving:request_count";
-/// Microseconds that requests took, by model, method and endpoint.
-pub const REQUEST_LATENCY: &str = ":tensorflow:serving:request_latency";
 
 impl Metrics {
     /// What came through sockets, all versions of a model together. A method is written as its endpoint spells it.
