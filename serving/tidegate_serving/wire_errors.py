@@ -84,8 +84,8 @@ def _closed(connection: EngineConnection) -> TidegateError:
     """The other side hung up before the first answer. TLS does not say why to whom it does not trust."""
     if not connection.tls:
         return Unavailable(
-            f"{connection} closed the connection before it answered: if its control port speaks TLS, set tls or write "
-            f"tidegates://{connection}; else see whether the engine is stopping"
+            f"{connection} closed the connection before it answered: if it is the REST port, name the one that speaks "
+            f"gRPC; if it speaks TLS, set tls or write tidegates://{connection}; else see whether the engine stops"
         )
     if connection.certificate is None:
         return Unavailable(

@@ -137,6 +137,8 @@ MISTAKES: Sequence[tuple[tuple[str, ...], str]] = (
     (("publish", "model.py", "--name", "m", "--version", "1", "--platform", "python", "--metadata", "x"), "NAME=VALUE"),
     (("validate", "models/m/1", "--held-out", "train.parquet", "--key", "no.key"), "key file no.key is missing"),
     (("validate", "models/m/1", "--held-out", "train.parquet"), "models/m/1 is missing"),
+    (("release", "models/m/1", "--held-out", "train.parquet", "--key", "k"), "models/m/1 is missing: mend the path"),
+    (("keys", "new", "model.py/ring"), "model.py/ring cannot be used: Not a directory: mend the path"),
     (("push", "models/m/1"), "models/m/1 is not on this machine"),
     (("status", "--control", "127.0.0.1:1"), "127.0.0.1:1"),
     (("promote", "m", "2", "--control", "127.0.0.1:1"), "127.0.0.1:1"),

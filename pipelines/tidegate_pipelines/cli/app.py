@@ -5,6 +5,7 @@ Commands live in the modules beside this one and import what is heavy when they 
 
 from __future__ import annotations
 
+import errno
 import sys
 from typing import Annotated
 
@@ -60,6 +61,11 @@ from tidegate_serving.contract.errors import (
 
 _A_NO = (Refused, NotAdmitted, PermissionRefused, ModelFailed, ResourceExhausted, DeadlinePassed)
 _BUG = 70
+_NOT_HERE = {
+    *(errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EROFS),
+    *(errno.ENOSPC, errno.EDQUOT, errno.ENAMETOOLONG, errno.ELOOP),
+}
+"""What the system says of a path where it is the path's fault, its owner's or the disk's."""
 
 _HELP = """A gate between training and serving: judge a model version, push it, learn from what it saw.
 
@@ -167,6 +173,9 @@ def main() -> None:
         _complain(error.message)
         sys.exit(1 if isinstance(error, _A_NO) else 2)
     except Exception as error:
+        if isinstance(error, OSError) and error.filename and error.errno in _NOT_HERE:
+            _complain(f"{error.filename} cannot be used: {error.strerror}: mend the path, its permissions or the disk")
+            sys.exit(2)
         _complain(f"this is a fault of Tidegate, not yours: {type(error).__name__}: {error}; --debug shows where")
         sys.exit(_BUG)
 

@@ -49,7 +49,8 @@ class EngineConfig:
     grpc_address: TensorFlow Serving's gRPC endpoint; empty for none.
     grpc_socket_path: a Unix socket that leads through the gRPC endpoint too; None for none.
     rest_address: the REST endpoint, metrics and health; empty for none.
-    metrics_path: one more path at which the REST endpoint answers with metrics; empty for `/metrics` alone.
+    metrics_path: one more path at which the REST endpoint answers with metrics; empty for `/metrics` alone. With it,
+        the metrics also have TensorFlow Serving's names.
     rest_cors: pages of any origin may read REST answers (TensorFlow Serving's CORS support).
     shared_memory: clients may register shared memory of this machine that belongs to the engine's user (Triton's
         extension).

@@ -96,6 +96,8 @@ def read_manifest(directory: Path) -> tuple[Manifest, str]:
     try:
         data = read_plain(path, "publish the version again")
     except FileNotFoundError as error:
+        if not directory.exists():
+            raise NotFound(f"{directory} is missing: mend the path, or publish it again") from error
         raise NotFound(f"{directory} has no {FILE_NAME}: the version is not complete, publish it again") from error
     manifest = manifest_of(data, str(path))
     for entry in manifest.files:

@@ -6,6 +6,7 @@ which may not.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -43,6 +44,8 @@ from tidegate_serving.sources.static import StaticSource, StaticVersions, read_s
 from tidegate_serving.sources.target import Source
 from tidegate_serving.typed_config import nearest
 from tidegate_serving.workers.gauges import WorkerGauges
+
+_log = logging.getLogger(__name__)
 
 ADMITTED_FILE = "admitted.jsonl"
 
@@ -130,6 +133,9 @@ def make_sources(live: LiveConfig, lifecycle: Lifecycle) -> Sources:
     plan = plan_sources(config)
     reconciler, owners, problems = lifecycle.reconciler, lifecycle.owners, lifecycle.problems
     roots, journal = list(plan.roots), lifecycle.journal
+    for root in roots:
+        if not root.is_dir():
+            _log.warning("root %s is not there yet: what is pushed must lie under it, publish there or mend it", root)
     admission, available = LiveAdmission(plan.admission), _available(lifecycle.monitor)
     program = Program(Place(reconciler, lifecycle.monitor, owners, config.allow_unverified))
     store = DesiredStateStore(config.state_directory)

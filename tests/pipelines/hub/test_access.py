@@ -376,11 +376,11 @@ def test_beyond_this_machine_nothing_without_tls_and_sign_in(
 
 
 def test_beyond_this_machine_with_both(config: AccessConfig) -> None:
-    HubConfig(
-        address="0.0.0.0:443", public_url="https://h", access=replace(config, certificate=Path("c"), key=Path("k"))
-    )
-    HubConfig(address="0.0.0.0:80", public_url="https://h", access=replace(config, proxies=("10.0.0.1",)))
-    HubConfig()
+    own = replace(config, certificate=Path("c"), key=Path("k"))
+    behind = replace(config, proxies=("10.0.0.1",))
+    for address, access in (("0.0.0.0:443", own), ("0.0.0.0:80", behind)):
+        assert HubConfig(address=address, public_url="https://h", access=access).access == access
+    assert HubConfig().access == AccessConfig(), "on this machine nothing is needed"
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def browser(database: Database, provider: OidcProvider, tmp_path: Path) -> Brows
     return Browser(database, AccessConfig(file=people_file(tmp_path), oidc=oidc), provider)
 
 
-def refused(browser: Browser, answer: Any, said: str) -> None:
+def assert_refused(browser: Browser, answer: Any, said: str) -> None:
     assert answer.status_code == 401, answer.text
     assert answer.json()["error"]["code"] == "unauthenticated"
     assert said in answer.json()["error"]["message"]
@@ -113,12 +113,12 @@ def test_what_is_sent_to_the_provider_holds_state_nonce_and_challenge(browser: B
 
 
 def test_somebody_who_is_no_member_is_told_so(browser: Browser) -> None:
-    refused(browser, browser.sign_in("mallory"), "is no member of this hub")
+    assert_refused(browser, browser.sign_in("mallory"), "is no member of this hub")
 
 
 def test_an_address_that_nobody_verified_makes_no_member(browser: Browser, provider: OidcProvider) -> None:
     provider.user("liar", email="ben@example.com", email_verified=False)
-    refused(browser, browser.sign_in("liar"), "is no member of this hub")
+    assert_refused(browser, browser.sign_in("liar"), "is no member of this hub")
 
 
 def at(seconds: float) -> int:
@@ -151,7 +151,7 @@ def test_a_token_that_does_not_count_lets_nobody_in(
     browser: Browser, provider: OidcProvider, faults: dict[str, Any], said: str
 ) -> None:
     provider.misbehave(**moved(faults))
-    refused(browser, browser.sign_in(), said)
+    assert_refused(browser, browser.sign_in(), said)
 
 
 def test_a_clock_that_is_a_little_off_does_no_harm(browser: Browser, provider: OidcProvider) -> None:
@@ -167,7 +167,7 @@ def test_a_new_key_of_the_provider_is_found(browser: Browser, provider: OidcProv
 
 def test_a_key_that_the_provider_does_not_publish_counts_nothing(browser: Browser, provider: OidcProvider) -> None:
     provider.forge()
-    refused(browser, browser.sign_in(), "not signed by a key of")
+    assert_refused(browser, browser.sign_in(), "not signed by a key of")
 
 
 def test_a_code_counts_once_and_in_the_browser_that_asked(browser: Browser, database: Database) -> None:
@@ -184,7 +184,7 @@ def test_a_code_counts_once_and_in_the_browser_that_asked(browser: Browser, data
 
 def test_a_state_that_was_not_sent_counts_nothing(browser: Browser) -> None:
     back = browser.provider.sign_in(browser.go(), "ben")
-    refused(browser, browser.client.get(back.replace("state=", "state=x")), "was not begun in this browser")
+    assert_refused(browser, browser.client.get(back.replace("state=", "state=x")), "was not begun in this browser")
 
 
 def test_the_verifier_has_to_fit(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,18 +193,19 @@ def test_the_verifier_has_to_fit(browser: Browser, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(
         browser.access.provider, "person", lambda code, pending, uri: person(code, replace(pending, verifier="x"), uri)
     )
-    refused(browser, browser.sign_in(), "wrong code_verifier")
+    assert_refused(browser, browser.sign_in(), "wrong code_verifier")
 
 
 def test_somebody_who_turns_back_at_the_provider_is_told_so(browser: Browser) -> None:
     state = parse_qs(urlsplit(browser.go()).query)["state"][0]
-    refused(browser, browser.client.get(f"/sign-in/oidc/return?error=access_denied&state={state}"), "access_denied")
+    answer = browser.client.get(f"/sign-in/oidc/return?error=access_denied&state={state}")
+    assert_refused(browser, answer, "access_denied")
 
 
 def test_what_somebody_else_calls_an_error_of_the_provider_is_not_said(browser: Browser) -> None:
     browser.go()
     answer = browser.client.get("/sign-in/oidc/return?error=call+555-0100&state=x")
-    refused(browser, answer, "was not begun in this browser")
+    assert_refused(browser, answer, "was not begun in this browser")
     assert not any("555-0100" in text for text in (answer.text, str(browser.log.newest(9))))
 
 

@@ -377,6 +377,16 @@ def test_nested_data_and_keys_in_any_order(engine: EngineProcess) -> None:
     assert json.loads(ask(engine, "/v2/models/m/infer", {"inputs": [rows]})[2])["outputs"][0]["data"] == [101.0, 102.0]
 
 
+def test_a_column_is_a_list_of_its_values(engine: EngineProcess, grpc_client: Any, http_client: Any) -> None:
+    """MLServer's codecs send every list so."""
+    for data in ([1.0, 2.0], [[1.0], [2.0]]):
+        status, _, body = ask(engine, "/v2/models/m/infer", {"inputs": [x(data, [2, 1])]})
+        assert (status, json.loads(body)["outputs"][0]["shape"]) == (200, [2])
+    column = np.array([[1], [2]], np.float32)
+    for client, library in ((grpc_client, over_grpc), (http_client, over_http)):
+        assert client.infer("m", [tensor(library, "x", column)]).as_numpy("y").tolist() == [101.0, 102.0]
+
+
 def test_binary_outputs_follow_the_json(engine: EngineProcess) -> None:
     body = {"inputs": [x([1.0, 2.0])], "parameters": {"binary_data_output": True}}
     status, headers, answer = ask(engine, "/v2/models/m/infer", body)
@@ -406,7 +416,7 @@ BAD = {
         {"inputs": [x([1.0], datatype="FLOAT")]},
         "input 'x' has datatype 'FLOAT': send FP32 (the protocol has",
     ),
-    "another shape": ({"inputs": [x([1.0], [1, 1])]}, "input 'x' has shape [1,1], but the model expects [-1]"),
+    "another shape": ({"inputs": [x([1.0] * 2, [1, 2])]}, "input 'x' has shape [1,2], but the model expects [-1]"),
     "a negative size": (
         {"inputs": [x([1.0], [-1])]},
         "input 'x' has a dimension of size -1: send the shape of the data",

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tests.support import rest
 from tests.support.control import push, push_and_wait
-from tests.support.engine_process import EngineProcess
+from tests.support.engine_process import EngineProcess, free_port
 from tests.support.eventually import eventually
 from tests.support.gate import AT_LOAD, Gate
 from tests.support.versions import Draft, Validator, adding, digest_of, edit_manifest, flip, make_validator, publish
@@ -110,7 +110,7 @@ def test_a_repository_is_served_by_verdict_and_its_servables_are_no_matter_of_th
 def test_ready_only_once_the_first_versions_are_there(tmp_path: Path) -> None:
     gate = Gate.make(tmp_path / "gate")
     publish(tmp_path / "r", "m", 1, Draft(files={"model.py": gate.source(AT_LOAD, 1)}))
-    port = free_address()
+    port = f"127.0.0.1:{free_port()}"
     values = {"repository": tmp_path / "r", "allow_unverified": True, "rest_address": port}
     engine = EngineProcess(tmp_path / "engine", **values).launch()
     try:
@@ -137,10 +137,12 @@ def test_not_ready_while_a_servable_it_started_with_cannot_answer(tmp_path: Path
         eventually(lambda: rest.call(engine.addresses["rest"], "GET", "/v2/health/ready").status == 200)
 
 
-def free_address() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+def test_a_root_that_is_not_there_is_said_and_may_come_later(tmp_path: Path) -> None:
+    with EngineProcess(tmp_path / "engine", allow_unverified=True, roots=[tmp_path / "later"]) as engine:
+        assert f"WARNING tidegate_serving.runtime.assembly_sources root {tmp_path}/later is not there" in engine.said()
+        directory = publish(tmp_path / "later", "m", 1, adding(1))
+        with engine.control() as control:
+            push_and_wait(control, directory)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@
 mod explain;
 mod generate;
 mod golden;
+mod infer_json;
 mod json;
 mod json_numbers;
 mod msgpack;

@@ -63,10 +63,13 @@ impl Engine {
         list
     }
 
-    /// The same in Prometheus' text format.
-    pub fn render_metrics(&self) -> String {
+    /// The same in Prometheus' text format, with what TensorFlow Serving's dashboards read where that is wanted.
+    pub fn render_metrics(&self, tensorflow_serving: bool) -> String {
         let mut page = Page::default();
         self.collect(None, &mut page);
+        if tensorflow_serving {
+            self.metrics.tensorflow_serving_samples(&mut page);
+        }
         page.finish(|family| self.gauges.help(family).unwrap_or_else(|| help_of(family).to_owned()))
     }
 

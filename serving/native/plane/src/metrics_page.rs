@@ -31,7 +31,14 @@ pub struct MetricsPage(Mutex<Weak<Written>>);
 
 impl MetricsPage {
     /// The metrics as they are now or later, or why they cannot be had by the deadline.
-    pub async fn get(&self, engine: &Arc<Engine>, aside: &Aside, deadline: Instant) -> Result<Bytes, Status> {
+    /// `tensorflow_serving` adds what TensorFlow Serving's dashboards read.
+    pub async fn get(
+        &self,
+        engine: &Arc<Engine>,
+        tensorflow_serving: bool,
+        aside: &Aside,
+        deadline: Instant,
+    ) -> Result<Bytes, Status> {
         let asked = Instant::now();
         let mut last = self.0.lock().await;
         let recent = last.upgrade().filter(|written| written.begun >= asked);
@@ -39,7 +46,10 @@ impl MetricsPage {
             Some(written) => written,
             None => {
                 let engine = engine.clone();
-                let write = move || Arc::new(Written { begun: Instant::now(), text: engine.render_metrics() });
+                let write = move || {
+                    let begun = Instant::now();
+                    Arc::new(Written { begun, text: engine.render_metrics(tensorflow_serving) })
+                };
                 aside.run(LARGE, deadline, write).await?
             }
         };

@@ -106,6 +106,8 @@ fn grpc_health_is_the_readiness() {
     };
     assert_eq!(check(""), (0, 2));
     running.plane.set_ready(true, "1 model");
-    assert_eq!((check(""), check("tensorflow.serving.PredictionService")), ((0, 1), (0, 1)));
+    for service in ["", "tensorflow.serving.PredictionService", "PredictionService", "ModelService"] {
+        assert_eq!(check(service), (0, 1), "{service}");
+    }
     assert_eq!(check("some.Service"), (5, 0));
 }

@@ -73,7 +73,7 @@ impl<'a> InferInput<'a> {
         (room, lender): (&mut dyn Room, Lender<'_>),
     ) -> Result<InputShape, Status> {
         self.check_datatype(spec)?;
-        let found = InputShape::of_shape(spec, &self.shape).ok_or_else(|| {
+        let found = self.shape_for(spec).ok_or_else(|| {
             let (sent, want) = (show_shape(&self.shape), spec.show());
             Status::invalid(format!("input '{}' has shape {sent}, but the model expects {want}", spec.name))
         })?;
@@ -96,6 +96,15 @@ impl<'a> InferInput<'a> {
             InferData::Missing => return Err(Status::invalid(format!("input '{}' has no data", spec.name))),
         }
         Ok(found)
+    }
+
+    /// Its shape, if it fits. A column is as good as a list of its values: MLServer's codecs send every list as a column.
+    fn shape_for(&self, spec: &TensorSpec) -> Option<InputShape> {
+        let as_list = || match self.shape[..] {
+            [rows, 1] => InputShape::of_shape(spec, &[rows]),
+            _ => None,
+        };
+        InputShape::of_shape(spec, &self.shape).or_else(as_list)
     }
 
     fn check_datatype(&self, spec: &TensorSpec) -> Result<(), Status> {

@@ -13,7 +13,7 @@ use crate::batching::ragged::{common, pad_rows, padded_bytes};
 use crate::batching::stream::Stream;
 use crate::batching::waiting::Waiting;
 use crate::memory::Reservation;
-use crate::metrics::CloseReason;
+use crate::metrics::{Asked, CloseReason};
 use crate::request_id::RequestId;
 use crate::trace_context::TraceId;
 use crate::tracker::TrackerToken;
@@ -46,6 +46,8 @@ pub struct Entry {
     pub own_shapes: Option<Arc<[Vec<usize>]>>,
     /// Whether its inputs came flat, and its outputs go so.
     pub flat: bool,
+    /// What was asked for, and where.
+    pub asked: Asked,
     /// Where its answer goes; none for a shadow.
     pub slot: Option<u64>,
     /// Its identity.

@@ -57,6 +57,15 @@ pub const CALLS: [&str; 6] = ["Predict", "Classify", "Regress", "MultiInference"
 /// Their names in metrics.
 pub const ENDPOINTS: [&str; 3] = ["grpc", "rest", "embedded"];
 
+/// What was asked for, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Where the request came in.
+    pub endpoint: Endpoint,
+    /// Its method.
+    pub call: Call,
+}
+
 /// Answers by endpoint and code.
 #[derive(Debug)]
 pub struct Answers([[AtomicU64; CODES]; ENDPOINTS.len()]);

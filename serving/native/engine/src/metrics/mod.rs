@@ -8,9 +8,10 @@ pub mod prometheus;
 pub mod registry;
 pub mod running;
 pub mod stages;
+pub mod tensorflow_serving;
 pub mod version;
 
-pub use answers::{Call, Closing, ENDPOINTS, Endpoint};
+pub use answers::{Asked, Call, Closing, ENDPOINTS, Endpoint};
 pub use closings::{CloseReason, Closings};
 pub use gauges::{Gauge, Gauges};
 pub use histogram::Spent;

@@ -3,6 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::{Arguments, Write};
 
+/// TensorFlow Serving's name for answers by model and status.
+pub const REQUEST_COUNT: &str = ":tensorflow:serving:request_count";
+/// The same for microseconds that requests took, by model, method and endpoint.
+pub const REQUEST_LATENCY: &str = ":tensorflow:serving:request_latency";
+
 /// Takes samples.
 pub trait Samples {
     /// One of a family, whose sample names may have a suffix; without labels where these are empty.
@@ -48,7 +53,9 @@ impl Page {
         let mut page = String::with_capacity(self.0.values().map(|text| text.len() + 256).sum());
         for (family, text) in self.0 {
             let kind = match &*family {
-                "tidegate_request_seconds"
+                REQUEST_COUNT => "counter",
+                REQUEST_LATENCY
+                | "tidegate_request_seconds"
                 | "tidegate_batch_rows"
                 | "tidegate_model_request_seconds"
                 | "tidegate_stage_seconds" => "histogram",
@@ -73,7 +80,12 @@ pub fn help_of(family: &str) -> &'static str {
     HELP.iter().find(|(name, _)| *name == family).map_or("", |(_, help)| help)
 }
 
-const HELP: [(&str, &str); 44] = [
+const HELP: [(&str, &str); 46] = [
+    (REQUEST_COUNT, "Answers by model and status, under TensorFlow Serving's name."),
+    (
+        REQUEST_LATENCY,
+        "Microseconds from a request's last byte until its batch is answered, under TensorFlow Serving's name.",
+    ),
     ("tidegate_requests_total", "Answers by endpoint, model, version and canonical status."),
     ("tidegate_method_requests_total", "Requests that found a version and its signature, by method, in any protocol."),
     ("tidegate_request_seconds", "From a request's last byte to its answer."),

@@ -239,7 +239,8 @@ fn version_samples(list: &mut impl Samples, labels: &str, metrics: &VersionMetri
     metrics.batch_rows.samples(list, "tidegate_batch_rows", labels, 1.0);
     for (signature, times) in metrics.signatures().iter().filter(|(_, times)| times.last_ms() > 0) {
         let labels = format!("{labels},signature=\"{}\"", escape(signature));
-        times.whole.samples(list, "tidegate_model_request_seconds", &labels, 1e-9);
+        let whole = times.whole.iter().flatten();
+        Histogram::samples_of(whole, list, "tidegate_model_request_seconds", &labels, 1e-9);
         for (stage, name) in times.stages.iter().zip(STAGES) {
             stage.samples(list, "tidegate_stage_seconds", &format!("{labels},stage=\"{name}\""), 1e-9);
         }

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::metrics::answers::{Asked, CALLS, ENDPOINTS};
 use crate::metrics::closings::Closings;
 use crate::metrics::histogram::{Histogram, Spent, Tally};
 use crate::sync::lock;
@@ -41,8 +42,8 @@ impl SizeTimes {
 /// Requests of one signature that ran.
 #[derive(Debug, Default)]
 pub struct SignatureMetrics {
-    /// From a request's last byte until its batch is answered.
-    pub whole: Histogram,
+    /// From a request's last byte until its batch is answered, by endpoint and method.
+    pub whole: [[Histogram; CALLS.len()]; ENDPOINTS.len()],
     /// Until it is in a batch; until the model begins; until the model ends; until the batch is answered.
     pub stages: [Histogram; STAGES.len()],
     /// Its batches.
@@ -67,7 +68,8 @@ pub struct Ran {
 pub struct BatchTimes {
     ran: Ran,
     waits: [Tally; 2],
-    before: Tally,
+    /// Hardly ever more than one: clients of a model ask alike.
+    wholes: Vec<(Asked, Tally)>,
     failed: Spent,
     count: u64,
 }
@@ -76,16 +78,23 @@ impl BatchTimes {
     /// Of a batch that ran.
     pub fn new(ran: Ran) -> BatchTimes {
         let waits = [Tally::default(), Tally::default()];
-        BatchTimes { ran, waits, before: Tally::default(), failed: Spent::default(), count: 0 }
+        BatchTimes { ran, waits, wholes: Vec::with_capacity(1), failed: Spent::default(), count: 0 }
     }
 
     /// One more request: when its last byte had come, when it was in the batch, and when it was answered.
     #[inline]
-    pub fn add(&mut self, received: Instant, entered: Instant, now: Instant, failed: bool) {
+    pub fn add(&mut self, asked: Asked, received: Instant, entered: Instant, now: Instant, failed: bool) {
         self.waits[0].add(nanoseconds(received, entered));
         self.waits[1].add(nanoseconds(entered, self.ran.began));
         let whole = nanoseconds(received, now);
-        self.before.add(whole);
+        match self.wholes.iter_mut().find(|(other, _)| *other == asked) {
+            Some((_, tally)) => tally.add(whole),
+            None => {
+                let mut tally = Tally::default();
+                tally.add(whole);
+                self.wholes.push((asked, tally));
+            }
+        }
         self.count += 1;
         if failed {
             self.failed = Spent { count: self.failed.count + 1, ns: self.failed.ns + whole };
@@ -103,7 +112,9 @@ impl BatchTimes {
         metrics.stages[2].add_many(nanoseconds(began, ended), self.count);
         let encoding = nanoseconds(ended, Instant::now());
         metrics.stages[3].add_many(encoding, self.count);
-        metrics.whole.add_all(&self.before);
+        for (asked, tally) in &self.wholes {
+            metrics.whole[asked.endpoint as usize][asked.call as usize].add_all(tally);
+        }
         if self.failed.count > 0 {
             metrics.failed.fetch_add(self.failed.count, Ordering::Relaxed);
             metrics.failed_ns.fetch_add(self.failed.ns, Ordering::Relaxed);
@@ -118,7 +129,11 @@ impl BatchTimes {
 impl SignatureMetrics {
     /// All that ran.
     pub fn all(&self) -> Spent {
-        self.whole.spent()
+        self.whole
+            .iter()
+            .flatten()
+            .map(Histogram::spent)
+            .fold(Spent::default(), |all, one| Spent { count: all.count + one.count, ns: all.ns + one.ns })
     }
 
     /// Those that failed.
@@ -153,22 +168,24 @@ fn nanoseconds(from: Instant, until: Instant) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::answers::{Call, Endpoint};
 
     #[test]
     fn stages_follow_each_other_and_failures_are_apart() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut times = BatchTimes::new(Ran { began: at(10), ended: at(30) });
-        times.add(at(0), at(1), at(31), false);
-        times.add(at(4), at(6), at(31), true);
+        let asked = |endpoint, call| Asked { endpoint, call };
+        times.add(asked(Endpoint::Grpc, Call::Predict), at(0), at(1), at(31), false);
+        times.add(asked(Endpoint::Rest, Call::Regress), at(4), at(6), at(31), true);
         let metrics = SignatureMetrics::default();
         times.count_in(&metrics, 5);
         let ns = |spent: Spent| (spent.count, spent.ns / 1_000_000);
         let [decode, queue, run, encode] = &metrics.stages;
-        assert_eq!(
-            [decode, queue, run, &metrics.whole].map(|stage| ns(stage.spent())),
-            [(2, 1 + 2), (2, 9 + 4), (2, 20 + 20), (2, 31 + 27)]
-        );
+        assert_eq!([decode, queue, run].map(|stage| ns(stage.spent())), [(2, 1 + 2), (2, 9 + 4), (2, 20 + 20)]);
+        let whole = |endpoint, call| ns(metrics.whole[endpoint as usize][call as usize].spent());
+        assert_eq!(whole(Endpoint::Grpc, Call::Predict), (1, 31));
+        assert_eq!((whole(Endpoint::Rest, Call::Regress), ns(metrics.all())), ((1, 27), (2, 31 + 27)));
         assert_eq!((ns(metrics.failed()), encode.spent().count), ((1, 27), 2));
         assert!(metrics.last_ms() > 0);
         let sizes: Vec<_> = metrics.sizes().into_iter().collect();

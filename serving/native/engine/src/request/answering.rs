@@ -99,7 +99,7 @@ impl<R: Reply> Dispatcher<R> {
                 }
                 let code = self.answer_entry(finished, part, (index, pending.next().flatten()), now);
                 if let Some(times) = times.as_mut().filter(|_| entry.slot.is_some()) {
-                    times.add(entry.received, entry.entered, now, code != Code::Ok);
+                    times.add(entry.asked, entry.received, entry.entered, now, code != Code::Ok);
                 }
                 let latency = now.saturating_duration_since(entry.received);
                 let logged = entry.logged && code != Code::Cancelled && self.may_log(finished, part, entry);

@@ -11,6 +11,7 @@ use tidegate_codec::tensors::Page;
 
 use crate::batching::{Appended, Entry, Queue, Role, Urgency};
 use crate::engine::Engine;
+use crate::metrics::Asked;
 use crate::request::idle_flush::{IdleFlush, Mixture};
 use crate::request::inflight::{Inflight, Pending};
 use crate::request::payload::{Payload, RequestContext};
@@ -138,6 +139,7 @@ impl<R: Reply> Dispatcher<R> {
             refused: false,
             own_shapes: None,
             flat: false,
+            asked: Asked { endpoint: reply.endpoint(), call: payload.call() },
             slot: None,
             id: id.clone(),
             trace,

@@ -17,7 +17,7 @@ use tidegate_engine::batching::{
     Appended, Batching, Entry, ExecutorPool, Queue, Role, ServedSignature, ThreadStarter, Unanswered,
 };
 use tidegate_engine::memory::Memory;
-use tidegate_engine::metrics::VersionMetrics;
+use tidegate_engine::metrics::{Asked, Call, Endpoint, VersionMetrics};
 use tidegate_engine::request_id::{IdSource, RequestId};
 
 struct Nobody;
@@ -106,6 +106,7 @@ impl Fixture {
             refused: false,
             own_shapes: None,
             flat: false,
+            asked: Asked { endpoint: Endpoint::Grpc, call: Call::Predict },
             slot: Some(slot),
             id: RequestId::choose(None, &self.ids),
             trace: None,

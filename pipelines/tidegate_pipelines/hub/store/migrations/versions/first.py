@@ -19,13 +19,16 @@ COUNTED = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 def upgrade() -> None:
     """All of them."""
+    _models()
     _releases()
     _release_history()
     _registry()
     _engines()
+    _traffic()
+    _skew()
 
 
-def _releases() -> None:
+def _models() -> None:
     op.create_table(
         "models",
         sa.Column("name", NAME, nullable=False),
@@ -33,6 +36,9 @@ def _releases() -> None:
         sa.Column("first_seen", UtcTime(), nullable=False),
         sa.PrimaryKeyConstraint("name", name="pk_models"),
     )
+
+
+def _releases() -> None:
     op.create_table(
         "releases",
         sa.Column("id", COUNTED, autoincrement=True, nullable=False),
@@ -183,6 +189,9 @@ def _engines() -> None:
         sa.PrimaryKeyConstraint("engine", "model", "version", name="pk_served_versions"),
     )
     op.create_index("ix_served_versions_model", "served_versions", ["model"], unique=False)
+
+
+def _traffic() -> None:
     op.create_table(
         "traffic",
         sa.Column("engine", NAME, nullable=False),
@@ -196,6 +205,9 @@ def _engines() -> None:
         sa.PrimaryKeyConstraint("engine", "model", "version", "hour", name="pk_traffic"),
     )
     op.create_index("ix_traffic_model_hour", "traffic", ["model", "hour"], unique=False)
+
+
+def _skew() -> None:
     op.create_table(
         "skew_windows",
         sa.Column("id", COUNTED, autoincrement=True, nullable=False),

@@ -24,8 +24,12 @@ pub const WATCH: &str = "/grpc.health.v1.Health/Watch";
 /// Both.
 pub const METHODS: [&str; 2] = [CHECK, WATCH];
 
-const SERVICES: [&str; 5] = [
+/// The two names without a package are those under which TensorFlow Serving's binary registers its services, and which
+/// probes of Kubernetes name.
+const SERVICES: [&str; 7] = [
     "",
+    "PredictionService",
+    "ModelService",
     infer_methods::SERVICE,
     "tensorflow.serving.PredictionService",
     "tensorflow.serving.ModelService",

@@ -151,8 +151,9 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
         let (mut sender, later) = oneshot::channel();
         let state = self.state.clone();
         tokio::spawn(async move {
+            let with_theirs = state.metrics_path.is_some();
             let page = tokio::select! {
-                page = state.metrics_page.get(&state.engine, &state.aside, deadline) => page,
+                page = state.metrics_page.get(&state.engine, with_theirs, &state.aside, deadline) => page,
                 () = sender.closed() => return,
             };
             let _ = sender.send(match page {
