@@ -3,19 +3,49 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
 
 from tidegate_serving.probing.state import resident_bytes
-from tidegate_serving.workers.process_files import text_of, threads
+from tidegate_serving.workers.process_files import open_files, text_of, threads
+
+_BLOCK = 512  # of which `st_blocks` counts
 
 
 def held_bytes(pids: Sequence[int], enough: int) -> int:
-    """Bytes that a process and its descendants hold. Only where that seems to be more than `enough` is what several of
-    them share counted once, since it takes the kernel long to tell."""
-    together = sum(map(_resident, pids))
-    if len(pids) == 1 or together <= enough:
-        return together
-    return sum(map(_proportional, pids))
+    """Bytes that a process and its descendants hold, with files in memory that they have open. Only where that seems to
+    be more than `enough` is what several of them share, or have both open and mapped, counted once, since it takes
+    the kernel long to tell."""
+    together, files = sum(map(_resident, pids)), file_bytes(pids)
+    if together + files <= enough or (len(pids) == 1 and not files):
+        return together + files
+    found = list(map(_proportional, pids))
+    return sum(own for own, _ in found) + max(files, sum(mapped for _, mapped in found))
+
+
+def file_bytes(pids: Sequence[int]) -> int:
+    """Of the files in memory that processes have open: of `memfd_create`, and in /dev/shm, under a name or none."""
+    found: dict[tuple[int, int], int] = {}
+    for pid in pids:
+        for file in open_files(pid):
+            if file.st_dev in _in_memory():
+                found[file.st_dev, file.st_ino] = file.st_blocks * _BLOCK
+    return sum(found.values())
+
+
+@cache
+def _in_memory() -> frozenset[int]:
+    """The devices of such files."""
+    file = os.memfd_create("tidegate-device")
+    try:
+        devices = {os.fstat(file).st_dev}
+    finally:
+        os.close(file)
+    with contextlib.suppress(FileNotFoundError):
+        devices.add(Path("/dev/shm").stat().st_dev)
+    return frozenset(devices)
 
 
 def descendants(pid: int) -> Iterator[int]:
@@ -37,10 +67,12 @@ def _resident(pid: int) -> int:
         return 0
 
 
-def _proportional(pid: int) -> int:
-    """Resident bytes, those that n processes share as an nth of them each."""
+def _proportional(pid: int) -> tuple[int, int]:
+    """Resident bytes, those that n processes share as an nth of them each: without files in memory, and of these."""
     try:
-        lines = text_of(pid, "smaps_rollup").splitlines()
-    except OSError:
-        return 0
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+        lines = [line.split() for line in text_of(pid, "smaps_rollup").splitlines()[1:]]
+    except OSError:  # it has ended meanwhile, or lets nobody look
+        return _resident(pid), 0
+    sizes = {line[0]: int(line[1]) * 1024 for line in lines}
+    mapped = sizes.get("Pss_Shmem:", 0)
+    return sizes["Pss:"] - mapped, mapped

@@ -4,8 +4,11 @@ the machine, and is replaced."""
 from __future__ import annotations
 
 import logging
+import mmap
+import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -55,6 +58,11 @@ class Model:
                 if os.fork():
                     break
             signal.pause()
+        if (x == -5).any():
+            self.files = [os.memfd_create("a"), os.open("/dev/shm", os.O_TMPFILE | os.O_RDWR)]
+            for _ in range(130):
+                for file in self.files:
+                    os.write(file, b"x" * (1 << 20))
         return {{"y": x * 2}}
 """
 PARENT = f"""
@@ -89,7 +97,7 @@ def test_a_batch_for_which_a_model_eats_memory_fails_and_the_next_is_answered(ma
     assert asked(workers, 3) == 6
 
 
-@pytest.mark.parametrize("x", [-2, -3], ids=["by itself", "in a child"])
+@pytest.mark.parametrize("x", [-2, -3, -5], ids=["by itself", "in a child", "in files"])
 def test_a_model_that_eats_memory_while_nobody_asks_is_replaced(
     make: Make, x: float, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -100,6 +108,20 @@ def test_a_model_that_eats_memory_while_nobody_asks_is_replaced(
         eventually(lambda: workers.pids and workers.pids != before, 60)
     assert "MB of memory, and worker_memory_bytes allows 200 MB" in caplog.text
     assert asked(workers, 3) == 6
+
+
+def test_a_file_in_memory_counts_once_however_many_have_it_open_or_mapped() -> None:
+    with tempfile.TemporaryFile(dir="/dev/shm") as file, subprocess.Popen(["sleep", "100"], stdin=file) as other:
+        try:
+            before = held_bytes([os.getpid(), other.pid], 0)
+            file.write(b"x" * 50 * MEGABYTE)
+            file.flush()
+            with mmap.mmap(file.fileno(), 50 * MEGABYTE) as mapped:
+                assert mapped[::4096].count(b"x") == 50 * MEGABYTE // 4096
+                grown = held_bytes([os.getpid(), other.pid], 0) - before
+        finally:
+            other.kill()
+    assert 45 * MEGABYTE < grown < 75 * MEGABYTE
 
 
 def test_a_load_that_eats_memory_fails(make: Make) -> None:
