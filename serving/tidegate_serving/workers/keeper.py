@@ -55,6 +55,8 @@ class Keeper:
             self._reap(os.WNOHANG)
         if self._traces:
             self._tell("traced")
+        if self._status is None:
+            self._end_group()
         while children := _some_children():
             for child in children:
                 os.kill(child, signal.SIGKILL)
@@ -63,13 +65,23 @@ class Keeper:
 
     def _reap(self, options: int) -> None:
         """Lets children go that have ended. Waits for one, unless it is told not to."""
+        look = os.WEXITED | os.WNOWAIT | _ANY_THREAD
         with contextlib.suppress(ChildProcessError):
-            while (reaped := os.waitpid(-1, _ANY_THREAD | options))[0]:
-                options |= os.WNOHANG
-                if os.WIFSTOPPED(reaped[1]):
+            while (found := os.waitid(os.P_ALL, 0, look | options)) is not None:
+                options = os.WNOHANG
+                stopped = found.si_code in (os.CLD_STOPPED, os.CLD_TRAPPED)
+                if found.si_pid == self._program and not stopped:
+                    self._end_group()
+                _, status = os.waitpid(found.si_pid, _ANY_THREAD)
+                if stopped:
                     self._traces = True
-                elif reaped[0] == self._program:
-                    self._status = os.waitstatus_to_exitcode(reaped[1])
+                elif found.si_pid == self._program:
+                    self._status = os.waitstatus_to_exitcode(status)
+
+    def _end_group(self) -> None:
+        """In one step, so that none of it gets away, however fast it forks. Its number is nobody else's as long as the
+        program's end was not waited for."""
+        os.killpg(self._program, signal.SIGKILL)
 
     def _tell(self, line: str) -> None:
         with contextlib.suppress(OSError):  # the engine is gone
