@@ -43,6 +43,13 @@ class Model:
         for _ in range(300):
             self.kept.append(b"x" * (1 << 20))
 
+    def fill(self):
+        files = [os.memfd_create("a"), os.open("/dev/shm", os.O_TMPFILE | os.O_RDWR)]
+        for _ in range(130):
+            for file in files:
+                os.write(file, b"x" * (1 << 20))
+        threading.Event().wait()
+
     def predict(self, inputs):
         x = inputs["x"]
         if (x == -1).any():
@@ -59,10 +66,7 @@ class Model:
                     break
             signal.pause()
         if (x == -5).any():
-            self.files = [os.memfd_create("a"), os.open("/dev/shm", os.O_TMPFILE | os.O_RDWR)]
-            for _ in range(130):
-                for file in self.files:
-                    os.write(file, b"x" * (1 << 20))
+            threading.Thread(target=self.fill, daemon=True).start()
         return {{"y": x * 2}}
 """
 PARENT = f"""
