@@ -32,14 +32,17 @@ class Model:
         self.here = Path(directory).parent
 
     def daemon(self, task):
+        there, told = os.pipe()
         if not os.fork():
             os.setsid()
             if not os.fork():
                 (self.here / "child").write_text(str(os.getpid()))
+                os.write(told, b"!")
                 kept = b"x" * (300 << 20) if task == "eats" else b""
                 signal.pause()
             os._exit(0)
         os.wait()
+        os.read(there, 1)
 
     def predict(self, inputs):
         x = inputs["x"]
