@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_validation.statistics.build import make_profile
 from tidegate_validation.statistics.moments import with_times
 from tidegate_validation.statistics.relation import connected, relation_of_table
 from tidegate_validation.statistics.sql import as_number
@@ -52,3 +53,10 @@ def test_a_moment_is_the_same_however_it_is_written(values: Any) -> None:
 def test_what_holds_no_times_is_refused(values: Any, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         read(values)
+
+
+def test_training_data_in_milliseconds_are_refused_as_requests_tell_seconds() -> None:
+    rows = pa.table({"at": [SECOND * 1_000], "x": [1.0]})
+
+    with pytest.raises(InvalidInput, match=r"event time 'at' holds 1.7e\+12, which is no number of Unix seconds"):
+        make_profile(rows, features=["x"], label=None, event_time="at")

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.statistics.relation import Relation
 from tidegate_validation.statistics.sql import Family, family, quote
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _LARGEST = ((1e11, 1), (1e14, 1_000), (1e17, 1_000_000))
 """Numbers below each of these are seconds, milliseconds and microseconds since 1970, larger ones nanoseconds: as
@@ -36,6 +41,20 @@ def with_times(relation: Relation, time: str | None, what: str) -> Relation:
         return relation
     columns = {name: sql if name == time else quote(name) for name in relation.types}
     return relation.view(f"{relation.name}_timed", columns)
+
+
+def check_seconds(column: pa.ChunkedArray, name: str) -> None:
+    """Refuses numbers that cannot be Unix seconds, which is how a version's requests tell the time: InvalidInput."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_integer(column.type) and not pa.types.is_floating(column.type):
+        return
+    largest = pc.max(pc.abs(column.cast("float64", safe=False))).as_py()
+    if largest is not None and largest >= _LARGEST[0][0]:
+        raise InvalidInput(
+            f"event time {name!r} holds {largest:.6g}, which is no number of Unix seconds: divide milliseconds by 1000"
+        )
 
 
 def _ends(relation: Relation, sql: str, kind: Family) -> tuple[int, float]:
