@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -92,6 +93,15 @@ def test_decimals_become_numbers_and_large_lists_lists() -> None:
         }
     )
     assert as_table(odd, "data").to_pylist() == [{"price": 1.0, "v": [1.0]}, {"price": 2.0, "v": [2.0]}]
+
+
+def test_floats_of_16_bits_are_longer_ones_and_intervals_their_ends() -> None:
+    odd = pd.DataFrame({"half": np.array([0.5, 1.5], dtype=np.float16), "range": pd.cut([0.5, 2.5], [0, 1, 3])})
+
+    found = as_table(odd, "data")
+
+    assert found["half"] == pa.chunked_array([pa.array([0.5, 1.5], pa.float32())])
+    assert found["range"].to_pylist() == [{"left": 0, "right": 1}, {"left": 1, "right": 3}]
 
 
 @pytest.mark.parametrize(

@@ -190,15 +190,26 @@ def _from_memory(data: Any) -> pa.Table | None:
 
 
 def _plain(table: pa.Table, what: str) -> pa.Table:
-    """The same values in the types that the gates know: no dictionaries, views or decimals; column names unique."""
+    """The same values in the types that the gates know: no dictionaries, views, decimals or floats of 16 bits;
+    column names unique."""
     import pyarrow as pa
 
     names = table.column_names
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InvalidInput(f"{what} has column {twice[0]!r} twice: give each column a name of its own")
+    for place, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type) and isinstance(field.type.value_type, pa.ExtensionType):
+            table = table.set_column(place, field.name, _of_storage(table[field.name]))
     fields = [pa.field(field.name, _plain_type(field.type)) for field in table.schema]
     return table.replace_schema_metadata(None).cast(pa.schema(fields))
+
+
+def _of_storage(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The plain values of a dictionary of another library's, such as the ends of intervals."""
+    import pyarrow as pa
+
+    return pa.chunked_array([chunk.dictionary.storage.take(chunk.indices) for chunk in column.chunks])
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -231,6 +242,8 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
         return pa.binary()
     if pa.types.is_decimal(kind):
         return pa.float64()
+    if pa.types.is_float16(kind):
+        return pa.float32()
     if pa.types.is_large_list(kind):
         return pa.list_(_plain_type(kind.value_type))
     return kind

@@ -10,6 +10,8 @@ import pytest
 
 from tidegate_serving.admission import Outcome
 from tidegate_validation.skew import Columns, SkewReport
+from tidegate_validation.skew.diagnosis.grown import cause_of_growth
+from tidegate_validation.skew.growth import Growth
 from tidegate_validation.skew.two_tables import profile_table, report_on_table
 from tidegate_validation.statistics import Profile
 from tidegate_validation.tables import as_table
@@ -87,6 +89,11 @@ def test_what_goes_on_growing_passes_and_is_told_as_such(time: str | None) -> No
         ),
         ("worn", lambda values: values + 30, "served values are those of training plus 30"),
         ("worn", lambda values: values + 30 + values % 1 * 20, "100.0 % of the values lie elsewhere than it leads to"),
+        (
+            "worn",
+            lambda values: values.mean() + (values - values.mean()) / 20,
+            "times closer to each other than in training",
+        ),
         ("ticket", lambda values: values.round(-2), "different values now (rounded?)"),
         ("energy", lambda values: values * 0 + values.iloc[0], "frozen at"),
     ],
@@ -106,6 +113,21 @@ def test_of_a_counter_moved_by_as_much_as_a_factor_neither_is_named() -> None:
 
     assert found.feature("ticket").outcome is Outcome.FAIL
     assert found.feature("ticket").cause == {"kind": "does not grow on", "share": 1.0}
+
+
+@pytest.mark.parametrize(("coarse", "kind"), [(1.0, "constant offset"), (200.0, None)])
+def test_an_offset_is_named_only_where_the_scatter_of_a_day_is_known(coarse: float, kind: str | None) -> None:
+    """Where growth wanders, no factor is known, and an offset only by values that lie as far apart as they did."""
+    random = np.random.default_rng(3)
+    growth = Growth(
+        0, 1000, 20, 60, room=500, last=19, values=90, level=1000, rate=50, wander=200, scatter=9, coarse=coarse
+    )
+    blocks = np.repeat(np.arange(20, 27), 50)
+    values = 5000 + random.normal(0, 9, len(blocks))
+
+    found = cause_of_growth(growth, values, blocks, np.ones_like(blocks), blocks - 19, values > 2000)
+
+    assert (None if found is None else found.kind) == kind
 
 
 def test_missing_values_of_a_counter_are_told() -> None:

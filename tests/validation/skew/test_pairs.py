@@ -95,6 +95,11 @@ def test_a_fault_in_the_same_examples_is_found_alone_and_named(fault: str) -> No
     assert found.cause == like(cause), found.sentence
 
 
+def test_all_examples_are_told_as_a_hundred_percent() -> None:
+    (found,) = compared(examples().assign(weight=examples()["weight"] * 1.01))
+    assert found.sentence.startswith("`weight`: 100 % of the examples have another value than in training")
+
+
 def test_float_noise_is_no_difference() -> None:
     noise = 1 + np.random.default_rng(3).normal(0, 1e-9, ROWS)
     now = examples().assign(price=examples()["price"] * noise, weight=examples()["weight"].astype("float32"))

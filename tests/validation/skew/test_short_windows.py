@@ -22,7 +22,8 @@ DAYS = TRAINED + 2
 
 
 def readings() -> pd.DataFrame:
-    """The weather, whose days follow each other, a speed, a share in per cent, and an alarm that hardly ever comes."""
+    """The weather, whose days follow each other, a speed, a share in per cent, an alarm and a bonus that hardly
+    ever come."""
     random = np.random.default_rng(8)
     day, hour = np.repeat(np.arange(DAYS), ROWS), np.tile(np.arange(ROWS) / ROWS * 24, DAYS)
     level = np.zeros(DAYS)
@@ -36,6 +37,7 @@ def readings() -> pd.DataFrame:
             "speed": np.abs(random.normal(60, 12, n)) + level[day] / 2,
             "share": np.round(100 * random.beta(5, 2, n), 1),
             "alarm": random.random(n) < 0.002,
+            "bonus": np.where(random.random(n) < 0.95, 0, np.round(random.gamma(2, 50, n), 2)),
         }
     )
 
@@ -67,6 +69,7 @@ def test_two_calm_days_pass_and_what_hardly_ever_comes_is_decided() -> None:
         ("air", 1.8, 32, "1.8 times those of training plus 32 (degrees Fahrenheit against degrees Celsius?)"),
         ("air", 1, 273.15, "those of training plus 273.1 (kelvins against degrees Celsius?)"),
         ("air", 1, 40, "100.0 % of the values lie above"),
+        ("bonus", 1000, 0, "1000 times those of training (thousandths (metres, grams) against wholes"),
         ("speed", 1 / 1.609344, 0, "0.6214 times those of training (miles against kilometres?)"),
     ],
 )

@@ -91,3 +91,14 @@ def test_stamps_that_are_missing_are_told_once() -> None:
     found = report_on_table(training(), now, COLUMNS).findings
     told = [(one.subject, one.check) for one in found if one.outcome is not Outcome.PASS]
     assert told == [("sent", "missing")]
+
+
+def test_stamps_that_come_otherwise_than_moved_are_told_in_hours() -> None:
+    rows = readings(2, 7, 16_055)
+    event = pd.to_datetime(rows["at"], unit="s")
+    rows["stored"] = event + (rows["stored"] - event) * 4
+
+    found = report_on_table(training(), as_table(rows, "the week"), COLUMNS).feature("stored")
+
+    assert found.outcome is Outcome.FAIL
+    assert found.sentence.startswith("`stored`, in hours after `at`: ")

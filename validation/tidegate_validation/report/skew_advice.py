@@ -20,10 +20,10 @@ def skew_steps(report: SkewReport) -> tuple[str, ...]:
             known = told.setdefault(one.subject, one)
             told[one.subject] = one if known.cause is None and one.cause is not None else known
     steps = [_step(one) for one in list(told.values())[:_MOST]]
-    if len(told) > _MOST:
-        steps.append(
-            f"Then see the {len(told) - _MOST} further features below: one cause upstream may explain several."
-        )
+    further = len(told) - _MOST
+    if further > 0:
+        which = "further feature" if further == 1 else f"{further} further features"
+        steps.append(f"Then see the {which} below: one cause upstream may explain several.")
     return (*steps, *_in_general(report))
 
 

@@ -151,7 +151,7 @@ def _of_column(
     cause = moved_stamps(cause) if _is_stamp(pairs.before, name) else cause
     share = count / rows
     said = f": {cause.words}" if cause else ""
-    sentence = f"`{name}`: {100 * share:.2g} % of the examples have another value than in training{said}"
+    sentence = f"`{name}`: {100 * share:.3g} % of the examples have another value than in training{said}"
     return Finding(
         CHECK,
         name,

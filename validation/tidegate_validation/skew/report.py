@@ -263,7 +263,9 @@ def _ordered(comparison: Comparison) -> list[Finding]:
 
 def _summary(findings: Sequence[Finding], rows: int) -> tuple[Outcome, str]:
     """The gravest outcome among the features of which something could be told; INCONCLUSIVE where there are none."""
-    if rows == 0 or not findings:
+    if rows > 0 and not findings:
+        return Outcome.INCONCLUSIVE, "There is no column to compare: all are times, keys or left out."
+    if rows == 0:
         return Outcome.INCONCLUSIVE, "Nothing was logged in this window: check the version, the times and the sampling."
     undecided = {one.subject for one in findings if one.outcome is Outcome.INCONCLUSIVE}
     told = [one for one in findings if one.outcome is not Outcome.INCONCLUSIVE]

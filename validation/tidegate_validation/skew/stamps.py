@@ -118,7 +118,7 @@ def told_of_stamps(
             moved.add(stamp)
         elif stamp in clocks:
             told = [replace(one, outcome=Outcome.WARN) for one in told]
-        findings[stamp] = [*(replace(one, subject=stamp) for one in told), *own]
+        findings[stamp] = [*(_in_hours(one, stamp, delay, time) for one in told), *own]
     return replace(
         comparison,
         findings={name: [one for one in found if not _follows(one, moved)] for name, found in findings.items()},
@@ -126,6 +126,12 @@ def told_of_stamps(
         causes={name: one for name, one in comparison.causes.items() if name not in delays},
         counts={name: one for name, one in comparison.counts.items() if name not in delays},
     )
+
+
+def _in_hours(finding: Finding, stamp: str, delay: str, time: str) -> Finding:
+    """A finding of a delay, told of its stamp."""
+    words = finding.sentence.replace(f"`{delay}`:", f"`{stamp}`, in hours after `{time}`:", 1)
+    return replace(finding, subject=stamp, sentence=words)
 
 
 def _is_wide(delay: FeatureProfile) -> bool:

@@ -34,6 +34,7 @@ from tidegate_validation.skew.stamps import (
     told_of_stamps,
 )
 from tidegate_validation.statistics.build import profile_relation
+from tidegate_validation.statistics.moments import with_times
 from tidegate_validation.statistics.nested import plain
 from tidegate_validation.statistics.profile import Profile
 from tidegate_validation.statistics.relation import Relation, connected, relation_of, relation_of_table
@@ -81,6 +82,8 @@ def report_on_tables(
         before = plain(relation_of(connection, "tidegate_before", reference, "reference data"))
         now = plain(relation_of(connection, "tidegate_now", current, "current data"))
         _check(before, now, columns)
+        before = with_times(before, columns.time, "reference data")
+        now = with_times(now, columns.time, "current data")
         profile = _profile(before, columns, list(now.types), now.rows)
         pairs: list[Finding] = []
         if columns.keys:
@@ -93,7 +96,8 @@ def report_on_tables(
 def profile_table(before: pa.Table, columns: Columns, served: Sequence[str]) -> Profile:
     """The profile of a reference; a label that is not among the `served` columns is left out."""
     with connected() as connection:
-        return _profile(plain(relation_of_table(connection, "tidegate_before", before)), columns, served, None)
+        relation = plain(relation_of_table(connection, "tidegate_before", before))
+        return _profile(with_times(relation, columns.time, "reference data"), columns, served, None)
 
 
 def report_on_table(
@@ -101,7 +105,8 @@ def report_on_table(
 ) -> SkewReport:
     """The report on a table against a profile that `profile_table` made, with `further` findings about its columns."""
     with connected() as connection:
-        return _report(profile, plain(relation_of_table(connection, "tidegate_now", now)), columns, rule, further)
+        relation = plain(relation_of_table(connection, "tidegate_now", now))
+        return _report(profile, with_times(relation, columns.time, "current data"), columns, rule, further)
 
 
 def _profile(before: Relation, columns: Columns, served: Sequence[str], window_rows: int | None) -> Profile:

@@ -14,6 +14,7 @@ from tidegate_validation.statistics.blocks import BlockUnit, chunk_of, day_of
 from tidegate_validation.statistics.counting import block_number, count_repeated, count_rows, types_of
 from tidegate_validation.statistics.counts import REPEATED, FeatureCounts
 from tidegate_validation.statistics.facts import facts_of
+from tidegate_validation.statistics.moments import check_seconds
 from tidegate_validation.statistics.points import digits_name, digits_of, weigh
 from tidegate_validation.statistics.profile import FeatureProfile, Profile, Role, write_profile
 from tidegate_validation.statistics.reference import Column, describe, tail_clusters
@@ -42,6 +43,8 @@ def build_profile(
 def make_profile(data: Any, *, features: Sequence[str], label: str | None, event_time: str | None) -> Profile:
     """The profile of `data` as a value, without an id; arguments and errors as in `build_profile`."""
     _check(data, [*features, *filter(None, (label, event_time))])
+    if event_time is not None:
+        check_seconds(data[event_time], event_time)
     with connected() as connection:
         relation = relation_of_table(connection, TABLE, data)
         return profile_relation(relation, features=features, label=label, event_time=event_time)

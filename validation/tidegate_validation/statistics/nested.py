@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.statistics.relation import Relation
 from tidegate_validation.statistics.sql import ZONED_NANOSECONDS, Family, family, quote, text_literal
 from tidegate_validation.statistics.vectors import is_vector
@@ -20,14 +21,19 @@ _SECONDS = ("time", "time_ns", "time with time zone", "interval")
 
 
 def plain(relation: Relation) -> Relation:
-    """The relation with plain columns and lists of numbers alone; itself where it has no others."""
+    """The relation with plain columns and lists of numbers alone; itself where it has no others. InvalidInput where two
+    would have the same name."""
     if all(_is_plain(kind) for kind in relation.types.values()):
         return relation
     found = relation.connection.sql(f"SELECT * FROM {relation.name} LIMIT 0")
-    columns = dict(
-        read for name, kind in zip(found.columns, found.types, strict=True) for read in _read(name, quote(name), kind)
-    )
-    return relation.view(f"{relation.name}_plain", columns)
+    read = [
+        one for name, kind in zip(found.columns, found.types, strict=True) for one in _read(name, quote(name), kind)
+    ]
+    names = [name for name, _ in read]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InvalidInput(f"a column and a field of a struct are both called {twice!r}: give one another name")
+    return relation.view(f"{relation.name}_plain", dict(read))
 
 
 def _read(name: str, sql: str, kind: Any) -> Iterator[tuple[str, str]]:

@@ -155,7 +155,7 @@ def collapsed(found: Collapse, outcome: Outcome, rule: QualityRule) -> Finding:
         if outcome is Outcome.WARN:
             sentence += f", as does {SERVING}" if found.spread is not None else f"; {100 * found.before:.1f} % is usual"
     else:
-        spread = f"{100 * (found.spread or 0.0):.2g} %"
+        spread = f"{100 * (found.spread or 0.0):.3g} %"
         sentence = f"the candidate's answers hardly differ: their spread is {spread} of what it was"
     return Finding("collapse", "predictions", outcome, sentence, number=found.share, limit=rule.collapse)
 

@@ -173,8 +173,8 @@ def _report_tail(examination: Examination, requests: list[Examples], first: Pair
     longer = again is not None and tail_chance(again) < _SUSPICION and tail_chance(pairs) < _CERTAINTY
     far, mine, other = pairs.far, float((pairs.mine > pairs.far).mean()), float((pairs.other > pairs.far).mean())
     sentence = (
-        f"{100 * mine:.2g} % of its calls take more than {1e3 * far:.3g} ms, {_FAR:g} times what is usual; of those of "
-        f"the version that serves now {100 * other:.2g} % ({len(pairs)} calls of each)"
+        f"{100 * mine:.3g} % of its calls take more than {1e3 * far:.3g} ms, {_FAR:g} times what is usual; of those of "
+        f"the version that serves now {100 * other:.3g} % ({len(pairs)} calls of each)"
     )
     culprit = _culprit(examination, requests, pairs) if longer else None
     if culprit is not None:

@@ -22,7 +22,7 @@ from tidegate_validation.skew.diagnosis.landing import (
     newly_landing,
     of_any_digits,
 )
-from tidegate_validation.skew.diagnosis.scale import ScaleFit, fit_factor
+from tidegate_validation.skew.diagnosis.scale import ScaleFit, fit_factor, without_zeros
 from tidegate_validation.skew.diagnosis.suspect import like_training
 from tidegate_validation.skew.diagnosis.units import affine, named_factors, nearest_factor, only_common
 from tidegate_validation.skew.distance import BlockDistance, block_distance, delta_alone
@@ -52,6 +52,9 @@ _NOTHING = 0.004
 _VAGUE = 0.1
 _SNAP = 0.004
 _WIDEST_SNAP = 0.18
+_FAR_SNAP = 0.7
+_FAR = 8.0
+"""A factor of a thousand is known from a handful of rows: none but it is near."""
 _SURELY = 3.0
 _TELLING = 0.5
 _HARDLY = 0.3
@@ -268,7 +271,8 @@ def _fitted(evidence: _Evidence) -> ScaleFit | None:
     """The factor that distributions suggest, with an error that takes in how days differ."""
     levels, quantiles = np.array(evidence.feature.levels), np.array(evidence.feature.quantiles)
     present = evidence.feature.rows - evidence.feature.missing - evidence.feature.infinite
-    fit = fit_factor(evidence.values, evidence.weights, levels, quantiles, present)
+    known = without_zeros(levels, quantiles, evidence.feature.support, present)
+    fit = fit_factor(evidence.values, evidence.weights, *known)
     if fit is None:
         return None
     return replace(fit, log_error=fit.log_error * evidence.distance(fit.factor, 0.0).design_effect ** 0.5)
@@ -329,7 +333,7 @@ def _explains_shape(evidence: _Evidence, cause: Cause, before: float) -> bool:
     of what the change explains, if that is much, or of nearly all of it where hardly anything is left. `before` is Δ
     with nothing undone.
     """
-    if _is_nothing(evidence, cause) or cause.precision > _VAGUE:
+    if _is_nothing(evidence, cause) or (cause.precision > _VAGUE and not is_usual(cause)):
         return False
     gridded = evidence.grid is not None and cause.kind == FACTOR and is_usual(cause)
     if gridded and off_the_grid(evidence.values, evidence.grid or 0.0, cause.factor):
@@ -376,7 +380,8 @@ def _estimated(factor: float, error: float, largest: float) -> Cause:
     """A factor found by the shape: the common one that its error allows, if it is one and the error not too large, else
     as estimated; `largest` is training's largest value."""
     room = max(_SNAP, _SURELY * error)
-    common = only_common(factor, room, largest) if room <= _WIDEST_SNAP else None
+    wide = max(_WIDEST_SNAP, min(_FAR_SNAP, abs(float(np.log(factor))) / _FAR))
+    common = only_common(factor, room, largest) if room <= wide else None
     if common is not None:
         return Cause(FACTOR, common.factor, precision=error, name=common.words or None)
     return Cause(FACTOR, factor, precision=error)

@@ -16,6 +16,14 @@ _LEVELS = np.array([0.01, 0.02, *(step / 20 for step in range(1, 20)), 0.98, 0.9
 _NEAR = 0.02
 _SIGNS = 0.1
 _LEAST = 1e-6
+_FLAT = 0.1
+"""A few values over and over make quantiles flat, which says nothing of how surely they are known."""
+_OF_NORMAL = 1.349
+"""The distance of a normal's quartiles in standard deviations."""
+_BETTER = 2.0
+"""No weighing of quantiles knows a factor so many times as well as the mean of logarithms does."""
+_PLACES = np.linspace(0.001, 0.999, 999)
+_MANY = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +34,26 @@ class ScaleFit:
     log_error: float
 
 
-def fit_factor(values: Floats, weights: Floats, levels: Floats, quantiles: Floats, rows: int) -> ScaleFit | None:
-    """The positive factor between served `values` (with row counts) and training's quantiles, made of `rows` rows.
+def without_zeros(
+    levels: Floats, quantiles: Floats, support: tuple[tuple[float, int], ...], rows: int
+) -> tuple[Floats, float]:
+    """Values spread as training's that are not zero, ascending, and how many of its `rows` those are: by its listed
+    values where they are many, else by its quantiles."""
+    listed = np.array([one for one in support if one[0] != 0])
+    if len(listed) >= _MANY:
+        reached = np.cumsum(listed[:, 1])
+        return np.interp(_PLACES, (reached - listed[:, 1] / 2) / reached[-1], listed[:, 0]), float(reached[-1])
+    known = np.interp(_PLACES, levels, quantiles)
+    kept = known[known != 0]
+    return kept, len(kept) / len(known) * rows
 
-    None where the signs of both do not match or too few values are left without zeros.
+
+def fit_factor(values: Floats, weights: Floats, known: Floats, rows: float) -> ScaleFit | None:
+    """The positive factor between served `values` (with row counts) and `known` ones, ascending, which are spread as
+    those of `rows` rows of training; both without zeros.
+
+    None where the signs of both do not match or too few values are left.
     """
-    known = np.interp(np.linspace(0.001, 0.999, 999), levels, quantiles)
-    known = known[known != 0]
     keep = values != 0
     values, weights = values[keep], weights[keep]
     if len(values) < 5 or len(np.unique(known)) < 5:
@@ -46,14 +67,19 @@ def fit_factor(values: Floats, weights: Floats, levels: Floats, quantiles: Float
     reference = np.sort(np.log(np.abs(known)))
     places = (np.arange(len(reference)) + 0.5) / len(reference)
     gaps = np.interp(_LEVELS, middle, served) - np.interp(_LEVELS, places, reference)
-    return _best_linear(gaps, _slopes(places, reference), float(weights.sum()), len(known) / 999 * rows)
+    served_rows = float(weights.sum())
+    fit = _best_linear(gaps, _slopes(places, reference), served_rows, rows)
+    spread = float(np.subtract(*np.quantile(reference, (0.75, 0.25)))) / _OF_NORMAL
+    least = spread / _BETTER * (1 / served_rows + 1 / rows) ** 0.5
+    return ScaleFit(fit.factor, max(fit.log_error, least))
 
 
 def _slopes(places: Floats, reference: Floats) -> Floats:
     """How fast the logarithm of the quantile grows with its level, at each of the levels."""
     reach = np.minimum(_NEAR, np.minimum(_LEVELS, 1 - _LEVELS) * 0.9)
     above, below = (np.interp(_LEVELS + sign * reach, places, reference) for sign in (1, -1))
-    return np.asarray(np.maximum((above - below) / (2 * reach), _LEAST))
+    slopes = (above - below) / (2 * reach)
+    return np.asarray(np.maximum(slopes, max(_LEAST, _FLAT * float(np.median(slopes)))))
 
 
 def _best_linear(gaps: Floats, slopes: Floats, served_rows: float, known_rows: float) -> ScaleFit:

@@ -1,0 +1,62 @@
+"""Event times are read in whatever way a table writes them, and what holds none is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_validation.statistics.build import make_profile
+from tidegate_validation.statistics.moments import with_times
+from tidegate_validation.statistics.relation import connected, relation_of_table
+from tidegate_validation.statistics.sql import as_number
+
+SECOND = 1_700_000_000
+
+
+def read(values: Any) -> list[float | None]:
+    with connected() as connection:
+        relation = relation_of_table(connection, "rows", pa.table({"at": values, "x": range(len(values))}))
+        timed = with_times(relation, "at", "the rows")
+        sql = as_number("at", timed.types["at"])
+        return [row[0] for row in connection.execute(f"SELECT {sql} FROM {timed.name}").fetchall()]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([SECOND, None]),
+        pa.array([SECOND * 1_000, None]),
+        pa.array([SECOND * 1e6, None]),
+        pa.array([SECOND * 1_000_000_000, None]),
+        pa.array([SECOND], type=pa.timestamp("s")),
+        pa.array([SECOND * 1_000_000_000], type=pa.timestamp("ns", tz="Europe/Rome")),
+        pa.array(["2023-11-14T22:13:20Z", ""]),
+        pa.array(["2023-11-14 22:13:20", None]),
+        pa.array(["2023-11-15T00:13:20+02:00"]),
+    ],
+)
+def test_a_moment_is_the_same_however_it_is_written(values: Any) -> None:
+    assert [one for one in read(values) if one is not None] == [SECOND]
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (pa.array(["2023-11-14", "soon"]), "holds 'soon', which is no time"),
+        (pa.array([None, None], type=pa.int64()), "holds no time in any row"),
+        (pa.array([True]), "of type BOOLEAN holds no times"),
+    ],
+)
+def test_what_holds_no_times_is_refused(values: Any, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        read(values)
+
+
+def test_training_data_in_milliseconds_are_refused_as_requests_tell_seconds() -> None:
+    rows = pa.table({"at": [SECOND * 1_000], "x": [1.0]})
+
+    with pytest.raises(InvalidInput, match=r"event time 'at' holds 1.7e\+12, which is no number of Unix seconds"):
+        make_profile(rows, features=["x"], label=None, event_time="at")
