@@ -12,7 +12,7 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedRowGroupWriter};
 use tidegate_codec::dtype::DType;
 use tidegate_codec::signatures::TensorSpec;
 use tidegate_codec::tensors::{Column, Strings};
-use tidegate_engine::log::{LogBlock, Logged};
+use tidegate_engine::log::{LogBlock, Logged, Turns};
 use tidegate_engine::trace_context::{TraceId, to_hex};
 
 use crate::levels::Levels;
@@ -24,6 +24,8 @@ use crate::text::{all_text, escaped};
 const PIECE: usize = 1 << 14;
 /// The same where no levels go with it: what was converted is still in the processor's cache when it is encoded.
 const CONVERTED: usize = 1 << 10;
+/// While so many bytes of a model wait, its log is written without pauses.
+const MUCH: usize = 32 << 20;
 const ROLES: [&str; 2] = ["primary", "shadow"];
 
 /// Writes all columns of these rows; `events` is the time of each row's event, empty where no row has one.
@@ -34,7 +36,12 @@ pub(crate) fn write<W: Write + Send>(
     rows: &[Range<usize>],
     rules: &ColumnRules,
 ) -> Result<()> {
+    let (turns, behind) = (Turns::default(), || block.served.log.used() > MUCH);
+    let give_way = || {
+        turns.give_way(behind);
+    };
     for name in META {
+        give_way();
         column(group, |writer| rows.iter().try_for_each(|rows| meta(writer, name, block, events, rows.clone())))?;
     }
     let signature = &block.served.signature;
@@ -44,11 +51,11 @@ pub(crate) fn write<W: Write + Send>(
         signature.outputs.iter().zip(&block.outputs).map(|(spec, logged)| (output_name(spec), spec, logged, true));
     for (name, spec, logged, optional) in inputs.chain(outputs) {
         match rules.of(&name) {
-            Rule::Plain => column(group, |writer| tensor(writer, spec, logged, optional, rows))?,
+            Rule::Plain => column(group, |writer| tensor(writer, spec, logged, optional, rows, &give_way))?,
             Rule::Hash => {
                 let values = Column::Strings(rules.hashed(spec.dtype, &logged.values));
                 let hashed = Logged { values, shapes: logged.shapes.clone() };
-                column(group, |writer| tensor(writer, spec, &hashed, optional, rows))?;
+                column(group, |writer| tensor(writer, spec, &hashed, optional, rows, &give_way))?;
             }
             Rule::Omit => {}
         }
@@ -115,11 +122,13 @@ fn tensor(
     logged: &Logged,
     optional: bool,
     rows: &[Range<usize>],
+    give_way: &dyn Fn(),
 ) -> Result<()> {
     let depth = depth(spec);
     let text = matches!(&logged.values, Column::Strings(values) if all_text(values));
     let mut piece = Piece { levels: Levels::new(optional), elements: 0..0 };
     let put = |writer: &mut SerializedColumnWriter<'_>, piece: &mut Piece| {
+        give_way();
         let (definition, repetition) = piece.levels.both();
         let levels = (optional || depth > 0).then_some((definition, if depth > 0 { repetition } else { &[] }));
         match &logged.values {

@@ -10,6 +10,7 @@ use tidegate_codec::status::Code;
 
 use crate::batching::Entry;
 use crate::log::block::{ClockPair, LogBlock, Record};
+use crate::log::turns::Turns;
 use crate::metrics::Metrics;
 use crate::sync::lock;
 
@@ -118,12 +119,17 @@ impl Log {
         }
         let was_empty = state.records.is_empty();
         state.records.push(record);
-        let urgent = waiting > self.bound / 4 && !state.urgent;
+        let urgent = self.is_much(waiting) && !state.urgent;
         state.urgent |= urgent;
         drop(state);
         if was_empty || urgent {
             self.changed.notify_one();
         }
+    }
+
+    /// Whether so much waits that the log must not wait for others.
+    fn is_much(&self, waiting: u64) -> bool {
+        waiting > self.bound / 4
     }
 
     /// Counts the rows of an answer that cannot be written as rows of its model.
@@ -158,8 +164,10 @@ impl Log {
             let (records, closing) =
                 self.wait_for_records(blocks.iter().map(|block| block.started + self.interval).min());
             let clock = ClockPair::now();
+            let turns = Turns::default();
             for record in records {
                 self.place(&record, &mut blocks, &clock, sink);
+                turns.give_way(|| self.is_much(self.metrics.log_waiting_bytes.load(Ordering::Relaxed)));
             }
             let now = Instant::now();
             let (due, young): (Vec<LogBlock>, Vec<LogBlock>) =
