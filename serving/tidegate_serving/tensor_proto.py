@@ -27,10 +27,11 @@ DATA_TYPES = {
     "uint32": 22,
     "uint64": 23,
 }
-_NAMES = {number: name for name, number in DATA_TYPES.items()}
+BFLOAT16 = 14
+"""TensorFlow's number of bfloat16, the upper half of a float32, which numpy lacks: it is float32 here."""
+_NAMES = {**{number: name for name, number in DATA_TYPES.items()}, BFLOAT16: "float32"}
 _MOST_ELEMENTS = 1 << 28  # one value can stand for as many as a shape asks for, and so for all memory
 _TYPED_FIELDS = {
-    "float16": "half_val",
     "float32": "float_val",
     "float64": "double_val",
     "int64": "int64_val",
@@ -62,21 +63,35 @@ def fill(proto: Any, value: Array) -> None:
 
 
 def to_array(proto: Any) -> Array:
-    """The array in a `TensorProto`; strings as objects of `bytes`. InvalidInput when values and shape disagree."""
+    """The array in a `TensorProto`; strings as objects of `bytes`, bfloat16 as float32. InvalidInput when values and
+    shape disagree.
+    """
     name = dtype_of(proto.dtype)
     shape = tuple(dimension.size for dimension in proto.tensor_shape.dim)
     if name == "string":
         items = np.empty(len(proto.string_val), dtype=object)
         items[:] = list(proto.string_val)
         return _filled(items, shape)
+    if proto.dtype == BFLOAT16:
+        halves = decode(proto.tensor_content, "uint16", shape) if proto.tensor_content else _halves(proto, shape)
+        return (halves.astype("uint32") << 16).view("float32")
     if proto.tensor_content:
         return decode(proto.tensor_content, name, shape)
-    bits = "uint16" if name == "float16" else name
+    if name == "float16":
+        return _halves(proto, shape).view(name)
     try:
-        values = np.array(getattr(proto, _TYPED_FIELDS.get(name, "int_val")), dtype=bits).view(name)
+        values = np.array(getattr(proto, _TYPED_FIELDS.get(name, "int_val")), dtype=name)
     except OverflowError as error:
         raise InvalidInput(f"a tensor of {name} holds a value that is none: {error}") from error
     return _filled(values, shape)
+
+
+def _halves(proto: Any, shape: tuple[int, ...]) -> Array:
+    """The bits of values of 16 bits."""
+    try:
+        return _filled(np.array(proto.half_val, dtype="uint16"), shape)
+    except OverflowError as error:
+        raise InvalidInput(f"half_val of a tensor holds a value that is none: {error}") from error
 
 
 def _filled(values: Array, shape: tuple[int, ...]) -> Array:

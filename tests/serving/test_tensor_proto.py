@@ -63,6 +63,12 @@ def test_half_floats_are_read_by_their_bits() -> None:
     assert to_array(proto(dtype=19, shape=(2,), half_val=[0x3E00, 0xFC00])).tolist() == [1.5, -np.inf]
 
 
+def test_bfloat16_is_read_as_the_floats_that_it_is() -> None:
+    assert to_array(proto(dtype=14, shape=(3,), half_val=[0x3FC0, 0xC010])).tolist() == [1.5, -2.25, -2.25]
+    found = to_array(proto(dtype=14, shape=(1, 2), tensor_content=b"\xc0\x3f\x10\xc0"))
+    assert (found.dtype.name, found.tolist()) == ("float32", [[1.5, -2.25]])
+
+
 def test_values_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InvalidInput, match=r"shape \[2\] cannot take 3 values"):
         to_array(proto(dtype=1, shape=(2,), float_val=[1, 2, 3]))

@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 import tritonclient.grpc as over_grpc
@@ -16,7 +17,7 @@ from tests.support.control import push_and_wait
 from tests.support.engine_process import EngineProcess
 from tests.support.gate import AT_PREDICT, Gate
 from tests.support.triton import tensor
-from tests.support.versions import Draft, publish
+from tests.support.versions import Draft, adding, publish
 from tritonclient.grpc import service_pb2
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
@@ -53,7 +54,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory, gate: Gate) -> Iterator[Eng
     )
     whole = Draft(files={"model.py": WHOLE}, signature=free, example={"x": [[1.0], [2.0]]})
     waits = Draft(files={"model.py": gate.source(AT_PREDICT, 1)}, signature=ONE)
-    drafts = {"kinds": kinds, "whole": whole, "waits": waits}
+    drafts = {"kinds": kinds, "whole": whole, "waits": waits, "one_more": adding(1)}
     directories = [publish(folder / "r", name, 1, draft) for name, draft in drafts.items()]
     with EngineProcess(folder / "engine", roots=[folder / "r"], allow_unverified=True, isolation="engine") as running:
         with running.control() as control:
@@ -214,10 +215,6 @@ def test_what_is_not_here_is_refused_with_what_to_do_instead(client: Any, calls:
         assert refused.value.status() in ("StatusCode.UNIMPLEMENTED", "501")
 
 
-def test_bfloat16_is_refused_by_name(engine: EngineProcess) -> None:
-    request = service_pb2.ModelInferRequest(model_name="waits", raw_input_contents=[b"\x00\x3f"])
-    request.inputs.add(name="x", datatype="BF16", shape=[1])
-    with over_grpc.grpc.insecure_channel(engine.addresses["grpc"]) as channel:
-        stub = over_grpc.service_pb2_grpc.GRPCInferenceServiceStub(channel)
-        with pytest.raises(over_grpc.grpc.RpcError, match="input 'x' has datatype 'BF16': send FP32"):
-            stub.ModelInfer(request, timeout=20)
+def test_bfloat16_is_taken_as_the_floats_that_it_is(client: Any, library: Any) -> None:
+    halves = tensor(library, "x", np.array([1.5, -2.25], ml_dtypes.bfloat16))
+    assert client.infer("one_more", [halves]).as_numpy("y").tolist() == [2.5, -1.25]

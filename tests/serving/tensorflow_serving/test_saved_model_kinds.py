@@ -16,6 +16,8 @@ from tidegate_serving.contract.signature import Signature, TensorSpec
 from tidegate_serving.platforms.tensorflow.signatures import definitions_as_served
 from tidegate_serving.tensor_proto import to_array
 
+BETWEEN = np.array([[1.501, -2.251]], "f4")
+"""Floats, of which bfloat16 holds the nearest: 1.5 and -2.25."""
 CODES = {3: ("INVALID_ARGUMENT", 400), 5: ("NOT_FOUND", 404)}
 
 
@@ -125,9 +127,19 @@ def test_features_over_rest(zoo: Zoo) -> None:
     assert shared.json() == {"results": [2.0, 9.0]}
 
 
-@pytest.mark.parametrize(
-    ("model", "signature"), [("kinds", "brains"), ("kinds", "waves"), ("estimator", "sparse"), ("estimator", "ragged")]
-)
+def test_bfloat16_is_float32_to_clients_who_may_send_it_too(zoo: Zoo) -> None:
+    request = message("tensorflow.serving.PredictRequest")()
+    request.model_spec.name, request.model_spec.signature_name = "kinds", "brains"
+    x = request.inputs["x"]
+    x.dtype, x.tensor_content = 14, b"\xc0\x3f\x10\xc0"
+    for size in (1, 2):
+        x.tensor_shape.dim.add(size=size)
+    for answer in (zoo.ask("Predict", request, "PredictResponse"), zoo.predict("kinds", "brains", x=BETWEEN)):
+        assert (answer.outputs["y"].dtype, to_array(answer.outputs["y"]).tolist()) == (1, [[1.5, -2.25]])
+    assert zoo.post("kinds", "brains", instances=BETWEEN.tolist()).json() == {"predictions": [[1.5, -2.25]]}
+
+
+@pytest.mark.parametrize(("model", "signature"), [("kinds", "waves"), ("estimator", "sparse"), ("estimator", "ragged")])
 def test_what_is_not_served_is_not_there_and_harms_nothing(zoo: Zoo, model: str, signature: str) -> None:
     refused = zoo.predict(model, signature, x=np.ones((1, 1), "f4"))
     assert refused == {"code": "FAILED_PRECONDITION", "details": f'Serving signature key "{signature}" not found.'}

@@ -65,13 +65,16 @@ const TABLE: [(&str, u64, usize, &str); 13] = [
     ("string", 7, 0, "DT_STRING"),
 ];
 
+/// The number of bfloat16 in TensorFlow's `DataType`, which no tensor of ours has; it is taken where floats are asked for.
+pub const BFLOAT16: u64 = 14;
+
 /// Names of the `DataType` numbers that we refuse.
 const UNSUPPORTED: [(u64, &str); 16] = [
     (8, "complex64"),
     (11, "qint8"),
     (12, "quint8"),
     (13, "qint32"),
-    (14, "bfloat16"),
+    (BFLOAT16, "bfloat16"),
     (15, "qint16"),
     (16, "quint16"),
     (18, "complex128"),

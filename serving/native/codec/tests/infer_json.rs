@@ -1,6 +1,39 @@
 //! Infer requests in JSON as clients with typed requests write them.
 
+use crate::support::{floats, signature, spec};
+use tidegate_codec::dtype::DType;
 use tidegate_codec::open_inference::json_request::parse;
+use tidegate_codec::status::Status;
+use tidegate_codec::tensors::{ColumnPool, Page};
+
+/// What is read of an input `x` of floats: this tensor, with these bytes behind the JSON.
+fn read(tensor: &str, bytes: &[u8]) -> Result<Vec<f32>, Status> {
+    let json = format!(r#"{{"inputs":[{{"name":"x",{tensor}}}]}}"#);
+    let body = [json.as_bytes(), bytes].concat();
+    let request = parse(&body, json.len())?;
+    let floats_in = signature(vec![spec("x", DType::Float32, &[-1])], vec![spec("y", DType::Float32, &[-1])]);
+    let mut columns = ColumnPool::new(vec![DType::Float32]).lease();
+    let mut shapes = Vec::new();
+    let mut page = Page { columns: &mut columns, shapes: &mut shapes, room: &mut () };
+    request.read_inputs(&floats_in, &mut page, 1 << 20).map(|_| floats(&columns[0]))
+}
+
+#[test]
+fn bfloat16_is_taken_as_the_floats_that_it_is() {
+    let two = r#""shape":[2],"datatype":"BF16","parameters":{"binary_data_size":4}"#;
+    assert_eq!(read(two, &[0xc0, 0x3f, 0x10, 0xc0]).unwrap(), [1.5, -2.25]);
+    let said = |tensor: &str, bytes: &[u8]| read(tensor, bytes).unwrap_err().message;
+    assert_eq!(said(&two.replace("[2]", "[3]"), &[0; 4]), "input 'x' has 4 bytes, but shape [3] of BF16 needs 6");
+    let listed = r#""shape":[1],"datatype":"BF16","data":[1.5]"#;
+    assert_eq!(said(listed, &[]), "input 'x' is BF16 and no raw bytes: send it as raw bytes, or as FP32");
+}
+
+#[test]
+fn a_column_is_a_list_of_its_values() {
+    assert_eq!(read(r#""shape":[2,1],"datatype":"FP32","data":[[1],[2]]"#, &[]).unwrap(), [1.0, 2.0]);
+    let wide = read(r#""shape":[1,2],"datatype":"FP32","data":[1,2]"#, &[]).unwrap_err();
+    assert_eq!(wide.message, "input 'x' has shape [1,2], but the model expects [-1]");
+}
 
 #[test]
 fn a_null_is_a_member_that_was_left_out() {

@@ -96,6 +96,27 @@ fn floats_are_read_packed_unpacked_and_filled() {
 }
 
 #[test]
+fn bfloat16_is_read_as_the_floats_that_it_is() {
+    let halves = [0x3fc0u16, 0xc010];
+    let values = halves.map(i64::from).to_vec();
+    let floats = [1.5f32, -2.25].map(f32::to_le_bytes).concat();
+    let x = spec("x", DType::Float32, &[-1]);
+    let bytes = halves.map(u16::to_le_bytes).concat();
+    assert_eq!(raw(read(&x, &tensor(14, &[2], &content(&bytes))).unwrap()), floats);
+    assert_eq!(raw(read(&x, &tensor(14, &[2], &varints(13, &values))).unwrap()), floats);
+    assert_eq!(
+        raw(read(&x, &tensor(14, &[2], &varints(13, &values[..1]))).unwrap()),
+        [floats[..4].to_vec(), floats[..4].to_vec()].concat()
+    );
+    assert_eq!(raw(read(&x, &tensor(14, &[2], &[])).unwrap()), [0; 8]);
+    let short = refused(&x, &tensor(14, &[3], &content(&bytes)));
+    assert_eq!(short, "tensor parsing error: x: 4 bytes of tensor_content, but shape [3] of bfloat16 needs 6");
+    assert!(refused(&x, &tensor(14, &[1], &varints(13, &values))).contains("has 2 values in half_val"));
+    let other = refused(&spec("x", DType::Float64, &[-1]), &tensor(14, &[2], &content(&bytes)));
+    assert!(other.contains("to be double but bfloat16 is provided"), "{other}");
+}
+
+#[test]
 fn content_of_bools_becomes_zero_or_one() {
     let spec = spec("x", DType::Bool, &[-1]);
     assert_eq!(raw(read(&spec, &tensor(10, &[3], &content(&[0, 2, 255]))).unwrap()), [0, 1, 1]);
@@ -124,7 +145,6 @@ fn a_wrong_dtype_is_refused_by_name() {
     let text = |sent: &str| format!("Expects arg[0] to be float but {sent} is provided: send input 'age' as float");
     assert_eq!(of(9), text("int64"));
     assert_eq!(of(2), text("double"));
-    assert_eq!(of(14), text("bfloat16"));
     assert_eq!(of(8), text("complex64"));
     assert_eq!(of(20), text("resource"));
     for none in [0, 101] {

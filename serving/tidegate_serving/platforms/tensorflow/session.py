@@ -80,12 +80,31 @@ def session_config(v1: Any, settings: Settings) -> Any:
 def prepared_run(session: Any, feeds: Sequence[str], fetches: Sequence[str]) -> Any:
     """A function of the feeds, in order, to the list of fetches; tensors by the names that the graph gives them.
 
+    What is bfloat16 in the graph goes in and comes out as float32.
+
     `Session.run` and the public `make_callable` look at every feed and fetch anew at each call, which costs ten times
     what a small graph does, and put a text of their own before the op's message.
     """
     from tensorflow.core.protobuf.config_pb2 import CallableOptions
 
-    return session._make_callable_from_options(CallableOptions(feed=feeds, fetch=fetches))
+    run = session._make_callable_from_options(CallableOptions(feed=feeds, fetch=fetches))
+    bfloat16 = import_tensorflow().bfloat16
+    narrow, wide = ([_dtype(session.graph, name) == bfloat16 for name in names] for names in (feeds, fetches))
+    return _in_float32(run, narrow, wide, bfloat16.as_numpy_dtype) if any(narrow) or any(wide) else run
+
+
+def _dtype(graph: Any, name: str) -> Any:
+    return graph.as_graph_element(name, allow_operation=False).dtype.base_dtype
+
+
+def _in_float32(run: Any, narrow: Sequence[bool], wide: Sequence[bool], bfloat16: Any) -> Any:
+    """The same function, with these feeds made bfloat16 and these fetches float32."""
+
+    def call(*fed: Any) -> list[Any]:
+        given = [value.astype(bfloat16) if of else value for value, of in zip(fed, narrow, strict=True)]
+        return [found.astype("float32") if of else found for found, of in zip(run(*given), wide, strict=True)]
+
+    return call
 
 
 def error_of_op(error: Any) -> TidegateError:

@@ -78,6 +78,15 @@ impl<'a> InferInput<'a> {
             Status::invalid(format!("input '{}' has shape {sent}, but the model expects {want}", spec.name))
         })?;
         let elements = self.elements(spec, max_bytes)?;
+        if let (true, Column::Raw(words)) = (self.is_halves(spec), &mut *column) {
+            let InferData::Raw(halves) = self.data else {
+                let name = &self.name;
+                let text = format!("input '{name}' is BF16 and no raw bytes: send it as raw bytes, or as FP32");
+                return Err(Status::invalid(text));
+            };
+            raw::read_halves(halves, &self.name, &self.shape, elements, words, room)?;
+            return Ok(found);
+        }
         if let Some(open) = &self.open {
             if open.place.size > max_bytes as u64 {
                 let (name, size) = (&self.name, open.place.size);
@@ -107,7 +116,15 @@ impl<'a> InferInput<'a> {
         InputShape::of_shape(spec, &self.shape).or_else(as_list)
     }
 
+    /// Whether its values are bfloat16 where floats are asked for: each is a float without its lower half.
+    fn is_halves(&self, spec: &TensorSpec) -> bool {
+        spec.dtype == DType::Float32 && self.datatype == datatype::HALVES
+    }
+
     fn check_datatype(&self, spec: &TensorSpec) -> Result<(), Status> {
+        if self.is_halves(spec) {
+            return Ok(());
+        }
         let (name, sent, want) = (&spec.name, &self.datatype, datatype::name(spec.dtype));
         match datatype::from_name(sent) {
             Some(dtype) if dtype == spec.dtype => Ok(()),

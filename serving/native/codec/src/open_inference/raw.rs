@@ -1,10 +1,11 @@
 //! Elements as bytes: little-endian, row after row; byte strings each after its length in four bytes.
 
 use crate::dtype::DType;
+use crate::open_inference::datatype;
 use crate::open_inference::shared_memory::OpenPlace;
 use crate::signatures::{TensorSpec, show_shape};
 use crate::status::Status;
-use crate::tensors::{Column, Lender, Room, Slice, Strings};
+use crate::tensors::{Column, Lender, Room, Slice, Strings, Words};
 
 /// Bytes of the length before each byte string.
 const LENGTH: usize = 4;
@@ -21,7 +22,8 @@ pub fn read(
     match column {
         Column::Strings(strings) => read_strings(bytes, spec, shape, elements, strings, room),
         Column::Raw(words) => {
-            let wanted = size(bytes.len(), spec, shape, elements)?;
+            let wanted = elements * spec.dtype.size();
+            check_size(bytes.len(), wanted, &spec.name, shape, datatype::name(spec.dtype))?;
             room.take(wanted)?;
             if spec.dtype == DType::Bool {
                 words.grow(wanted).iter_mut().zip(bytes).for_each(|(to, from)| *to = u8::from(*from != 0));
@@ -51,7 +53,8 @@ pub fn read_shared(
             read_strings(&bytes, spec, shape, elements, strings, room)
         }
         Column::Raw(words) => {
-            let wanted = size(sent, spec, shape, elements)?;
+            let wanted = elements * spec.dtype.size();
+            check_size(sent, wanted, &spec.name, shape, datatype::name(spec.dtype))?;
             room.take(wanted)?;
             let bytes = words.grow(wanted);
             open.read(bytes)?;
@@ -63,13 +66,25 @@ pub fn read_shared(
     }
 }
 
-/// The bytes of so many elements, which must have been sent.
-fn size(sent: usize, spec: &TensorSpec, shape: &[usize], elements: usize) -> Result<usize, Status> {
-    let wanted = elements * spec.dtype.size();
+/// Appends floats that came as bfloat16, their upper halves.
+pub fn read_halves(
+    halves: &[u8],
+    name: &str,
+    shape: &[usize],
+    elements: usize,
+    words: &mut Words,
+    room: &mut dyn Room,
+) -> Result<(), Status> {
+    check_size(halves.len(), elements * 2, name, shape, datatype::HALVES)?;
+    room.take(elements * 4)?;
+    words.push_halves(halves);
+    Ok(())
+}
+
+fn check_size(sent: usize, wanted: usize, name: &str, shape: &[usize], dtype: &str) -> Result<(), Status> {
     if sent == wanted {
-        return Ok(wanted);
+        return Ok(());
     }
-    let (name, dtype) = (&spec.name, super::datatype::name(spec.dtype));
     Err(Status::invalid(format!(
         "input '{name}' has {sent} bytes, but shape {} of {dtype} needs {wanted}",
         show_shape(shape)

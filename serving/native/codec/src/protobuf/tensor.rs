@@ -1,6 +1,6 @@
 //! TensorFlow's `TensorProto`: read into a column, and written from a slice of one.
 
-use crate::dtype::{self, DType};
+use crate::dtype::{self, BFLOAT16, DType};
 use crate::protobuf::wire::{self, Field, Reader, Value};
 use crate::signatures::{InputShape, Signature, TensorSpec, show_shape};
 use crate::status::Status;
@@ -114,7 +114,7 @@ fn read_shape(message: &[u8], spec: &TensorSpec, shape: &mut Vec<usize>) -> Resu
 /// Too few values are followed by the last one again, none at all by zeros or empty strings, as TensorFlow does.
 /// `max_bytes` bounds what a short message with one repeated value may grow to, and all of it is taken from `room` before
 /// it is filled. On error the column may hold a part of the tensor: the caller truncates it. `lender` is the message that
-/// `message` is a part of.
+/// `message` is a part of. Where floats are asked for, bfloat16 is taken too: each is a float without its lower half.
 pub fn read(
     message: &[u8],
     signature: &Signature,
@@ -125,7 +125,8 @@ pub fn read(
 ) -> Result<InputShape, Status> {
     let spec = &signature.inputs[index];
     let view = view(message, spec)?;
-    if view.dtype != spec.dtype.tensorflow() {
+    let halves = view.dtype == BFLOAT16 && spec.dtype == DType::Float32;
+    if view.dtype != spec.dtype.tensorflow() && !halves {
         return Err(wrong_dtype(view.dtype, signature, index));
     }
     let found = InputShape::of_shape(spec, &view.shape).ok_or_else(|| wrong_shape(&view.shape, spec))?;
@@ -145,7 +146,10 @@ pub fn read(
     if elements * element_size > UNTAKEN {
         room.take(elements * element_size)?;
     }
-    fill(&view, spec, column, elements, (room, lender))?;
+    match column {
+        Column::Raw(words) if halves => fill_from_halves(&view, spec, words, elements)?,
+        column => fill(&view, spec, column, elements, (room, lender))?,
+    }
     Ok(found)
 }
 
@@ -187,11 +191,7 @@ fn fill(
     match column {
         Column::Raw(words) if !view.content.is_empty() => {
             let size = elements * spec.dtype.size();
-            if view.content.len() != size {
-                let (bytes, shape, dtype) = (view.content.len(), show_shape(&view.shape), spec.dtype.name());
-                let why = format!("{bytes} bytes of tensor_content, but shape {shape} of {dtype} needs {size}");
-                return Err(no_tensor(spec, &why));
-            }
+            check_content(view, spec, spec.dtype.name(), size)?;
             if spec.dtype == DType::Bool {
                 words.grow(size).iter_mut().zip(view.content).for_each(|(to, from)| *to = u8::from(*from != 0));
             } else {
@@ -205,6 +205,28 @@ fn fill(
         }
         Column::Strings(strings) => fill_strings(view, spec, strings, elements, room),
     }
+}
+
+fn check_content(view: &View<'_>, spec: &TensorSpec, dtype: &str, size: usize) -> Result<(), Status> {
+    if view.content.len() == size {
+        return Ok(());
+    }
+    let (bytes, shape) = (view.content.len(), show_shape(&view.shape));
+    Err(no_tensor(spec, &format!("{bytes} bytes of tensor_content, but shape {shape} of {dtype} needs {size}")))
+}
+
+fn fill_from_halves(view: &View<'_>, spec: &TensorSpec, words: &mut Words, elements: usize) -> Result<(), Status> {
+    let mut typed = Words::default();
+    let halves = if view.content.is_empty() {
+        let bits = TensorSpec { dtype: DType::Float16, ..spec.clone() };
+        fill_numbers(view, &bits, &mut typed, elements)?;
+        typed.as_bytes()
+    } else {
+        check_content(view, spec, "bfloat16", elements * 2)?;
+        view.content
+    };
+    words.push_halves(halves);
+    Ok(())
 }
 
 fn wrong_count(spec: &TensorSpec, shape: &[usize], count: usize, elements: usize) -> Status {

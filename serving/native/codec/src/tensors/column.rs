@@ -126,6 +126,12 @@ impl Words {
         bytemuck::cast_slice_mut::<u64, u8>(&mut self.words)[start..end].fill(0);
     }
 
+    /// Appends the floats of which these are the upper halves, as bfloat16 has them; the lower halves are zeros.
+    pub fn push_halves(&mut self, halves: &[u8]) {
+        let floats = self.grow(halves.len() * 2).chunks_exact_mut(4);
+        floats.zip(halves.chunks_exact(2)).for_each(|(to, from)| to.copy_from_slice(&[0, 0, from[0], from[1]]));
+    }
+
     /// Appends bytes.
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) {
