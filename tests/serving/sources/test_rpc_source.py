@@ -157,7 +157,7 @@ def test_a_path_outside_the_roots_is_refused(bench: Bench, tmp_path: Path) -> No
 
 def test_a_directory_that_is_not_there_is_not_found(bench: Bench) -> None:
     one = bench.published(1)
-    assert "has no manifest.json" in bench.refusal(NotFound, replace(one, directory=bench.root / "m" / "9"))
+    assert "is missing" in bench.refusal(NotFound, replace(one, directory=bench.root / "m" / "9"))
 
 
 def test_an_unknown_platform_is_refused(bench: Bench) -> None:
