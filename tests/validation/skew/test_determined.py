@@ -270,3 +270,23 @@ def test_a_level_that_wanders_is_not_told_as_a_distance_beyond_the_margin() -> N
     found = report(rows.assign(score=wandering)).feature("score")
     assert found.outcome is Outcome.FAIL
     assert "wanders over the days as it never did in training (Δ 0.1" in found.sentence
+
+
+@pytest.mark.parametrize(("seed", "moved"), [(1, 8.0), (2, 5.0), (0, -6.0)])
+def test_a_level_that_moved_on_a_close_grid_is_no_factor(seed: int, moved: float) -> None:
+    """To a tenth of a degree values are among training's wherever they lie, with any factor undone."""
+    random = np.random.default_rng(seed)
+    level = np.zeros(27)
+    for day in range(1, len(level)):
+        level[day] = 0.7 * level[day - 1] + random.normal(0, 0.8)
+    days = np.repeat(np.arange(len(level)), 288)
+    at = (19_000 + days) * 86_400 + np.tile(np.arange(288) * 300, len(level))
+    rows = pd.DataFrame({"at": at, "warm": np.round(48 + level[days] + random.normal(0, 0.8, len(days)), 1)})
+    training, week = rows[days < 20], rows[days >= 20]
+    profile = profile_table(as_table(training, "training"), Columns(time="at"), ["at", "warm"])
+
+    now = week.assign(warm=(week["warm"] + moved).round(1))
+    found = report_on_table(profile, as_table(now, "the week"), Columns(time="at")).feature("warm")
+
+    assert found.outcome is Outcome.FAIL
+    assert (found.cause or {}).get("kind") != "constant factor", found.sentence

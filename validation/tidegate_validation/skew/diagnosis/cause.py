@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tidegate_validation.skew.diagnosis.grid import factor_by_grid, grid_of, off_the_grid
+from tidegate_validation.skew.diagnosis.grid import factor_by_grid, grid_of, off_the_grid, on_grid
 from tidegate_validation.skew.diagnosis.landing import (
     EXACT,
     Match,
@@ -197,8 +197,10 @@ def _lands(evidence: _Evidence, cause: Cause, home: float, by_values: bool) -> b
     """Whether values are surely training's with the change undone; `home` is their share that are as they are."""
     if _is_nothing(evidence, cause) or (by_values and not _gives_away(evidence, cause)):
         return False
-    if _evenly(evidence.known):
-        return cause.share > _EVERY  # On a close grid values land wherever they lie among training's.
+    if _evenly(evidence.known):  # On such a grid values land wherever they lie among training's.
+        step = float(np.diff(evidence.known).min())
+        same = float(np.average(on_grid(evidence.values - evidence.known[0], step), weights=evidence.weights))
+        return cause.share > _EVERY and (same < _EVERY or cause.kind == OFFSET or is_usual(cause))
     return cause.share > max(home, _HALF) + _CLEARLY or _explains(evidence, cause, enough=0.5)
 
 
