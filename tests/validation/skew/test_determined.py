@@ -290,3 +290,4 @@ def test_a_level_that_moved_on_a_close_grid_is_no_factor(seed: int, moved: float
 
     assert found.outcome is Outcome.FAIL
     assert (found.cause or {}).get("kind") != "constant factor", found.sentence
+    assert "wanders" not in found.sentence

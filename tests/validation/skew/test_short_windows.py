@@ -37,6 +37,8 @@ def readings() -> pd.DataFrame:
             "speed": np.abs(random.normal(60, 12, n)) + level[day] / 2,
             "share": np.round(100 * random.beta(5, 2, n), 1),
             "alarm": random.random(n) < 0.002,
+            "north": random.normal(40, 3, n),
+            "east": random.normal(-75, 5, n),
             "bonus": np.where(random.random(n) < 0.95, 0, np.round(random.gamma(2, 50, n), 2)),
         }
     )
@@ -84,3 +86,13 @@ def test_an_alarm_that_comes_more_often_than_it_hardly_ever_did_fails() -> None:
     found = report(alarm=days().index.to_series() % 6 == 0)
 
     assert found.feature("alarm").outcome is Outcome.FAIL
+
+
+def test_two_columns_that_swapped_are_told_by_thirty_rows() -> None:
+    few = days().head(30)
+    swapped = few.assign(north=few["east"], east=few["north"])
+
+    found = report_on_table(training(), as_table(swapped, "thirty rows"), COLUMNS)
+
+    assert found.feature("north").sentence == "`north`: it holds what `east` held in training"
+    assert found.feature("east").sentence == "`east`: it holds what `north` held in training"

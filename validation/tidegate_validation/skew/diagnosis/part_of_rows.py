@@ -106,17 +106,14 @@ def part_in_another_unit(suspect: Suspect, joint: Joint, found: Cause | None, *,
             return found
         return part_in_another_unit(suspect, joint, None) if alone and better > CLEARLY else None
     part = _best(anywhere, effect) if alone else None
-    if part is not None and (part.gain - _all_moved(edges, known, joint.values)) / effect < CLEARLY:
-        return None
     return None if part is None else _of_part(suspect, part, joint, ranges, grid)
 
 
 def _of_part(suspect: Suspect, way: _Way, joint: Joint, ranges: Ranges, grid: float | None) -> Cause | None:
-    """The change of a part of any rows, where the grid shows it or no other factor explains them clearly better; of
-    more than half of them only a common one, as some other change of all rows is likelier."""
+    """The change of a part of any rows, where the grid shows it or no other factor explains them clearly better."""
     if grid is not None and comes_back(joint.values, grid, *way.change):
         return _cause(way)
-    if ranges.refute(joint.values, way.change, partly=True) or (way.share > _LEAVES and not _is_common(way.change)):
+    if ranges.refute(joint.values, way.change, partly=True):
         return None
     told = _named(suspect, way, joint, _LEAVES)
     return told and _as_sure(told, ranges.precision(joint.values, way.change, partly=True))
@@ -211,16 +208,6 @@ def _whole(edges: Floats, known: Floats, values: Floats, found: Cause | None) ->
     near = found.factor * np.exp(_SURELY * found.precision * np.linspace(-1, 1, 13))
     usual = np.log(likely(edges, known))
     return max(float(rows @ (np.log(likely(edges, known * one + found.offset)) - usual)) for one in near)
-
-
-def _all_moved(edges: Floats, known: Floats, values: Floats) -> float:
-    """How much likelier than as in training values are where all of them moved by one offset, or by one factor, that
-    brings their middle where training's is."""
-    middle, now = float(np.median(known)), float(np.median(values))
-    ways = [Cause(OFFSET, offset=now - middle)]
-    if middle * now > 0:
-        ways.append(Cause(FACTOR, now / middle))
-    return max(_whole(edges, known, values, one) for one in ways)
 
 
 def _of_any_rows(cells: _Cells, change: Change) -> _Way:
