@@ -61,6 +61,11 @@ def test_vectors_of_other_days_are_as_in_training() -> None:
     assert [one.subject for one in found.findings].count("text") == 1
 
 
+def test_the_measures_of_one_column_take_one_columns_part_of_false_discoveries() -> None:
+    """One of them differs in this week as one in forty columns does by chance."""
+    assert report(embedded(21, 7, 19_640)).feature("text").outcome is Outcome.PASS
+
+
 def turned(vectors: Vectors) -> Vectors:
     turn, _ = np.linalg.qr(np.random.default_rng(8).normal(size=(WIDTH, WIDTH)))
     return np.asarray(vectors @ turn)
