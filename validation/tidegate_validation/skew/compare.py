@@ -97,17 +97,14 @@ def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
         if name in causes and profile.features[name].family is Family.TIME:
             causes[name] = causes[name].dated()
         since = None if begun is None else date_of(begun)
-        if name in grown:
-            found = findings_of(figures, judgements[name], None, rule, since, grown[name].finding)
-        else:
-            found = findings_of(figures, judgements[name], causes.get(name), rule, since)
+        growth = grown[name].finding if name in grown else None
+        found = findings_of(figures, judgements[name], None if growth else causes.get(name), rule, since, growth)
         findings[name] = [said_where(one, window, inquiry.few_valued) for one in found]
     for feature in schema.comparable:
         told = _beside_tests(feature, profile, counts, samples, findings[feature.name], feature.name in grown)
         findings[feature.name] = [*([told] if told is not None else []), *findings[feature.name]]
     excused = {name for name, found in findings.items() if found[0].outcome is Outcome.FAIL} | grown.keys()
-    together = looser_columns(profile, window, read, numbers, excused, rule)
-    for finding in together:
+    for finding in looser_columns(profile, window, read, numbers, excused, rule):
         findings[finding.subject].insert(0, finding)
     for finding in _of_vectors_and_texts(profile, window, schema.vectors, numbers.keys() - excused, rule):
         findings.setdefault(finding.subject, []).insert(0, finding)
