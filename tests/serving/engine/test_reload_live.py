@@ -115,7 +115,7 @@ def test_a_key_that_only_a_restart_changes_refuses_all(bench: Bench, control: Co
             "platforms.tensorfow sets up a platform that",
         ),
         ('[models.m]\nversions = "all"\n[models.m]\n', InvalidInput, "is not TOML"),
-        ('directories = ["/nowhere/m/1"]\n', NotFound, "/nowhere/m/1 has no manifest.json"),
+        ('directories = ["/nowhere/m/1"]\n', NotFound, "/nowhere/m/1 is missing"),
     ],
 )
 def test_a_config_that_cannot_be_used_changes_nothing(
