@@ -47,8 +47,8 @@ class HostEnded(Exception):
 class Host:
     """One such process, which ends with the last of its workers. For any number of threads.
 
-    `patience` says for how many seconds neighbours may have to wait while no Python runs; None for a process of one
-    version alone.
+    `first` is the line to its first worker. `patience` says for how many seconds neighbours may have to wait while no
+    Python runs; None for a process of one version alone.
     """
 
     def __init__(self, place: WorkerPlace, patience: Callable[[], float] | None = None) -> None:
@@ -64,6 +64,7 @@ class Host:
         self._status: int | None = None
         self._ended = threading.Event()
         self._control, theirs = socket.socketpair()
+        self.first = self.open()  # before the process starts, as one that ends at once is told by its first worker
         try:
             program = [place.interpreter, "-P", "-m", "tidegate_serving.worker", str(theirs.fileno())]
             self._process = KeptProcess(program, theirs.fileno())
@@ -73,7 +74,8 @@ class Host:
         finally:
             theirs.close()
         if place.processors:
-            os.sched_setaffinity(self._process.pid, place.processors)
+            with contextlib.suppress(ProcessLookupError):  # it has ended already
+                os.sched_setaffinity(self._process.pid, place.processors)
         threading.Thread(target=self._watch, name="tidegate-worker-watch", daemon=True).start()
         threading.Thread(target=self._keep_bounds, name="tidegate-worker-bounds", daemon=True).start()
         if patience is not None:
@@ -260,17 +262,10 @@ class Host:
                 call(self.ending())
 
 
-def alone(place: WorkerPlace) -> tuple[Host, native.WorkerLine]:
-    """A worker in a new process. OSError where none can be started."""
-    return started(Host(place))
-
-
-def started(host: Host) -> tuple[Host, native.WorkerLine]:
-    """A process with its first worker. OSError where it takes none."""
-    try:
-        return host, host.open()
-    except HostEnded as error:
-        raise OSError(f"a worker process could not be started: {error}") from error
+def started(place: WorkerPlace, patience: Callable[[], float] | None = None) -> tuple[Host, native.WorkerLine]:
+    """A new process with its first worker. OSError where none can be started."""
+    host = Host(place, patience)
+    return host, host.first
 
 
 def _name(number: int) -> str:

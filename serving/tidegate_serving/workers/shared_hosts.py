@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 import tidegate_native as native
 
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.workers.host import Host, HostEnded, alone, started
+from tidegate_serving.workers.host import Host, HostEnded, started
 from tidegate_serving.workers.place import WorkerPlace
 
 
@@ -32,7 +32,7 @@ class SharedHosts:
         process can be started."""
         with self._lock:
             if id in self._alone:
-                return alone(place)
+                return started(place)
             while True:
                 hosts = self._hosts[place] = [host for host in self._hosts.get(place, ()) if host.is_open]
                 free = [host for host in hosts if host not in beside]
@@ -41,7 +41,7 @@ class SharedHosts:
                 with contextlib.suppress(HostEnded):
                     host = min(free, key=lambda host: host.workers)
                     return host, host.open()
-            host, line = started(Host(place, self._patience))
+            host, line = started(place, self._patience)
             hosts.append(host)
             return host, line
 

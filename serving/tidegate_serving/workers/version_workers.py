@@ -23,7 +23,7 @@ from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.loader import Answer
 from tidegate_serving.platforms.memory_need import together
 from tidegate_serving.workers.gauges import WorkerGauges
-from tidegate_serving.workers.host import alone
+from tidegate_serving.workers.host import started
 from tidegate_serving.workers.place import WorkerPlace
 from tidegate_serving.workers.process import Worker, WorkerDescription, WorkerDied
 from tidegate_serving.workers.shared_hosts import SharedHosts
@@ -239,7 +239,7 @@ class VersionWorkers:
         """A worker that has nothing loaded, beside none of this version where there is another process."""
         staff = self._staff
         if staff.shared is None:
-            return Worker(*alone(staff.place))
+            return Worker(*started(staff.place))
         with self._changed:
             beside = [worker.host for worker in self._workers]
         return Worker(*staff.shared.open(self._id, staff.place, beside))

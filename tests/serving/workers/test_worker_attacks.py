@@ -25,7 +25,7 @@ from tidegate_serving.platforms.loader import ask as answer_of
 from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.worker import _next
 from tidegate_serving.workers.gauges import WorkerGauges
-from tidegate_serving.workers.host import Host
+from tidegate_serving.workers.host import started
 from tidegate_serving.workers.place import WorkerPlace
 from tidegate_serving.workers.shared_hosts import SharedHosts
 from tidegate_serving.workers.task import WorkerTask
@@ -211,8 +211,7 @@ def test_a_process_that_stops_while_it_loads_is_ended(tmp_path: Path) -> None:
 
 
 def test_a_process_that_has_ended_can_be_ended_once_more() -> None:
-    host = Host(WorkerPlace())
-    line = host.open()
+    host, line = started(WorkerPlace())
     os.kill(host.pid, signal.SIGKILL)
     assert host.ending() == "it was ended by SIGKILL"
     host.kill()
