@@ -168,7 +168,7 @@ def test_what_does_not_speak_the_same_is_named(
 ) -> None:
     found = task("push", served, Reach(reach.address, tls=False))
     assert found.code == "unavailable", found
-    assert f"if its control port speaks TLS, set tls or write tidegates://{reach.address}" in found.words
+    assert f"if it speaks TLS, set tls or write tidegates://{reach.address}" in found.words
     found = task("push", served, replace(reach, ca=None))
     assert found.code == "unauthenticated"
     assert "give the authority's certificate as ca" in found.words
