@@ -151,6 +151,20 @@ def test_an_exception_in_a_gate_is_an_error_and_denies(
     assert gate(verdict, name).sentence == f"the {name} gate could not finish: ZeroDivisionError: our own mistake"
 
 
+def test_what_a_gate_lacks_is_said_without_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refusing(case: Case, policy: Policy) -> GateResult:
+        raise InvalidInput("say which of its outputs is judged")
+
+    monkeypatch.setitem(GATES, "quality", refusing)
+    policy = replace(POLICY, run=("quality",), required=("quality",))
+    verdict = validate(request(tmp_path, 6, Draft(training=training(6)), policy).changed(baseline=None))
+    assert (verdict.allowed, verdict.outcome) == (False, Outcome.ERROR)
+    assert gate(verdict, "quality").sentence == "the quality gate could not finish: say which of its outputs is judged"
+    assert [record.exc_info for record in caplog.records if "could not finish" in record.message] == [None]
+
+
 def test_a_version_without_a_profile_is_not_called_the_same_as_served(tmp_path: Path) -> None:
     policy = replace(POLICY, run=("skew",), required=("skew",))
     verdict = validate(request(tmp_path, 7, Draft(), policy).changed(baseline=None))

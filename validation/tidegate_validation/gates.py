@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate_serving.admission import Finding, GateResult, Outcome, Verdict
-from tidegate_serving.contract.errors import NotFound
+from tidegate_serving.contract.errors import NotFound, TidegateError
 from tidegate_serving.contract.repository import expectations_directory
 from tidegate_validation.case import DATA_DOCS, Case
 from tidegate_validation.checks.gate import run_user_check
@@ -92,9 +92,10 @@ def _run(name: str, case: Case, policy: Policy) -> GateResult:
     try:
         result = gate(case, policy)
     except Exception as error:  # whatever it is, it is neither a pass nor the candidate's fault
-        logger.exception("the %s gate could not finish", name)
-        sentence = f"the {name} gate could not finish: {type(error).__name__}: {error}"
-        result = GateResult(name, Outcome.ERROR, sentence, ())
+        told = isinstance(error, TidegateError)  # in words for who asked, which a traceback would hide
+        logger.error("the %s gate could not finish", name, exc_info=None if told else error)
+        reason = str(error) if told else f"{type(error).__name__}: {error}"
+        result = GateResult(name, Outcome.ERROR, f"the {name} gate could not finish: {reason}", ())
     return GateResult(result.gate, result.outcome, result.sentence, result.findings, time.monotonic() - started)
 
 
