@@ -47,8 +47,8 @@ class HostEnded(Exception):
 class Host:
     """One such process, which ends with the last of its workers. For any number of threads.
 
-    `first` is the line to its first worker. `patience` says for how many seconds neighbours may have to wait while no
-    Python runs; None for a process of one version alone.
+    `patience` says for how many seconds neighbours may have to wait while no Python runs; None for a process of one
+    version alone. It takes workers before `start`, so that one that ends as soon as it starts is told by the first.
     """
 
     def __init__(self, place: WorkerPlace, patience: Callable[[], float] | None = None) -> None:
@@ -63,16 +63,19 @@ class Host:
         self._stood_still = False
         self._status: int | None = None
         self._ended = threading.Event()
-        self._control, theirs = socket.socketpair()
-        self.first = self.open()  # before the process starts, as one that ends at once is told by its first worker
+        self._control, self._theirs = socket.socketpair()
+
+    def start(self) -> None:
+        """Starts the process. OSError where that cannot be."""
+        place, patience = self.place, self._patience
         try:
-            program = [place.interpreter, "-P", "-m", "tidegate_serving.worker", str(theirs.fileno())]
-            self._process = KeptProcess(program, theirs.fileno())
+            program = [place.interpreter, "-P", "-m", "tidegate_serving.worker", str(self._theirs.fileno())]
+            self._process = KeptProcess(program, self._theirs.fileno())
         except BaseException:
             self._control.close()
             raise
         finally:
-            theirs.close()
+            self._theirs.close()
         if place.processors:
             with contextlib.suppress(ProcessLookupError):  # it has ended already
                 os.sched_setaffinity(self._process.pid, place.processors)
@@ -265,7 +268,9 @@ class Host:
 def started(place: WorkerPlace, patience: Callable[[], float] | None = None) -> tuple[Host, native.WorkerLine]:
     """A new process with its first worker. OSError where none can be started."""
     host = Host(place, patience)
-    return host, host.first
+    line = host.open()
+    host.start()
+    return host, line
 
 
 def _name(number: int) -> str:

@@ -17,7 +17,7 @@ from tests.support.versions import Draft
 from tests.support.versions_in_workers import asked, versions_in_workers
 
 from tidegate_serving.contract.errors import ModelFailed
-from tidegate_serving.workers.host import Host
+from tidegate_serving.workers.host import started
 from tidegate_serving.workers.place import WorkerPlace
 from tidegate_serving.workers.standstill import Standstill
 from tidegate_serving.workers.version_workers import Staff, VersionWorkers
@@ -145,12 +145,12 @@ def test_a_keeper_that_somebody_stops_is_replaced_with_its_process(workers: Vers
 
 def test_a_program_that_cannot_be_started_is_named() -> None:
     with pytest.raises(FileNotFoundError, match="no_python"):
-        Host(WorkerPlace(interpreter="/no_python"))
+        started(WorkerPlace(interpreter="/no_python"))
 
 
 def test_a_keeper_that_does_not_keep_is_told() -> None:
     with pytest.raises(OSError, match="a worker's keeper ended with status 1"):
-        Host(WorkerPlace(interpreter="/bin/false"))
+        started(WorkerPlace(interpreter="/bin/false"))
 
 
 def test_who_stands_still_for_a_second_and_goes_on_is_told_apart() -> None:
