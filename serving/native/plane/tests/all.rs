@@ -21,6 +21,7 @@ mod health;
 mod many_rows;
 mod memory;
 mod methods;
+mod metrics;
 mod operators;
 mod pacing;
 mod path;
