@@ -34,7 +34,7 @@ from tidegate_validation.skew.stamps import (
     told_of_stamps,
 )
 from tidegate_validation.statistics.build import profile_relation
-from tidegate_validation.statistics.moments import with_times
+from tidegate_validation.statistics.event_times import with_times
 from tidegate_validation.statistics.nested import plain
 from tidegate_validation.statistics.profile import Profile
 from tidegate_validation.statistics.relation import Relation, connected, relation_of, relation_of_table

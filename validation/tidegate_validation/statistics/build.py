@@ -13,8 +13,8 @@ from tidegate_validation.statistics.associations import chosen_columns, find_ass
 from tidegate_validation.statistics.blocks import BlockUnit, chunk_of, day_of
 from tidegate_validation.statistics.counting import block_number, count_repeated, count_rows, types_of
 from tidegate_validation.statistics.counts import REPEATED, FeatureCounts
+from tidegate_validation.statistics.event_times import check_seconds
 from tidegate_validation.statistics.facts import facts_of
-from tidegate_validation.statistics.moments import check_seconds
 from tidegate_validation.statistics.points import digits_name, digits_of, weigh
 from tidegate_validation.statistics.profile import FeatureProfile, Profile, Role, write_profile
 from tidegate_validation.statistics.reference import Column, describe, tail_clusters

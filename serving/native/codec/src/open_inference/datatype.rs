@@ -7,7 +7,7 @@ const NAMES: [&str; 13] =
     ["BOOL", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64", "FP16", "FP32", "FP64", "BYTES"];
 
 /// The protocol's name of bfloat16, which no tensor of ours has; it is taken where floats are asked for.
-pub const HALVES: &str = "BF16";
+pub const BFLOAT16: &str = "BF16";
 
 /// The protocol's name of a type.
 pub fn name(dtype: DType) -> &'static str {

@@ -78,13 +78,13 @@ impl<'a> InferInput<'a> {
             Status::invalid(format!("input '{}' has shape {sent}, but the model expects {want}", spec.name))
         })?;
         let elements = self.elements(spec, max_bytes)?;
-        if let (true, Column::Raw(words)) = (self.is_halves(spec), &mut *column) {
+        if let (true, Column::Raw(words)) = (self.is_bfloat16(spec), &mut *column) {
             let InferData::Raw(halves) = self.data else {
                 let name = &self.name;
                 let text = format!("input '{name}' is BF16 and no raw bytes: send it as raw bytes, or as FP32");
                 return Err(Status::invalid(text));
             };
-            raw::read_halves(halves, &self.name, &self.shape, elements, words, room)?;
+            raw::read_bfloat16(halves, &self.name, &self.shape, elements, words, room)?;
             return Ok(found);
         }
         if let Some(open) = &self.open {
@@ -117,12 +117,12 @@ impl<'a> InferInput<'a> {
     }
 
     /// Whether its values are bfloat16 where floats are asked for: each is a float without its lower half.
-    fn is_halves(&self, spec: &TensorSpec) -> bool {
-        spec.dtype == DType::Float32 && self.datatype == datatype::HALVES
+    fn is_bfloat16(&self, spec: &TensorSpec) -> bool {
+        spec.dtype == DType::Float32 && self.datatype == datatype::BFLOAT16
     }
 
     fn check_datatype(&self, spec: &TensorSpec) -> Result<(), Status> {
-        if self.is_halves(spec) {
+        if self.is_bfloat16(spec) {
             return Ok(());
         }
         let (name, sent, want) = (&spec.name, &self.datatype, datatype::name(spec.dtype));

@@ -67,7 +67,7 @@ pub fn read_shared(
 }
 
 /// Appends floats that came as bfloat16, their upper halves.
-pub fn read_halves(
+pub fn read_bfloat16(
     halves: &[u8],
     name: &str,
     shape: &[usize],
@@ -75,9 +75,9 @@ pub fn read_halves(
     words: &mut Words,
     room: &mut dyn Room,
 ) -> Result<(), Status> {
-    check_size(halves.len(), elements * 2, name, shape, datatype::HALVES)?;
+    check_size(halves.len(), elements * 2, name, shape, datatype::BFLOAT16)?;
     room.take(elements * 4)?;
-    words.push_halves(halves);
+    words.push_bfloat16(halves);
     Ok(())
 }
 

@@ -147,7 +147,7 @@ pub fn read(
         room.take(elements * element_size)?;
     }
     match column {
-        Column::Raw(words) if halves => fill_from_halves(&view, spec, words, elements)?,
+        Column::Raw(words) if halves => fill_from_bfloat16(&view, spec, words, elements)?,
         column => fill(&view, spec, column, elements, (room, lender))?,
     }
     Ok(found)
@@ -215,7 +215,7 @@ fn check_content(view: &View<'_>, spec: &TensorSpec, dtype: &str, size: usize) -
     Err(no_tensor(spec, &format!("{bytes} bytes of tensor_content, but shape {shape} of {dtype} needs {size}")))
 }
 
-fn fill_from_halves(view: &View<'_>, spec: &TensorSpec, words: &mut Words, elements: usize) -> Result<(), Status> {
+fn fill_from_bfloat16(view: &View<'_>, spec: &TensorSpec, words: &mut Words, elements: usize) -> Result<(), Status> {
     let mut typed = Words::default();
     let halves = if view.content.is_empty() {
         let bits = TensorSpec { dtype: DType::Float16, ..spec.clone() };
@@ -225,7 +225,7 @@ fn fill_from_halves(view: &View<'_>, spec: &TensorSpec, words: &mut Words, eleme
         check_content(view, spec, "bfloat16", elements * 2)?;
         view.content
     };
-    words.push_halves(halves);
+    words.push_bfloat16(halves);
     Ok(())
 }
 

@@ -127,7 +127,7 @@ impl Words {
     }
 
     /// Appends the floats of which these are the upper halves, as bfloat16 has them; the lower halves are zeros.
-    pub fn push_halves(&mut self, halves: &[u8]) {
+    pub fn push_bfloat16(&mut self, halves: &[u8]) {
         let floats = self.grow(halves.len() * 2).chunks_exact_mut(4);
         floats.zip(halves.chunks_exact(2)).for_each(|(to, from)| to.copy_from_slice(&[0, 0, from[0], from[1]]));
     }

@@ -9,7 +9,7 @@ import pytest
 
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.statistics.build import make_profile
-from tidegate_validation.statistics.moments import with_times
+from tidegate_validation.statistics.event_times import with_times
 from tidegate_validation.statistics.relation import connected, relation_of_table
 from tidegate_validation.statistics.sql import as_number
 
