@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 from hypothesis.configuration import set_hypothesis_home_dir
-from tests.support.mlflow_server import mlflow_server
-from tests.support.saved_models import build
-from tests.support.verdict_schema import verdicts_keep_to_their_schema
+from tests.support.models.saved_models import build
+from tests.support.neighbours.mlflow_server import mlflow_server
+from tests.support.release.verdict_schema import verdicts_keep_to_their_schema
 
 if TYPE_CHECKING:
-    from tests.support.releases import Endpoints, World
+    from tests.support.release.world import Endpoints, World
 
 DEAR = ("mlflow_address", "saved_models")
 """Fixtures that take ten seconds and more and serve a whole session."""
@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def saved_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of SavedModels, see `tests.support.saved_models`. Read only: copy what you change."""
+    """A folder of SavedModels, see `tests.support.models.saved_models`. Read only: copy what you change."""
     return build(tmp_path_factory.mktemp("saved_models"))
 
 
@@ -61,7 +61,7 @@ def mlflow_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     """A repository of tiny models, keys and held-out rows, for the tests of one module."""
-    from tests.support.releases import make_world
+    from tests.support.release.world import make_world
 
     return make_world(tmp_path_factory.mktemp("world"))
 
@@ -69,7 +69,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 @pytest.fixture(scope="module")
 def endpoints(world: World) -> Iterator[Endpoints]:
     """A real engine over the world, where it answers."""
-    from tests.support.releases import engine
+    from tests.support.release.world import engine
 
     with engine(world) as endpoints:
         yield endpoints

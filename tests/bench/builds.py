@@ -27,7 +27,7 @@ from scipy import stats
 from tests.bench.load import Load
 from tests.bench.servers import LOAD_CORE, SERVER_CORE, Running, pinned
 from tests.bench.serving.workloads import PREDICT, WORKLOADS, Workload, publish
-from tests.support.engine_process import ANY, to_toml
+from tests.support.engine.process import ANY, to_toml
 from tests.support.eventually import eventually
 
 MODELS = {workload.name: workload for workload in WORKLOADS}

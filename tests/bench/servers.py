@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.engine_process import EngineProcess
+from tests.support.engine.process import EngineProcess
 
 ROOT = Path(__file__).parent.parent.parent
 NATIVE = ROOT / "serving/native"

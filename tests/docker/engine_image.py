@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 from tests.docker.containers import OWNER, Container
-from tests.support.engine_process import free_port
+from tests.support.engine.process import free_port
 from tests.support.eventually import eventually
-from tests.support.versions import publish
+from tests.support.models.versions import publish
 from tools.images import ENVIRONMENT, buildah
 
 IMAGE = "tidegate/engine:0.1.0"

@@ -7,7 +7,7 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
-from tests.support.kubernetes import ROOT, read_manifests
+from tests.support.orchestrators.kubernetes import ROOT, read_manifests
 
 from tidegate_serving.config import EngineConfig
 

@@ -8,7 +8,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
-from tests.support.kubernetes import ROOT, read_manifests
+from tests.support.orchestrators.kubernetes import ROOT, read_manifests
 
 from tidegate_pipelines.hub.config import HubConfig
 

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from tests.support.eventually import eventually
-from tests.support.releases import (
+from tests.support.release.world import (
     BETTER,
     CRASHES,
     HONEST,

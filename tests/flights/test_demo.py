@@ -14,9 +14,9 @@ import httpx
 import pandas as pd
 import pytest
 from rich.console import Console
-from tests.support.direct_runner import DirectRunner
 from tests.support.eventually import eventually
 from tests.support.flights import all_flights
+from tests.support.orchestrators.direct_runner import DirectRunner
 
 from tidegate_flights.data import Flights
 from tidegate_flights.demo import run_demo

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.engine.stub import StubEngine, truth
 from tests.support.eventually import eventually
 from tests.support.flights import some_june
-from tests.support.stub_engine import StubEngine, truth
 
 from tidegate_flights.data import write_rows
 from tidegate_flights.endpoints import Answer, RestEndpoint

@@ -15,8 +15,8 @@ from typing import Any
 
 import grpc
 import numpy as np
+from tests.support.clients.rest import Reply, call
 from tests.support.eventually import eventually
-from tests.support.rest import Reply, call
 from tidegate_native import (
     Batch,
     Batching,

@@ -10,8 +10,8 @@ from concurrent import futures
 from pathlib import Path
 
 import pytest
+from tests.support.clients.rest import call
 from tests.support.eventually import eventually
-from tests.support.rest import call
 
 TRIES = 10
 SERVER = """

@@ -15,8 +15,8 @@ import grpc
 import numpy as np
 import pytest
 from tests.native.running import MODEL, grpc_call, half_plus_two, log_all, logged_rows, publish, running, signature
+from tests.support.clients.rest import call
 from tests.support.eventually import eventually
-from tests.support.rest import call
 from tidegate_native import (
     Batch,
     Batching,

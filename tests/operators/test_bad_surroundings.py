@@ -1,6 +1,7 @@
 """What users of either orchestrator see when something around a task is wrong: code, thing and cure, and nothing lost.
 
-Tasks run in forks of one process, as `tests.support.killed_tasks` does; the engine speaks TLS and wants tokens.
+Tasks run in forks of one process, as `tests.support.orchestrators.killed_tasks` does; the engine speaks TLS and wants
+tokens.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from uuid import uuid4
 
 import pytest
 from moto.server import ThreadedMotoServer
-from tests.support.certificates import DAY, Authority
-from tests.support.engine_process import EngineProcess, free_port
-from tests.support.killer import Killer
-from tests.support.launched_task import Task
-from tests.support.releases import HONEST, NAME, World, make_world
-from tests.support.remote_engine import RemoteEngine
+from tests.support.engine.process import EngineProcess, free_port
+from tests.support.engine.remote import RemoteEngine
+from tests.support.neighbours.certificates import DAY, Authority
+from tests.support.orchestrators.killer import Killer
+from tests.support.orchestrators.launched_task import Task
+from tests.support.release.world import HONEST, NAME, World, make_world
 
 from tidegate_operators.steps import promote, push, upload
 from tidegate_serving.contract.servable import State
@@ -102,7 +103,7 @@ OPERATORS = {
 
 @pytest.fixture(scope="module")
 def killer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killer]:
-    one = Killer("tests.support.killed_tasks", {"AIRFLOW_HOME": str(tmp_path_factory.mktemp("airflow"))})
+    one = Killer("tests.support.orchestrators.killed_tasks", {"AIRFLOW_HOME": str(tmp_path_factory.mktemp("airflow"))})
     yield one
     one.close()
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from tests.operators.steps.export.test_kserve import FLIGHTS, kubeconfig
 from tests.operators.steps.export.test_repositories import onnx_model
-from tests.support.certificates import Authority
-from tests.support.killer import Killer
-from tests.support.kubernetes_server import kubernetes, service
-from tests.support.launched_task import Task
-from tests.support.releases import NAME, World, make_world
+from tests.support.neighbours.certificates import Authority
+from tests.support.orchestrators.killer import Killer
+from tests.support.orchestrators.kubernetes_server import kubernetes, service
+from tests.support.orchestrators.launched_task import Task
+from tests.support.release.world import NAME, World, make_world
 
 from tidegate_operators.steps import Publication, publish, upload
 from tidegate_operators.steps.export import Export
@@ -25,7 +25,7 @@ Run = Callable[..., tuple[str, str]]
 
 @pytest.fixture(scope="module")
 def killer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killer]:
-    one = Killer("tests.support.killed_tasks", {"AIRFLOW_HOME": str(tmp_path_factory.mktemp("airflow"))})
+    one = Killer("tests.support.orchestrators.killed_tasks", {"AIRFLOW_HOME": str(tmp_path_factory.mktemp("airflow"))})
     yield one
     one.close()
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.kubeflow import Runs
-from tests.support.releases import BETTER, CRASHES, NAME, Endpoints, World, engine, make_world
-from tests.support.verdicts import comparable, differences
+from tests.support.orchestrators.kubeflow import Runs
+from tests.support.release.verdicts import comparable, differences
+from tests.support.release.world import BETTER, CRASHES, NAME, Endpoints, World, engine, make_world
 
 from tidegate_operators.kfp.components import local_components
 from tidegate_pipelines.kubeflow import release_pipeline
@@ -74,7 +74,7 @@ def by_airflow(place: Place, version: int) -> dict[str, Any]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "tests.support.airflow_release", place.directory(version)),
+            *(sys.executable, "-m", "tests.support.orchestrators.airflow_release", place.directory(version)),
             *(place.world.held_out, place.world.private_key, json.dumps(RULE)),
         ],
         env={

@@ -15,9 +15,9 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from tests.support.certificates import Authority
 from tests.support.command import Command
-from tests.support.releases import NAME, World, make_world
+from tests.support.neighbours.certificates import Authority
+from tests.support.release.world import NAME, World, make_world
 
 from tidegate_operators.steps.canary import write_result
 from tidegate_operators.steps.canary_turns import RECORD_NAME

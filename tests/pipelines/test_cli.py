@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 import typer
 from tests.support.command import Command, Done
-from tests.support.releases import EXAMPLE, HONEST, SIGNATURE, rows
+from tests.support.release.world import EXAMPLE, HONEST, SIGNATURE, rows
 
 from tidegate_pipelines.cli.app import app
 from tidegate_serving.contract.manifest import read_manifest

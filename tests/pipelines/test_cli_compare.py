@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.support.command import Command
-from tests.support.control import push_and_wait
-from tests.support.engine_process import EngineProcess
+from tests.support.engine.control import push_and_wait
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
 from tests.support.log_blocks import FakeBlock, write_log
-from tests.support.versions import adding, publish
+from tests.support.models.versions import adding, publish
 
 from tidegate_serving.client import Client
 from tidegate_serving.control_client import ControlClient, Shadow

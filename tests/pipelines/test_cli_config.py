@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from tests.support.command import Command
-from tests.support.engine_process import EngineProcess
-from tests.support.versions import publish
+from tests.support.engine.process import EngineProcess
+from tests.support.models.versions import publish
 
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.config.view import diff, effective, to_toml

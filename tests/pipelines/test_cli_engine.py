@@ -15,7 +15,7 @@ import skops.io
 from onnx import TensorProto, helper
 from sklearn.linear_model import LogisticRegression
 from tests.support.command import Command
-from tests.support.releases import BETTER, UNLOADABLE, Endpoints, World, traffic
+from tests.support.release.world import BETTER, UNLOADABLE, Endpoints, World, traffic
 
 from tidegate_serving.contract.repository import verdict_path
 

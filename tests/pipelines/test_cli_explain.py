@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.support.command import Command
-from tests.support.control import push_and_wait
-from tests.support.engine_process import EngineProcess
-from tests.support.versions import publish
+from tests.support.engine.control import push_and_wait
+from tests.support.engine.process import EngineProcess
+from tests.support.models.versions import publish
 
 PATIENT = {"max_batch_rows": 8, "timeout_us": 1000}
 

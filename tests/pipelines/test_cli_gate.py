@@ -12,7 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from tests.support.command import Command
-from tests.support.releases import BETTER, CRASHES, HONEST, SIGNATURE, Endpoints, World, serve_first, traffic
+from tests.support.release.world import BETTER, CRASHES, HONEST, SIGNATURE, Endpoints, World, serve_first, traffic
 
 from tidegate_operators.steps import Evidence, Publication
 from tidegate_pipelines.cli import gate, publish, releases

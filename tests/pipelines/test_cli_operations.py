@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import typer
 from tests.support.command import Command
-from tests.support.engine_process import EngineProcess
-from tests.support.versions import adding, publish
+from tests.support.engine.process import EngineProcess
+from tests.support.models.versions import adding, publish
 
 from tidegate_pipelines.cli.events import once
 from tidegate_pipelines.cli.split import parse_shares

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 from rich.progress import Progress as Display
-from tests.support.versions import fill
+from tests.support.models.versions import fill
 
 from tidegate_pipelines.cli.progress import Drawn, time_left
 

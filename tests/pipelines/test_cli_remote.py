@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from tests.support.command import Command
-from tests.support.remote_engine import RemoteEngine
-from tests.support.versions import publish
+from tests.support.engine.remote import RemoteEngine
+from tests.support.models.versions import publish
 
 from tidegate_serving.control.access.access_file import read_access
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from tests.support.command import Command
-from tests.support.rings import Ring, make_ring
-from tests.support.versions import digest_of, edit_manifest, flip, forge, publish
+from tests.support.models.versions import digest_of, edit_manifest, flip, forge, publish
+from tests.support.release.rings import Ring, make_ring
 
 from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.repository import override_path, report_directory, verdict_path

@@ -16,8 +16,9 @@ import yaml
 from kfp import dsl
 from kfp.dsl import Dataset, Model, Output
 from tests.support.command import Command
-from tests.support.kubeflow import Runs
-from tests.support.releases import (
+from tests.support.orchestrators.kubeflow import Runs
+from tests.support.release.verdicts import comparable, differences
+from tests.support.release.world import (
     BETTER,
     CRASHES,
     NAME,
@@ -29,7 +30,6 @@ from tests.support.releases import (
     serve_first,
     traffic,
 )
-from tests.support.verdicts import comparable, differences
 
 from tidegate_operators.kfp.components import local_components
 from tidegate_operators.steps import Evidence

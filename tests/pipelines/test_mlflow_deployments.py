@@ -21,9 +21,9 @@ from mlflow.deployments import get_deploy_client
 from mlflow.deployments.cli import commands
 from mlflow.exceptions import MlflowException
 from sklearn.linear_model import LogisticRegression
-from tests.support.engine_process import free_port
+from tests.support.engine.process import free_port
 from tests.support.eventually import eventually
-from tests.support.releases import Endpoints, World, available
+from tests.support.release.world import Endpoints, World, available
 
 from tidegate_serving.client import Client
 from tidegate_serving.contract.repository import report_directory, verdict_path

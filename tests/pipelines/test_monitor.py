@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.support.command import Command
 from tests.support.eventually import eventually
-from tests.support.releases import Endpoints, World
+from tests.support.release.world import Endpoints, World
 
 from tidegate_operators.steps import promote, push, serving_directory
 from tidegate_pipelines.monitor import Action, Observation, Watch, _version_before, action_for, monitor, observe

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.support.command import Command
-from tests.support.control import push_and_wait
-from tests.support.engine_process import EngineProcess
+from tests.support.engine.control import push_and_wait
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
 from tests.support.log_blocks import FakeBlock, write_log
-from tests.support.versions import Draft, adding, digest_of, make_validator, publish
+from tests.support.models.versions import Draft, adding, digest_of, make_validator, publish
 
 from tidegate_pipelines.receipts import Comparison, Receipt, find_answers, receipt_of
 from tidegate_serving.client import Client

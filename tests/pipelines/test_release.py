@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.progress_log import ProgressLog
-from tests.support.releases import BETTER, CRASHES, Endpoints, World, available, serve_first, traffic
+from tests.support.release.world import BETTER, CRASHES, Endpoints, World, available, serve_first, traffic
 
 from tidegate_operators.steps import CanaryRule, Evidence
 from tidegate_pipelines.release import Release, release

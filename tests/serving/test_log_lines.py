@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.support import rest
-from tests.support.engine_process import EngineProcess
+from tests.support.clients import rest
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.versions import Draft, publish
+from tests.support.models.versions import Draft, publish
 
 from tidegate_serving.log_lines import LineFormatter
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tests.support.versions import write_manifest
+from tests.support.models.versions import write_manifest
 
 from tidegate_serving.contract import log_record
 from tidegate_serving.contract.manifest import Manifest, describe_files

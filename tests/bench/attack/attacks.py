@@ -18,8 +18,8 @@ from tests.bench.attack import floods, trickles, wire
 from tests.bench.attack.models import PIXELS, TABLES
 from tests.bench.attack.wire import CLASSIFY, MEGABYTE, PREDICT, Target
 from tests.bench.rows import Row
-from tests.support.http2 import HELLO, PREFACE, SETTINGS, call_frames, frame, grpc_message, settings
-from tests.support.http2_streams import Streams
+from tests.support.clients.http2 import HELLO, PREFACE, SETTINGS, call_frames, frame, grpc_message, settings
+from tests.support.clients.http2_streams import Streams
 
 from tidegate_serving.contract.messages import message
 

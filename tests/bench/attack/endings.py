@@ -23,8 +23,8 @@ import numpy as np
 from tests.bench.attack.models import MODELS
 from tests.bench.attack.places import CLIENT_CORE, ENGINE_CORE, on_core
 from tests.bench.rows import Row
-from tests.support.engine_process import EngineProcess
-from tests.support.versions import publish
+from tests.support.engine.process import EngineProcess
+from tests.support.models.versions import publish
 
 from tidegate_serving.client import Client
 from tidegate_serving.contract.errors import DeadlinePassed, TidegateError, Unavailable

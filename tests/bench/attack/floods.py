@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from tests.bench.attack import wire
 from tests.bench.attack.wire import PREDICT, Target
 from tests.bench.rows import Row
-from tests.support.http2 import (
+from tests.support.clients.http2 import (
     DATA,
     END_HEADERS,
     END_STREAM,

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from tests.bench.lifecycle.engines import folder
 from tests.bench.rows import Row
-from tests.support.engine_process import EngineProcess
-from tests.support.model_server_process import ModelServerProcess
-from tests.support.reloading import ask_reload, reload_models
-from tests.support.versions import Draft, publish
+from tests.support.engine.model_server import ModelServerProcess
+from tests.support.engine.process import EngineProcess
+from tests.support.engine.reloading import ask_reload, reload_models
+from tests.support.models.versions import Draft, publish
 
 CORRUPT_SECONDS = 5.0
 AGAIN = 40

@@ -10,7 +10,7 @@ import sys
 import time
 
 from tests.bench.attack.wire import PREDICT, predict_request
-from tests.support.http2 import Http2, call_frames
+from tests.support.clients.http2 import Http2, call_frames
 
 PAUSE_SECONDS = 0.0005
 

@@ -20,7 +20,7 @@ from collections import Counter
 
 import numpy as np
 from tests.bench.attack.wire import PREDICT, predict_request
-from tests.support.http2 import HEADERS, PING, FrameReader, Http2, call_frames, frame, read_headers
+from tests.support.clients.http2 import HEADERS, PING, FrameReader, Http2, call_frames, frame, read_headers
 
 CONNECTIONS, EACH, PORTION = 16, 1000, 50
 PAUSE_SECONDS = 0.003

@@ -26,8 +26,8 @@ from tests.bench.attack.places import ENGINE_CORE, attacker, on_core
 from tests.bench.attack.siege import MODEL, Felt, GoodClients
 from tests.bench.lifecycle.engines import folder, resident
 from tests.bench.rows import Row
-from tests.support.engine_process import EngineProcess
-from tests.support.versions import publish
+from tests.support.engine.process import EngineProcess
+from tests.support.models.versions import publish
 
 SECONDS = float(os.environ.get("MIX_SECONDS", "600"))
 CYCLES = 5

@@ -15,7 +15,7 @@ from tests.bench.attack.places import CLIENT_CORE, crowd, good_client, on_core
 from tests.bench.attack.siege import GoodClients, engine_with_models, quiet
 from tests.bench.attack.wire import PREDICT, predict_request
 from tests.bench.rows import Row
-from tests.support.http2 import grpc_message
+from tests.support.clients.http2 import grpc_message
 
 REQUESTS = 16_000
 LONE, ROUNDS = 10_000, 5

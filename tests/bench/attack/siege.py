@@ -23,7 +23,7 @@ from tests.bench.attack.models import publish_models
 from tests.bench.attack.places import ENGINE_CORE, attacker, core_wait, good_client, on_core
 from tests.bench.lifecycle.engines import folder, resident
 from tests.bench.rows import Row
-from tests.support.engine_process import EngineProcess
+from tests.support.engine.process import EngineProcess
 
 QUIET_SECONDS = 3.0
 AFTER_SECONDS = 10.0

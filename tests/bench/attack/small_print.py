@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tests.bench.attack.siege import engine_with_models
 from tests.bench.rows import Row
-from tests.support.small_print import RULES
+from tests.support.clients.small_print import RULES
 
 
 def measure() -> Sequence[Row]:

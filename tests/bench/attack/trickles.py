@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from tests.bench.attack import wire
 from tests.bench.attack.wire import MEGABYTE, PREDICT, Target
 from tests.bench.rows import Row
-from tests.support.http2 import (
+from tests.support.clients.http2 import (
     END_HEADERS,
     HEADERS,
     HELLO,
@@ -22,7 +22,7 @@ from tests.support.http2 import (
     grpc_message,
     settings,
 )
-from tests.support.http2_streams import Streams
+from tests.support.clients.http2_streams import Streams
 
 from tidegate_serving.contract.messages import message
 

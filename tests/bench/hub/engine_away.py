@@ -17,9 +17,9 @@ from sqlalchemy import select
 from tests.bench.hub.places import SAID, Place, place, since_said
 from tests.bench.rows import Row
 from tests.support.eventually import eventually
-from tests.support.hub_process import HubProcess
-from tests.support.postgresql import postgresql
-from tests.support.releases import available, engine
+from tests.support.hub.process import HubProcess
+from tests.support.neighbours.postgresql import postgresql
+from tests.support.release.world import available, engine
 
 from tidegate_pipelines.hub.store import Database, ReleaseRow, ReleaseState
 

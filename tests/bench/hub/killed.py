@@ -14,9 +14,9 @@ from typing import Any
 from sqlalchemy import func, select
 from tests.bench.rows import Row
 from tests.support.eventually import eventually
-from tests.support.hub_process import HubProcess
-from tests.support.postgresql import postgresql
-from tests.support.releases import HONEST, World, available, engine, make_world
+from tests.support.hub.process import HubProcess
+from tests.support.neighbours.postgresql import postgresql
+from tests.support.release.world import HONEST, World, available, engine, make_world
 
 from tidegate_pipelines.hub.store import FINAL, Database, ReleaseEventRow, ReleaseRow, ReleaseState
 

@@ -14,11 +14,11 @@ from datetime import UTC, datetime
 
 from tests.bench.hub.places import SAID, Place, place, since_said
 from tests.bench.rows import Row
-from tests.support.between import Between, stand_between
 from tests.support.eventually import eventually
-from tests.support.hub_process import HubProcess
-from tests.support.postgresql import postgresql
-from tests.support.releases import available
+from tests.support.hub.process import HubProcess
+from tests.support.neighbours.between import Between, stand_between
+from tests.support.neighbours.postgresql import postgresql
+from tests.support.release.world import available
 
 _OUTAGE_SECONDS = float(os.environ.get("OUTAGE_SECONDS", "60"))
 _KNOWN = "history, engines and releases as before, nothing released again"

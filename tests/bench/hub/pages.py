@@ -14,9 +14,9 @@ from pathlib import Path
 
 import httpx
 from tests.bench.rows import Row
-from tests.support.hub_history import Size, make_history
-from tests.support.hub_process import HubProcess
-from tests.support.postgresql import postgresql
+from tests.support.hub.history import Size, make_history
+from tests.support.hub.process import HubProcess
+from tests.support.neighbours.postgresql import postgresql
 
 from tidegate_pipelines.hub.store import Database
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import httpx
 import mlflow
-from tests.support.hub_process import HubProcess
-from tests.support.hub_registry import hub_config, register, write_data
-from tests.support.mlflow_server import mlflow_server
-from tests.support.releases import Endpoints, World, engine, make_world
+from tests.support.hub.process import HubProcess
+from tests.support.hub.registry import hub_config, register, write_data
+from tests.support.neighbours.mlflow_server import mlflow_server
+from tests.support.release.world import Endpoints, World, engine, make_world
 
 SECRET = "a secret of the hub's"
 SAID = "since when is said meanwhile, then by itself"

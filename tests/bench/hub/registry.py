@@ -14,9 +14,9 @@ import numpy as np
 from tests.bench.hub.places import SECRET, Place, place
 from tests.bench.rows import Row
 from tests.support.eventually import eventually
-from tests.support.hub_process import HubProcess
-from tests.support.releases import available
-from tests.support.webhooks import delivery
+from tests.support.hub.process import HubProcess
+from tests.support.orchestrators.webhooks import delivery
+from tests.support.release.world import available
 
 _MESSAGES = 1000
 _ID = "X-MLflow-Delivery-Id"

@@ -11,8 +11,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.engine_process import EngineProcess
-from tests.support.versions import write_manifest
+from tests.support.engine.process import EngineProcess
+from tests.support.models.versions import write_manifest
 
 from tidegate_serving.contract.manifest import Manifest, describe_files
 from tidegate_serving.contract.repository import version_directory

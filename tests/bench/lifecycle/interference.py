@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from tests.bench.lifecycle.engines import folder, python_version, running
 from tests.bench.rows import Row
-from tests.support.control import push_and_wait
+from tests.support.engine.control import push_and_wait
 
 from tidegate_serving.client import Client
 from tidegate_serving.contract.desired_state import DesiredState

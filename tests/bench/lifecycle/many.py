@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 from tests.bench.lifecycle.engines import cpu_seconds, folder, resident, running, table_version, threads
 from tests.bench.rows import Row
-from tests.support.control import push, push_and_wait
-from tests.support.engine_process import EngineProcess
+from tests.support.engine.control import push, push_and_wait
+from tests.support.engine.process import EngineProcess
 
 from tidegate_serving.contract.servable import State
 

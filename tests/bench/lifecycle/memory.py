@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tests.bench.lifecycle.engines import folder, python_version, resident, running
 from tests.bench.rows import Row
-from tests.support.control import push, push_and_wait
+from tests.support.engine.control import push, push_and_wait
 
 from tidegate_serving.contract.servable import State
 

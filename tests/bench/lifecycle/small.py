@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from tests.bench.lifecycle.engines import folder, python_version, resident, running
 from tests.bench.rows import Row
-from tests.support.control import push_and_wait
+from tests.support.engine.control import push_and_wait
 
 from tidegate_serving.workers.memory import descendants
 

@@ -16,7 +16,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 from tests.bench.rows import Row
-from tests.support.versions import write_manifest
+from tests.support.models.versions import write_manifest
 
 from tidegate_serving.contract.manifest import Manifest, describe_files
 from tidegate_serving.contract.repository import version_directory

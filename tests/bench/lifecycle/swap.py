@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 from tests.bench.lifecycle.engines import folder, python_version, running
 from tests.bench.rows import Row
-from tests.support.control import push_and_wait
-from tests.support.engine_process import EngineProcess
+from tests.support.engine.control import push_and_wait
+from tests.support.engine.process import EngineProcess
 
 from tidegate_serving.contract.servable import State, StateChange
 from tidegate_serving.control_client import ControlClient

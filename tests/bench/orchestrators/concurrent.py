@@ -16,7 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.bench.rows import Row
-from tests.support.releases import BETTER, RAISES, Endpoints, World, available, engine, make_world, serve_first, traffic
+from tests.support.release.world import (
+    BETTER,
+    RAISES,
+    Endpoints,
+    World,
+    available,
+    engine,
+    make_world,
+    serve_first,
+    traffic,
+)
 
 from tidegate_operators.steps import CanaryRule, Evidence
 from tidegate_pipelines.release import Release, release

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.rows import Row
-from tests.support.killer import Killer, State, state
-from tests.support.launched_task import Task
-from tests.support.releases import (
+from tests.support.orchestrators.killer import Killer, State, state
+from tests.support.orchestrators.launched_task import Task
+from tests.support.release.world import (
     BETTER,
     RAISES,
     UNLOADABLE,
@@ -191,7 +191,7 @@ def _killer(world: World, endpoints: Endpoints) -> Killer:
     host, _, port = endpoints.control.rpartition(":")
     connection = {"conn_type": "tidegate", "host": host, "port": int(port)}
     variables = {"AIRFLOW_HOME": str(world.root / "airflow"), "AIRFLOW_CONN_TIDEGATE_DEFAULT": json.dumps(connection)}
-    return Killer("tests.support.killed_tasks", variables)
+    return Killer("tests.support.orchestrators.killed_tasks", variables)
 
 
 @dataclass

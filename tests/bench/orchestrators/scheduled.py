@@ -17,10 +17,10 @@ from pathlib import Path
 
 from tests.bench.rows import Row
 from tests.bench.servers import ROOT
-from tests.support.airflow_stack import AirflowStack, airflow_stack
 from tests.support.eventually import eventually
-from tests.support.killer import State, state
-from tests.support.releases import BETTER, Endpoints, World, engine, make_world, serve_first, traffic
+from tests.support.orchestrators.airflow_stack import AirflowStack, airflow_stack
+from tests.support.orchestrators.killer import State, state
+from tests.support.release.world import BETTER, Endpoints, World, engine, make_world, serve_first, traffic
 
 TIMES = 5
 NAME = "flights"

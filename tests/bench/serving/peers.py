@@ -23,7 +23,7 @@ import sklearn
 from tests.bench.environments import environment
 from tests.bench.servers import ROOT, Running, pinned
 from tests.bench.serving.workloads import ESTIMATOR, WORKLOADS, Workload, estimator
-from tests.support.engine_process import free_port
+from tests.support.engine.process import free_port
 from tests.support.eventually import eventually
 
 _RUNS_MODELS = [f"numpy=={np.__version__}", f"scikit-learn=={sklearn.__version__}", f"joblib=={joblib.__version__}"]

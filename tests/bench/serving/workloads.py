@@ -16,7 +16,7 @@ import grpc
 import joblib
 import numpy as np
 from sklearn.linear_model import LogisticRegression
-from tests.support.versions import write_manifest
+from tests.support.models.versions import write_manifest
 from tritonclient.grpc import service_pb2
 
 from tidegate_serving.contract.manifest import Manifest, describe_files

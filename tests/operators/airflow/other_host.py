@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from tests.support.engine.remote import RemoteEngine
 from tests.support.eventually import eventually
-from tests.support.releases import BETTER, HONEST, NAME, SIGNATURE, World, make_world
-from tests.support.remote_engine import RemoteEngine
-from tests.support.two_hosts import Host, two_hosts
+from tests.support.neighbours.two_hosts import Host, two_hosts
+from tests.support.release.world import BETTER, HONEST, NAME, SIGNATURE, World, make_world
 
 CONTROL, GRPC, STORE = 8502, 8500, 9000
 KEYS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
@@ -116,7 +116,7 @@ class Apart:
             "servable": NAME,
             "look": str(self.engine.process.folder),
         }
-        done = self.on_worker("-m", "tests.support.remote_release", json.dumps(told))
+        done = self.on_worker("-m", "tests.support.orchestrators.remote_release", json.dumps(told))
         assert done.returncode == 0, done.stderr
         found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return found

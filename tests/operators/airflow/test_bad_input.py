@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 from tests.operators.airflow.test_parsing import python
-from tests.support.engine_process import free_port
-from tests.support.gate import Gate
-from tests.support.killer import Killer
-from tests.support.releases import HONEST, Endpoints, World, available, serve_first
+from tests.support.engine.process import free_port
+from tests.support.models.gate import Gate
+from tests.support.orchestrators.killer import Killer
+from tests.support.release.world import HONEST, Endpoints, World, available, serve_first
 
 from tidegate_serving.files import remove_folder
 
@@ -37,7 +37,7 @@ class Tasks:
             "AIRFLOW_CONN_TIDEGATE_DEFAULT": connection(control),
             "AIRFLOW_CONN_AWAY": connection(f"127.0.0.1:{free_port()}"),
         }
-        self.killer = Killer("tests.support.killed_tasks", variables)
+        self.killer = Killer("tests.support.orchestrators.killed_tasks", variables)
 
     def __call__(self, operator: str, run: str = "run", **arguments: Any) -> tuple[str, str, str]:
         found = self.killer("airflow", {"operator": operator, "arguments": arguments, "run": run})

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from tests.operators.airflow.test_bad_input import AT_ONCE, Tasks
-from tests.support.engine_process import EngineProcess
-from tests.support.releases import BETTER, HONEST, NAME, SIGNATURE, World, make_world, traffic
+from tests.support.engine.process import EngineProcess
+from tests.support.release.world import BETTER, HONEST, NAME, SIGNATURE, World, make_world, traffic
 
 from tidegate_serving.contract.repository import verdict_path
 

@@ -14,10 +14,20 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from tests.support.airflow_stack import AirflowStack, airflow_stack, fetch
-from tests.support.chromium import browser
+from tests.support.browsers.browser import chromium, opened
 from tests.support.eventually import eventually
-from tests.support.releases import BETTER, HONEST, SIGNATURE, Endpoints, World, available, rows, serve_first, traffic
+from tests.support.orchestrators.airflow_stack import AirflowStack, airflow_stack, fetch
+from tests.support.release.world import (
+    BETTER,
+    HONEST,
+    SIGNATURE,
+    Endpoints,
+    World,
+    available,
+    rows,
+    serve_first,
+    traffic,
+)
 
 from tidegate_operators.steps import push
 from tidegate_serving.contract.repository import verdict_path
@@ -135,18 +145,18 @@ def test_the_report_is_a_page_of_airflows_own_for_whoever_is_signed_in(stack: Ai
     assert page.endswith("/tidegate/reports/flights/2.report/index.html")
     assert fetch(page)[0] == 401
     assert fetch(page, stack.token)[0] == 200
-    with browser(stack.address) as visitor:
-        answer = visitor.page.goto(page)
+    with chromium() as browser, opened(browser, page, own=stack.address) as (visited, heard):
+        answer = visited.reload()
         assert answer is not None
-        assert (answer.status, "flights" in visitor.page.inner_text("body")) == (401, False)
-        visitor.page.context.add_cookies([{"name": "_token", "value": stack.token, "url": stack.address}])
-        answer = visitor.page.goto(page)
+        assert (answer.status, "flights" in visited.inner_text("body")) == (401, False)
+        visited.context.add_cookies([{"name": "_token", "value": stack.token, "url": stack.address}])
+        answer = visited.goto(page)
         assert answer is not None
         assert answer.status == 200
-        assert visitor.page.inner_text("h1") == "This version may serve."
-        visitor.page.get_by_role("link", name="the same as JSON").click()
-        assert '"tidegate.verdict/' in visitor.page.inner_text("body")
-        assert visitor.elsewhere == []
+        assert visited.inner_text("h1") == "This version may serve."
+        visited.get_by_role("link", name="the same as JSON").click()
+        assert '"tidegate.verdict/' in visited.inner_text("body")
+        assert heard.elsewhere == []
 
 
 def test_openlineage_hears_what_was_read_and_served_and_of_the_verdict(stack: AirflowStack, world: World) -> None:

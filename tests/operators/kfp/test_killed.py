@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.killer import Killer, State, state
-from tests.support.launched_task import Task
-from tests.support.releases import RAISES, Endpoints, World, serve_first, traffic
+from tests.support.orchestrators.killer import Killer, State, state
+from tests.support.orchestrators.launched_task import Task
+from tests.support.release.world import RAISES, Endpoints, World, serve_first, traffic
 
 from tidegate_operators.steps import push
 
@@ -18,7 +18,7 @@ RULE = {"pairs": 10, "within_seconds": 30.0, "max_error_share": 0.3, "max_slow_s
 
 @pytest.fixture(scope="module")
 def killer() -> Iterator[Killer]:
-    one = Killer("tests.support.killed_tasks")
+    one = Killer("tests.support.orchestrators.killed_tasks")
     yield one
     one.close()
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from tests.support.eventually import eventually
-from tests.support.gate import Gate
-from tests.support.launched_task import Task
-from tests.support.releases import BETTER, HONEST, NAME, Endpoints, World, available, serve_first
+from tests.support.models.gate import Gate
+from tests.support.orchestrators.launched_task import Task
+from tests.support.release.world import BETTER, HONEST, NAME, Endpoints, World, available, serve_first
 
 from tidegate_operators.kfp.launcher import LaunchedArtifact, main
 from tidegate_serving.contract.repository import verdict_path

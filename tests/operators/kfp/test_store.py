@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.engine_process import EngineProcess
-from tests.support.launched_task import Task
-from tests.support.releases import BETTER, HONEST, NAME, SIGNATURE, World, make_world, traffic
+from tests.support.engine.process import EngineProcess
+from tests.support.orchestrators.launched_task import Task
+from tests.support.release.world import BETTER, HONEST, NAME, SIGNATURE, World, make_world, traffic
 
 RULE = {"pairs": 10, "within_seconds": 60.0, "max_error_share": 0.3, "max_slow_share": 0.9}
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.support.releases import BETTER, Endpoints, World, available, serve_first
+from tests.support.release.world import BETTER, Endpoints, World, available, serve_first
 
 from tidegate_operators.steps import CanaryTurn, Evidence, canary, canary_turn, promote, push, upload, validate
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, NotFound

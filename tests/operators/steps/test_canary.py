@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from tests.support.releases import Endpoints, World, available, serve_first
+from tests.support.release.world import Endpoints, World, available, serve_first
 
 from tidegate_operators.steps import canary, push
 from tidegate_operators.steps.canary import observe

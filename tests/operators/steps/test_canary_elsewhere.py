@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.support.engine.remote import RemoteEngine
 from tests.support.eventually import eventually
-from tests.support.releases import BETTER, RAISES, World, make_world, traffic
-from tests.support.remote_engine import RemoteEngine
+from tests.support.release.world import BETTER, RAISES, World, make_world, traffic
 
 from tidegate_operators.steps import CanaryRule, canary, promote, push
 from tidegate_operators.steps.log_copy import LogCopy, is_logged_here

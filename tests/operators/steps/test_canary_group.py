@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from tests.support.engine_process import EngineProcess
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.releases import BETTER, NONSENSE, World, make_world, traffic
+from tests.support.release.world import BETTER, NONSENSE, World, make_world, traffic
 
 from tidegate_operators.steps import CanaryResult, CanaryRule, CanaryTurn, canary, canary_turn, promote, push
 from tidegate_operators.steps.serving_now import find_baseline, find_log

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.eventually import eventually
-from tests.support.releases import BETTER, NONSENSE, Endpoints, World, available, serve_first, traffic
+from tests.support.release.world import BETTER, NONSENSE, Endpoints, World, available, serve_first, traffic
 
 from tidegate_operators.steps import CanaryRule, CanaryTurn, canary, canary_turn, promote, push, rollback
 from tidegate_serving.admission import Outcome

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.eventually import eventually
-from tests.support.releases import BETTER, RAISES, Endpoints, World, available, serve_first, traffic
+from tests.support.release.world import BETTER, RAISES, Endpoints, World, available, serve_first, traffic
 
 from tidegate_operators.steps import CanaryRule, CanaryTurn, canary_turn, push
 from tidegate_serving.admission import Outcome

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.command import Command
-from tests.support.versions import adding, edit_manifest, publish
+from tests.support.models.versions import adding, edit_manifest, publish
 
 from tidegate_operators.steps.clean_up import Retention, clean_up
 from tidegate_serving.config import EngineConfig, ModelConfig

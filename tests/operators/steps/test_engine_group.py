@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from tests.support.command import Command
-from tests.support.engine_process import EngineProcess
-from tests.support.versions import adding, publish
+from tests.support.engine.process import EngineProcess
+from tests.support.models.versions import adding, publish
 
 from tidegate_operators.airflow.waiting import version_state
 from tidegate_operators.steps import promote, push, reconcile, rollback, withdraw

@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from tests.support.killer import Killer, State, state
-from tests.support.releases import (
+from tests.support.orchestrators.killer import Killer, State, state
+from tests.support.release.world import (
     BETTER,
     HONEST,
     NONSENSE,

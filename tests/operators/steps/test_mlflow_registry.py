@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
-from tests.support.between import stand_between
 from tests.support.command import Command
-from tests.support.releases import World, make_world
+from tests.support.neighbours.between import stand_between
+from tests.support.release.world import World, make_world
 
 from tidegate_operators.steps.mlflow_registry import (
     RegisteredVersion,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from tests.support.loading import load_published, outputs
+from tests.support.models.loading import load_published, outputs
 
 from tidegate_operators.steps.publish import Publication, publish
 from tidegate_serving.contract.signature import SERVING_DEFAULT

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.support.releases import World, make_world
+from tests.support.release.world import World, make_world
 from tests.validation.world import Served, write_log
 
 from tidegate_operators.steps import accept_reference, skew

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.support.eventually import eventually
-from tests.support.gate import Gate
-from tests.support.releases import (
+from tests.support.models.gate import Gate
+from tests.support.release.world import (
     BETTER,
     HONEST,
     NONSENSE,

@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.support.engine_process import EngineProcess
-from tests.support.releases import BETTER, NAME, World, make_world
+from tests.support.engine.process import EngineProcess
+from tests.support.release.world import BETTER, NAME, World, make_world
 
 from tidegate_operators.steps import Evidence, find_baseline, upload
 from tidegate_operators.steps.stored_version import fetch

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from tests.support.eventually import eventually
-from tests.support.gate import Gate
-from tests.support.releases import BETTER, HONEST, Endpoints, World, available, serve_first, traffic
+from tests.support.models.gate import Gate
+from tests.support.release.world import BETTER, HONEST, Endpoints, World, available, serve_first, traffic
 
 from tidegate_operators.steps import CanaryRule, Evidence, canary, judged_against, promote, push
 from tidegate_pipelines.release import Release, release

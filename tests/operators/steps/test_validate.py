@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.support.versions import make_validator, publish
+from tests.support.models.versions import make_validator, publish
 
 from tidegate_operators.steps import Evidence, validate
 from tidegate_serving.contract.errors import InvalidInput

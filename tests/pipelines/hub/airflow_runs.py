@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.airflow_stack import AirflowStack, airflow_stack
 from tests.support.eventually import eventually
-from tests.support.hub_process import HubProcess
+from tests.support.hub.process import HubProcess
+from tests.support.orchestrators.airflow_stack import AirflowStack, airflow_stack
 
 _DAG = """
 from pathlib import Path

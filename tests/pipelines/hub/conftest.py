@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.postgresql import PostgreSQL, postgresql
+from tests.support.neighbours.postgresql import PostgreSQL, postgresql
 
 from tidegate_pipelines.hub.store import Database
 

@@ -13,7 +13,7 @@ from sqlalchemy import select, update
 from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 from starlette.types import Message, Receive, Scope, Send
-from tests.support.hub_access import PEOPLE, TOKENS, make_app, make_hub, people_file
+from tests.support.hub.access import PEOPLE, TOKENS, make_app, make_hub, people_file
 
 from tidegate_pipelines.hub.access import Protection
 from tidegate_pipelines.hub.access.guard import local_path

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from aiosmtpd.controller import Controller
 from sqlalchemy import select, update
-from tests.support.certificates import Authority
-from tests.support.engine_process import free_port
-from tests.support.http_server import http_server
+from tests.support.engine.process import free_port
+from tests.support.neighbours.certificates import Authority
+from tests.support.neighbours.http_server import http_server
 
 from tidegate_pipelines.hub.alerts import AlertBook, Courier, Told, Wrong, what_is_wrong
 from tidegate_pipelines.hub.alerts.messages import as_email, as_json, as_slack

@@ -12,9 +12,9 @@ import httpx
 import numpy as np
 import pytest
 from tests.support.eventually import eventually
-from tests.support.hub_history import Size, make_history
-from tests.support.hub_process import HubProcess
-from tests.support.releases import EXAMPLE, Endpoints, World, serve_first
+from tests.support.hub.history import Size, make_history
+from tests.support.hub.process import HubProcess
+from tests.support.release.world import EXAMPLE, Endpoints, World, serve_first
 
 from tidegate_pipelines.hub.store import Database
 from tidegate_serving.client import Client

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import select
 from starlette.testclient import TestClient
-from tests.support.hub_access import PEOPLE, TOKENS, make_hub, people_file
+from tests.support.hub.access import PEOPLE, TOKENS, make_hub, people_file
 
 from tidegate_operators.steps.keys import new_key
 from tidegate_pipelines.hub.alerts import AlertBook, Wrong

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from tests.support.eventually import eventually
-from tests.support.http_server import http_server
+from tests.support.neighbours.http_server import http_server
 
 from tidegate_pipelines.hub.config import HubConfig, KubeflowConfig, RunConfig, Runner
 from tidegate_pipelines.hub.releases.follow import Follower

@@ -12,11 +12,11 @@ import httpx
 import mlflow
 import pytest
 from tests.support.eventually import eventually
-from tests.support.http_server import http_server
-from tests.support.hub_process import HubProcess
-from tests.support.hub_registry import hub_config, register, write_data
-from tests.support.releases import Endpoints, World, available
-from tests.support.webhooks import delivery
+from tests.support.hub.process import HubProcess
+from tests.support.hub.registry import hub_config, register, write_data
+from tests.support.neighbours.http_server import http_server
+from tests.support.orchestrators.webhooks import delivery
+from tests.support.release.world import Endpoints, World, available
 
 pytestmark = pytest.mark.filterwarnings("default")  # MLflow warns of its own typing as it is imported
 SECRET = "a secret of the hub's"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from tests.support.hub_history import note_last
+from tests.support.hub.history import note_last
 
 from tidegate_pipelines.hub.alerts import AlertBook, what_is_wrong
 from tidegate_pipelines.hub.pages import queries

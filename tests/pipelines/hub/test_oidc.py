@@ -11,8 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from starlette.testclient import TestClient
-from tests.support.hub_access import make_app, make_hub, people_file
-from tests.support.oidc_provider import OidcProvider, oidc_provider
+from tests.support.hub.access import make_app, make_hub, people_file
+from tests.support.neighbours.oidc_provider import OidcProvider, oidc_provider
 
 from tidegate_pipelines.hub.access.oidc import Provider
 from tidegate_pipelines.hub.audit import AuditLog, Outcome

@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 import pytest
 from sqlalchemy import func, select
-from tests.support.hub_access import TOKENS, people_file
-from tests.support.hub_pages import MODELS, make_world, serving
-from tests.support.hub_receipts import ANSWERED
+from tests.support.hub.access import TOKENS, people_file
+from tests.support.hub.pages import MODELS, make_world, serving
+from tests.support.hub.receipts import ANSWERED
 
 from tidegate_pipelines.hub.config import HubConfig, ReleaseConfig
 from tidegate_pipelines.hub.decisions.asked import KINDS

@@ -16,9 +16,9 @@ import pytest
 from sqlalchemy import select
 from starlette.testclient import TestClient
 from tests.support.eventually import eventually
-from tests.support.played_registry import PlayedRegistry, played_registry
-from tests.support.postgresql import postgresql
-from tests.support.releases import Endpoints, World, available
+from tests.support.hub.played_registry import PlayedRegistry, played_registry
+from tests.support.neighbours.postgresql import postgresql
+from tests.support.release.world import Endpoints, World, available
 
 from tidegate_pipelines.hub.config import EngineConfig, HubConfig, MlflowConfig, ReleaseConfig, RunConfig
 from tidegate_pipelines.hub.engines.record import note_away, note_status

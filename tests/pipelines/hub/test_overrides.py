@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 from tests.support.command import Command
-from tests.support.engine_process import EngineProcess
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.hub_process import HubProcess
-from tests.support.releases import CRASHES, World, make_world
-from tests.support.rings import Ring, make_ring
+from tests.support.hub.process import HubProcess
+from tests.support.release.rings import Ring, make_ring
+from tests.support.release.world import CRASHES, World, make_world
 
 from tidegate_operators.steps.keys import add_key
 from tidegate_pipelines.hub.audit import AuditLog

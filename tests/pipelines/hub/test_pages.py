@@ -14,13 +14,13 @@ import pytest
 from playwright.sync_api import Browser
 from sqlalchemy import select
 from starlette.testclient import TestClient
-from tests.support.browser import Heard, chromium, opened
+from tests.support.browsers.browser import Heard, chromium, opened
+from tests.support.browsers.page_checks import grave, layout
 from tests.support.eventually import eventually
-from tests.support.hub_access import make_hub
-from tests.support.hub_pages import MODELS, NOW, make_world, serving
-from tests.support.hub_receipts import ANSWERED, MANY, request_ids
-from tests.support.hub_verdict import FEATURES, Texts
-from tests.support.page_checks import grave, layout
+from tests.support.hub.access import make_hub
+from tests.support.hub.pages import MODELS, NOW, make_world, serving
+from tests.support.hub.receipts import ANSWERED, MANY, request_ids
+from tests.support.hub.verdict import FEATURES, Texts
 
 from tidegate_pipelines.hub.app import create_app
 from tidegate_pipelines.hub.config import HubConfig, ReleaseConfig

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from tests.support.browser import chromium, opened
-from tests.support.hub_access import people_file
-from tests.support.hub_pages import serving
-from tests.support.oidc_provider import OidcProvider, oidc_provider
-from tests.support.page_checks import grave, layout
+from tests.support.browsers.browser import chromium, opened
+from tests.support.browsers.page_checks import grave, layout
+from tests.support.hub.access import people_file
+from tests.support.hub.pages import serving
+from tests.support.neighbours.oidc_provider import OidcProvider, oidc_provider
 
 from tidegate_pipelines.hub.access import guard
 from tidegate_pipelines.hub.access.oidc import Provider

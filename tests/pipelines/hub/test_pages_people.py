@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from tests.support.browser import chromium, opened
-from tests.support.hub_access import TOKENS, people_file
-from tests.support.hub_pages import make_world, serving
-from tests.support.page_checks import grave, layout
+from tests.support.browsers.browser import chromium, opened
+from tests.support.browsers.page_checks import grave, layout
+from tests.support.hub.access import TOKENS, people_file
+from tests.support.hub.pages import make_world, serving
 
 from tidegate_pipelines.hub.config import HubConfig
 from tidegate_pipelines.hub.people_config import AccessConfig, ApprovalRule

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.control import push_and_wait
-from tests.support.engine_process import EngineProcess
-from tests.support.versions import publish
+from tests.support.engine.control import push_and_wait
+from tests.support.engine.process import EngineProcess
+from tests.support.models.versions import publish
 
 from tidegate_pipelines.hub.audit import AuditLog, ExportStore, Outcome, verify_database, verify_export
 from tidegate_pipelines.hub.audit.engines import fetch

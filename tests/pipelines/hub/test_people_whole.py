@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import select
 from tests.support.command import Command
 from tests.support.eventually import eventually
-from tests.support.hub_access import TOKENS, people_file
+from tests.support.hub.access import TOKENS, people_file
 
 from tidegate_operators.steps.keys import new_key
 from tidegate_pipelines.hub.releases.requests import Request, request_release

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from sqlalchemy import delete
 from starlette.testclient import TestClient
-from tests.support.hub_access import TOKENS, make_hub, people_file
+from tests.support.hub.access import TOKENS, make_hub, people_file
 from tests.support.log_blocks import FakeBlock, write_log
-from tests.support.versions import adding, digest_of, publish
+from tests.support.models.versions import adding, digest_of, publish
 
 from tidegate_pipelines.hub.api import api_router
 from tidegate_pipelines.hub.app import create_app

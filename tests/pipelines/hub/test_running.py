@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 from tests.support.eventually import eventually
-from tests.support.releases import CRASHES, HONEST, Endpoints, World, available, serve_first, traffic
+from tests.support.release.world import CRASHES, HONEST, Endpoints, World, available, serve_first, traffic
 
 from tidegate_operators.steps import CanaryRule
 from tidegate_pipelines.hub.config import EngineConfig, HubConfig, ReleaseConfig, RunConfig

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
-from tests.support.hub_access import TOKENS, make_hub, people_file
+from tests.support.hub.access import TOKENS, make_hub, people_file
 
 from tidegate_pipelines.hub.api import api_router
 from tidegate_pipelines.hub.app import create_app

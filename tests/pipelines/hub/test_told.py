@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 from starlette.testclient import TestClient
-from tests.support.hub_access import TOKENS, make_hub, people_file
-from tests.support.versions import Validator, digest_of, make_validator, publish
+from tests.support.hub.access import TOKENS, make_hub, people_file
+from tests.support.models.versions import Validator, digest_of, make_validator, publish
 
 from tidegate_operators.steps.canary import write_result
 from tidegate_pipelines.hub.api import api_router

@@ -16,10 +16,10 @@ import httpx
 import numpy as np
 import pytest
 import yaml
-from tests.support.control import push_and_wait
+from tests.support.engine.control import push_and_wait
 from tests.support.eventually import eventually
-from tests.support.rings import make_ring
-from tests.support.versions import adding, publish
+from tests.support.models.versions import adding, publish
+from tests.support.release.rings import make_ring
 
 from tidegate_serving.admission import Finding, Outcome, watch
 from tidegate_serving.client import Client

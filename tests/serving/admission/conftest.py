@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.support.rings import Ring, make_ring
-from tests.support.trust_gate import TrustGate
-from tests.support.versions import publish
+from tests.support.models.versions import publish
+from tests.support.release.rings import Ring, make_ring
+from tests.support.release.trust_gate import TrustGate
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.support.versions import Validator, adding, digest_of, edit_manifest, flip, make_validator, publish
+from tests.support.models.versions import Validator, adding, digest_of, edit_manifest, flip, make_validator, publish
 
 from tidegate_serving.admission import AdmissionRecords, AdmitUnverified, Outcome, VerdictAdmission
 from tidegate_serving.contract.errors import (

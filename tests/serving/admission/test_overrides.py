@@ -8,9 +8,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.support.rings import Ring, make_ring
-from tests.support.trust_gate import POLICY, TrustGate
-from tests.support.versions import forge
+from tests.support.models.versions import forge
+from tests.support.release.rings import Ring, make_ring
+from tests.support.release.trust_gate import POLICY, TrustGate
 
 from tidegate_operators.steps.keys import revoke_key
 from tidegate_serving.admission import AdmissionRecords, Outcome, Role, Standing, VerdictAdmission

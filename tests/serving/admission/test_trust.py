@@ -8,9 +8,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.support.rings import Ring
-from tests.support.trust_gate import TrustGate
-from tests.support.versions import digest_of, publish
+from tests.support.models.versions import digest_of, publish
+from tests.support.release.rings import Ring
+from tests.support.release.trust_gate import TrustGate
 
 from tidegate_operators.steps.keys import revoke_key, revoke_version, rotate_key
 from tidegate_serving.admission import KeyRing, SignedVerdict, Standing, admission

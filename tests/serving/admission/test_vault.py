@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.support.vault_server import TOKEN, Vault, vault_server
+from tests.support.neighbours.vault_server import TOKEN, Vault, vault_server
 
 from tidegate_serving.admission import Outcome, VaultKey, Verdict, key_id, open_verdict, write_verdict
 from tidegate_serving.contract.errors import InvalidInput, NotFound, PermissionRefused, TidegateError, Unavailable

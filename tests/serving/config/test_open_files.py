@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.support import rest
-from tests.support.engine_process import EngineProcess
+from tests.support.clients import rest
+from tests.support.clients.http2 import HELLO
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.http2 import HELLO
-from tests.support.versions import adding, publish
+from tests.support.models.versions import adding, publish
 
 from tidegate_serving.config.open_files import allow_many, most_connections
 

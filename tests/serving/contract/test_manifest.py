@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.eventually import eventually
-from tests.support.versions import write_manifest
+from tests.support.models.versions import write_manifest
 
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Tampered, Unsupported
 from tidegate_serving.contract.manifest import FileEntry, Manifest, describe_files, measure, read_manifest, verify_files

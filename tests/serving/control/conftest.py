@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.operations_bench import OperationsBench
+from tests.support.lifecycle.operations_bench import OperationsBench
 
 
 @pytest.fixture

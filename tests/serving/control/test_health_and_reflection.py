@@ -8,8 +8,8 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf import descriptor_pb2
-from tests.support.engine_process import EngineProcess
-from tests.support.remote_engine import RemoteEngine
+from tests.support.engine.process import EngineProcess
+from tests.support.engine.remote import RemoteEngine
 
 from tidegate_serving.channels import open_channel, token_metadata
 from tidegate_serving.connection import EngineConnection

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from tests.support.operations_bench import ANNA, OperationsBench
-from tests.support.versions import edit_manifest, publish
+from tests.support.lifecycle.operations_bench import ANNA, OperationsBench
+from tests.support.models.versions import edit_manifest, publish
 
 from tidegate_serving.contract.desired_state import DesiredState
 from tidegate_serving.contract.errors import (

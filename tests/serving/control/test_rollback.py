@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.operations_bench import ANNA, OperationsBench
+from tests.support.lifecycle.operations_bench import ANNA, OperationsBench
 
 from tidegate_serving.contract.errors import (
     FailedPrecondition,

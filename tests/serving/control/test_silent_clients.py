@@ -10,8 +10,7 @@ from typing import Any
 
 import grpc
 import pytest
-from tests.support.engine_process import EngineProcess
-from tests.support.http2 import (
+from tests.support.clients.http2 import (
     END_HEADERS,
     HEADERS,
     HELLO,
@@ -23,7 +22,8 @@ from tests.support.http2 import (
     frame,
     settings,
 )
-from tests.support.versions import publish
+from tests.support.engine.process import EngineProcess
+from tests.support.models.versions import publish
 
 from tidegate_serving.contract.messages import message
 from tidegate_serving.control.server import MAX_CONNECTIONS, THREADS

@@ -6,7 +6,7 @@ import logging
 from typing import Any, cast
 
 import pytest
-from tests.support.operations_bench import OperationsBench
+from tests.support.lifecycle.operations_bench import OperationsBench
 
 from tidegate_serving.admission import Standing
 from tidegate_serving.contract.desired_state import DesiredState

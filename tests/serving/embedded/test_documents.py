@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel, RootModel
+from tests.support.clients.rest import Reply, call
 from tests.support.eventually import eventually
-from tests.support.rest import Reply, call
 
 from tidegate import Engine
 from tidegate_serving.config import BatchingConfig, EngineConfig

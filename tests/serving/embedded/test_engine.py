@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.support.eventually import eventually
-from tests.support.versions import Draft, publish
+from tests.support.models.versions import Draft, publish
 
 from tidegate import Client, Engine
 from tidegate_serving.config import BatchingConfig, EngineConfig

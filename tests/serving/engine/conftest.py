@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import tritonclient.grpc as over_grpc
 import tritonclient.http as over_http
-from tests.support.engine_process import EngineProcess
+from tests.support.engine.process import EngineProcess
 
 
 @pytest.fixture(scope="module", params=[over_grpc, over_http], ids=["grpc", "http"])

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.support.command import Command
-from tests.support.control import push_and_wait
+from tests.support.engine.control import push_and_wait
 from tests.support.eventually import eventually
-from tests.support.rings import Ring, make_ring
-from tests.support.versions import adding, digest_of, publish
+from tests.support.models.versions import adding, digest_of, publish
+from tests.support.release.rings import Ring, make_ring
 
 from tidegate_operators.steps.keys import revoke_version
 from tidegate_serving.admission import Outcome, open_verdict, watch

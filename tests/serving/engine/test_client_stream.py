@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.serving.engine.test_data_ports import GuardedEngine
-from tests.support.control import push_and_wait
-from tests.support.engine_process import EngineProcess
+from tests.support.engine.control import push_and_wait
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.versions import Draft, publish
+from tests.support.models.versions import Draft, publish
 
 from tidegate import Client
 from tidegate_serving.contract.errors import (

@@ -18,12 +18,12 @@ import numpy as np
 import pytest
 import tritonclient.grpc as over_grpc
 import tritonclient.http as over_http
-from tests.support.certificates import DAY, Authority, Pair
-from tests.support.control import push_and_wait
-from tests.support.engine_process import EngineProcess
+from tests.support.engine.control import push_and_wait
+from tests.support.engine.process import EngineProcess
+from tests.support.engine.remote import AccessLines
 from tests.support.eventually import eventually
-from tests.support.remote_engine import AccessLines
-from tests.support.versions import publish
+from tests.support.models.versions import publish
+from tests.support.neighbours.certificates import DAY, Authority, Pair
 from tritonclient.utils import InferenceServerException
 
 from tidegate_serving.client import Client

@@ -10,9 +10,9 @@ import grpc
 import numpy as np
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from tests.support.control import push_and_wait
-from tests.support.engine_process import EngineProcess
-from tests.support.versions import publish
+from tests.support.engine.control import push_and_wait
+from tests.support.engine.process import EngineProcess
+from tests.support.models.versions import publish
 from tritonclient.grpc import model_config_pb2, service_pb2
 
 from tidegate_serving.contract.messages import message

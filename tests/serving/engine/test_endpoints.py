@@ -9,10 +9,10 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from tests.support import rest
-from tests.support.control import push_and_wait
-from tests.support.engine_process import EngineProcess
-from tests.support.versions import Draft, adding, publish
+from tests.support.clients import rest
+from tests.support.engine.control import push_and_wait
+from tests.support.engine.process import EngineProcess
+from tests.support.models.versions import Draft, adding, publish
 
 from tidegate_serving.client import Client
 from tidegate_serving.contract.errors import (

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.support import official_client, rest
-from tests.support.control import push_and_wait
-from tests.support.engine_process import EngineProcess
+from tests.support.clients import official_client, rest
+from tests.support.engine.control import push_and_wait
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.versions import Draft, publish
+from tests.support.models.versions import Draft, publish
 
 from tidegate_serving.contract.signature import Signature, TensorSpec
 from tidegate_serving.inference_log.reader import connect

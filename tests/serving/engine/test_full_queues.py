@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import tritonclient.grpc as over_grpc
-from tests.support import rest
-from tests.support.control import push_and_wait
-from tests.support.engine_process import EngineProcess
+from tests.support.clients import rest
+from tests.support.engine.control import push_and_wait
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.gate import Gate
-from tests.support.versions import Draft, publish
+from tests.support.models.gate import Gate
+from tests.support.models.versions import Draft, publish
 from tritonclient.utils import InferenceServerException
 
 from tidegate_serving.config import BatchingConfig

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pydantic import BaseModel
-from tests.support.rest import call
+from tests.support.clients.rest import call
 
 from tidegate import Engine, TensorSpec
 from tidegate_serving.config import EngineConfig

@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc
 import pytest
-from tests.support.versions import adding, publish
+from tests.support.models.versions import adding, publish
 
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.servable import State

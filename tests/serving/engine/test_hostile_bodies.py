@@ -11,10 +11,10 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+from tests.support.clients.http2 import Http2, call_frames
+from tests.support.clients.rest import call
+from tests.support.clients.small_print import CODES
 from tests.support.eventually import eventually
-from tests.support.http2 import Http2, call_frames
-from tests.support.rest import call
-from tests.support.small_print import CODES
 
 from tidegate import Engine, TensorSpec
 from tidegate_serving.config import EngineConfig

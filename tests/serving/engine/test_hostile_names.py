@@ -10,7 +10,7 @@ from typing import Any
 
 import grpc
 import pytest
-from tests.support import rest
+from tests.support.clients import rest
 from tests.support.eventually import eventually
 
 from tidegate import Engine, TensorSpec

@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from tests.support import rest
+from tests.support.clients import rest
 from tests.support.eventually import eventually
 from tritonclient.grpc import service_pb2
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from tests.support import rest
-from tests.support.engine_process import EngineProcess
+from tests.support.clients import rest
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.versions import Draft, publish
+from tests.support.models.versions import Draft, publish
 
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from tests.support.engine_process import EngineProcess
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.versions import Draft, adding, publish
+from tests.support.models.versions import Draft, adding, publish
 
 from tidegate_serving.client import Client
 from tidegate_serving.contract.errors import TidegateError

@@ -7,13 +7,13 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from tests.support.control import push_and_wait
-from tests.support.engine_process import EngineProcess
+from tests.support.clients.rest import call
+from tests.support.clients.triton import TritonStream
+from tests.support.engine.control import push_and_wait
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.gate import AT_PREDICT, Gate
-from tests.support.rest import call
-from tests.support.triton import TritonStream
-from tests.support.versions import Draft, adding, publish
+from tests.support.models.gate import AT_PREDICT, Gate
+from tests.support.models.versions import Draft, adding, publish
 from tritonclient.utils import InferenceServerException
 
 from tidegate_serving.contract.signature import FirstAxis, Signature, TensorSpec

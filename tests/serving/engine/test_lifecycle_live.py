@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.support.control import push, push_and_wait
-from tests.support.engine_process import EngineProcess
+from tests.support.engine.control import push, push_and_wait
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.gate import AT_LOAD, AT_PREDICT, Gate
-from tests.support.versions import Draft, adding, digest_of, publish
+from tests.support.models.gate import AT_LOAD, AT_PREDICT, Gate
+from tests.support.models.versions import Draft, adding, digest_of, publish
 
 from tidegate_serving.contract.desired_state import DesiredState, VersionReference
 from tidegate_serving.contract.errors import DeadlinePassed, ModelFailed, NotFound, TidegateError

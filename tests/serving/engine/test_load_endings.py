@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.support.engine_process import EngineProcess
+from tests.support.engine.model_server import ModelServerProcess
+from tests.support.engine.process import EngineProcess
+from tests.support.engine.reloading import ask_reload, reload_models
 from tests.support.eventually import eventually
-from tests.support.model_server_process import ModelServerProcess
-from tests.support.reloading import ask_reload, reload_models
-from tests.support.versions import Draft, adding, publish
+from tests.support.models.versions import Draft, adding, publish
 
 ONE = np.ones(1, np.float32)
 COUNTS = """

@@ -11,11 +11,11 @@ import grpc
 import numpy as np
 import pytest
 import tritonclient.grpc as over_grpc
-from tests.support.control import push_and_wait
-from tests.support.engine_process import EngineProcess
+from tests.support.clients.rest import call
+from tests.support.engine.control import push_and_wait
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.rest import call
-from tests.support.versions import Draft, publish
+from tests.support.models.versions import Draft, publish
 
 from tidegate import Engine
 from tidegate_serving.contract.messages import message

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.support.control import push_and_wait
-from tests.support.engine_process import EngineProcess
+from tests.support.engine.control import push_and_wait
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.versions import Draft, adding, publish
+from tests.support.models.versions import Draft, adding, publish
 
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.signature import Signature, TensorSpec

@@ -14,12 +14,12 @@ import grpc
 import numpy as np
 import pytest
 from tests.bench.lifecycle.engines import resident
-from tests.support import rest
-from tests.support.control import push_and_wait
-from tests.support.engine_process import EngineProcess
+from tests.support.clients import rest
+from tests.support.engine.control import push_and_wait
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.gate import Gate
-from tests.support.versions import Draft, adding, publish
+from tests.support.models.gate import Gate
+from tests.support.models.versions import Draft, adding, publish
 
 from tidegate_serving.client import Client
 from tidegate_serving.contract.messages import message

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from tests.support import rest
-from tests.support.control import push_and_wait
-from tests.support.engine_process import EngineProcess
-from tests.support.versions import Draft, publish
+from tests.support.clients import rest
+from tests.support.engine.control import push_and_wait
+from tests.support.engine.process import EngineProcess
+from tests.support.models.versions import Draft, publish
 
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed
 

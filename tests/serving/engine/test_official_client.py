@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.support import official_client
-from tests.support.control import push_and_wait
-from tests.support.engine_process import EngineProcess
-from tests.support.versions import adding, publish
+from tests.support.clients import official_client
+from tests.support.engine.control import push_and_wait
+from tests.support.engine.process import EngineProcess
+from tests.support.models.versions import adding, publish
 
 
 @pytest.fixture(scope="module")

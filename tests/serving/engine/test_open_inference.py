@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import tritonclient.grpc as over_grpc
 import tritonclient.http as over_http
-from tests.support.control import push_and_wait
-from tests.support.engine_process import EngineProcess
-from tests.support.triton import tensor
-from tests.support.versions import Draft, adding, publish
+from tests.support.clients.triton import tensor
+from tests.support.engine.control import push_and_wait
+from tests.support.engine.process import EngineProcess
+from tests.support.models.versions import Draft, adding, publish
 from tritonclient.grpc import model_config_pb2, service_pb2
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
-from tests.support.rest import call
+from tests.support.clients.rest import call
 
 from tidegate import Engine, TensorSpec
 from tidegate_serving.config import EngineConfig

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.support.engine_process import EngineProcess
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.versions import ADD, Draft, adding, publish
+from tests.support.models.versions import ADD, Draft, adding, publish
 
 from tidegate_serving.client import Client
 from tidegate_serving.contract.errors import FailedPrecondition, TidegateError, Unavailable

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support import official_client
-from tests.support.control import push_and_wait
-from tests.support.engine_process import EngineProcess
+from tests.support.clients import official_client
+from tests.support.engine.control import push_and_wait
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.versions import Draft, publish
+from tests.support.models.versions import Draft, publish
 
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.errors import InvalidInput

@@ -11,11 +11,11 @@ from typing import Any, Self
 import numpy as np
 import pytest
 import tritonclient.grpc as over_grpc
-from tests.support import official_client
-from tests.support.control import push_and_wait
-from tests.support.engine_process import EngineProcess
+from tests.support.clients import official_client
+from tests.support.engine.control import push_and_wait
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.versions import Draft, publish
+from tests.support.models.versions import Draft, publish
 
 from tidegate_serving.contract.signature import Signature, TensorSpec
 from tidegate_serving.control.batch_report import signature_batches

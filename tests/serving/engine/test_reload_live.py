@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support import rest
-from tests.support.engine_process import EngineProcess
+from tests.support.clients import rest
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.versions import ADD, Draft, adding, publish
+from tests.support.models.versions import ADD, Draft, adding, publish
 
 from tidegate_serving.config.view import ConfigChange
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, NotFound, TidegateError

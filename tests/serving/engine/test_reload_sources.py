@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.control import push, push_and_wait
+from tests.support.engine.control import push, push_and_wait
 from tests.support.eventually import eventually
-from tests.support.versions import adding, make_validator, publish
+from tests.support.models.versions import adding, make_validator, publish
 
 from tidegate_serving.config import BatchingConfig, EngineConfig, ModelConfig
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, NotAdmitted, PermissionRefused

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support import rest
+from tests.support.clients import rest
 from tests.support.eventually import eventually
-from tests.support.versions import adding, publish
+from tests.support.models.versions import adding, publish
 
 from tidegate_serving.config import EngineConfig, ModelConfig
 from tidegate_serving.contract.desired_state import VersionReference

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 import tritonclient.grpc as over_grpc
-from tests.support.control import push_and_wait
-from tests.support.engine_process import EngineProcess
+from tests.support.clients.rest import call
+from tests.support.clients.triton import tensor
+from tests.support.engine.control import push_and_wait
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.rest import call
-from tests.support.triton import tensor
-from tests.support.versions import Draft, publish
+from tests.support.models.versions import Draft, publish
 from tritonclient.utils import InferenceServerException
 
 from tidegate_serving.contract.signature import SEQUENCE_END, SEQUENCE_ID, SEQUENCE_START, FirstAxis, Signature

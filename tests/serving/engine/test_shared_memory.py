@@ -14,10 +14,10 @@ import pytest
 import tritonclient.grpc as over_grpc
 import tritonclient.http as over_http
 import tritonclient.utils.shared_memory as shm
-from tests.support.control import push_and_wait
-from tests.support.engine_process import EngineProcess
-from tests.support.triton import tensor
-from tests.support.versions import Draft, publish
+from tests.support.clients.triton import tensor
+from tests.support.engine.control import push_and_wait
+from tests.support.engine.process import EngineProcess
+from tests.support.models.versions import Draft, publish
 from tritonclient.utils import InferenceServerException, serialize_byte_tensor
 
 from tidegate_serving.contract.signature import Signature, TensorSpec

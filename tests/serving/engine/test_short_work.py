@@ -11,10 +11,10 @@ from typing import Any
 
 import grpc
 import pytest
-from tests.support import rest
-from tests.support.engine_process import EngineProcess
+from tests.support.clients import rest
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import at_best
-from tests.support.versions import Draft, adding, publish
+from tests.support.models.versions import Draft, adding, publish
 
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.signature import Signature, TensorSpec

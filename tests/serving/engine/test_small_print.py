@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.support import rest
-from tests.support.engine_process import EngineProcess
-from tests.support.small_print import RULES, Rule
-from tests.support.versions import adding, publish
+from tests.support.clients import rest
+from tests.support.clients.small_print import RULES, Rule
+from tests.support.engine.process import EngineProcess
+from tests.support.models.versions import adding, publish
 
 
 @pytest.fixture(scope="module")

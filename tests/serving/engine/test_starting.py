@@ -10,12 +10,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support import rest
-from tests.support.control import push, push_and_wait
-from tests.support.engine_process import EngineProcess, free_port
+from tests.support.clients import rest
+from tests.support.engine.control import push, push_and_wait
+from tests.support.engine.process import EngineProcess, free_port
 from tests.support.eventually import eventually
-from tests.support.gate import AT_LOAD, Gate
-from tests.support.versions import Draft, Validator, adding, digest_of, edit_manifest, flip, make_validator, publish
+from tests.support.models.gate import AT_LOAD, Gate
+from tests.support.models.versions import (
+    Draft,
+    Validator,
+    adding,
+    digest_of,
+    edit_manifest,
+    flip,
+    make_validator,
+    publish,
+)
 
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.desired_state import DesiredState, Shadow, VersionReference

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import tritonclient.grpc as over_grpc
 import tritonclient.http as over_http
-from tests.support.control import push_and_wait
-from tests.support.engine_process import EngineProcess
-from tests.support.rest import call
-from tests.support.versions import Draft, publish
+from tests.support.clients.rest import call
+from tests.support.engine.control import push_and_wait
+from tests.support.engine.process import EngineProcess
+from tests.support.models.versions import Draft, publish
 from tritonclient.utils import InferenceServerException
 
 SLEEPS = """

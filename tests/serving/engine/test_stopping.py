@@ -9,12 +9,12 @@ from pathlib import Path
 import grpc
 import numpy as np
 import pytest
-from tests.support.control import push, push_and_wait
-from tests.support.engine_process import EngineProcess
+from tests.support.clients.raw_calls import predict_later, wait_until_read
+from tests.support.engine.control import push, push_and_wait
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.gate import AT_LOAD, AT_PREDICT, Gate
-from tests.support.raw_calls import predict_later, wait_until_read
-from tests.support.versions import Draft, adding, publish
+from tests.support.models.gate import AT_LOAD, AT_PREDICT, Gate
+from tests.support.models.versions import Draft, adding, publish
 
 from tidegate_serving.contract.errors import TidegateError, Unavailable
 from tidegate_serving.contract.servable import State

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 import tritonclient.grpc as over_grpc
-from tests.support.control import push_and_wait
-from tests.support.engine_process import EngineProcess
+from tests.support.clients.triton import TritonStream
+from tests.support.engine.control import push_and_wait
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.triton import TritonStream
-from tests.support.versions import Draft, publish
+from tests.support.models.versions import Draft, publish
 
 from tidegate_serving.contract.desired_state import Shadow
 from tidegate_serving.contract.errors import InvalidInput, TidegateError

@@ -11,12 +11,12 @@ import grpc
 import numpy as np
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
-from tests.support.control import push_and_wait
-from tests.support.engine_process import EngineProcess
+from tests.support.clients.rest import call
+from tests.support.engine.control import push_and_wait
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.rest import call
-from tests.support.trace_collector import TraceCollector, trace_collector
-from tests.support.versions import Draft, publish
+from tests.support.models.versions import Draft, publish
+from tests.support.neighbours.trace_collector import TraceCollector, trace_collector
 
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.errors import InvalidInput

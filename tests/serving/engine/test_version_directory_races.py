@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.support.engine_process import EngineProcess
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.versions import adding, publish
+from tests.support.models.versions import adding, publish
 
 from tidegate_serving.client import Client
 from tidegate_serving.contract.errors import TidegateError

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.support.control import push_and_wait
-from tests.support.engine_process import EngineProcess
+from tests.support.engine.control import push_and_wait
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.versions import adding, publish
+from tests.support.models.versions import adding, publish
 
 WRITTEN = 'tidegate_log_written_rows_total{role="primary"}'
 

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from tests.support.loading import load_unpublished, outputs, unpublished_loader
+from tests.support.models.loading import load_unpublished, outputs, unpublished_loader
 
 from tidegate_serving.contract.errors import ModelFailed, TidegateError
 from tidegate_serving.contract.tensors import Array

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.support.loading import load_unpublished, outputs, unpublished_loader
+from tests.support.models.loading import load_unpublished, outputs, unpublished_loader
 
 from tidegate_serving.contract.errors import InvalidInput
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
-from tests.support.history_checks import NAMES
-from tests.support.history_steps import History, Step, draw
-from tests.support.history_world import World, worlds
+from tests.support.histories.checks import NAMES
+from tests.support.histories.steps import History, Step, draw
+from tests.support.histories.world import World, worlds
 
 from tidegate_serving.contract.servable import State
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from tests.support.fakes import FakeLoader
-from tests.support.manager_bench import STEADY, Bench
+from tests.support.lifecycle.fakes import FakeLoader
+from tests.support.lifecycle.manager_bench import STEADY, Bench
 
 from tidegate_serving.contract.errors import Cancelled, InvalidInput, ModelFailed, TidegateError, Unsupported
 from tidegate_serving.contract.servable import ServableId, State

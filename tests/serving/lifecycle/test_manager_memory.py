@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.fakes import FakeLoader
-from tests.support.manager_bench import STEADY, Bench
+from tests.support.lifecycle.fakes import FakeLoader
+from tests.support.lifecycle.manager_bench import STEADY, Bench
 
 from tidegate_serving.contract.errors import InvalidInput, TidegateError
 from tidegate_serving.contract.servable import ServableId, State

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.support.fakes import manifest_of
+from tests.support.lifecycle.fakes import manifest_of
 
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import FileEntry

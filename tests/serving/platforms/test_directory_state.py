@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.support.loading import ID, load_files, load_published
-from tests.support.versions import Draft, publish
+from tests.support.models.loading import ID, load_files, load_published
+from tests.support.models.versions import Draft, publish
 
 from tidegate_serving.contract.errors import Tampered
 from tidegate_serving.platforms.platform import PlatformOptions

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.loading import ID, admit, outputs
-from tests.support.versions import publish, write_manifest
+from tests.support.models.loading import ID, admit, outputs
+from tests.support.models.versions import publish, write_manifest
 
 from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, Unsupported

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.support.loading import (
+from tests.support.models.loading import (
     ID,
     answered,
     load_files,
@@ -17,7 +17,7 @@ from tests.support.loading import (
     outputs,
     unpublished_loader,
 )
-from tests.support.versions import Draft, fill, flip, publish, write_manifest
+from tests.support.models.versions import Draft, fill, flip, publish, write_manifest
 
 from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import NotAdmitted, NotFound, Tampered, Unsupported

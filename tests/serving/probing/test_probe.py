@@ -10,7 +10,7 @@ from typing import IO
 
 import numpy as np
 import pytest
-from tests.support.versions import Draft, flip, publish
+from tests.support.models.versions import Draft, flip, publish
 
 from tidegate_serving.contract.probe_frames import Frame, read_frame, write_frame
 

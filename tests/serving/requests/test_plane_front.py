@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.support.fakes import FakePlane, FakeServable, manifest_of
+from tests.support.lifecycle.fakes import FakePlane, FakeServable, manifest_of
 
 from tidegate_serving.config import BatchingConfig, EngineConfig, ModelConfig
 from tidegate_serving.contract.desired_state import Shadow, Split

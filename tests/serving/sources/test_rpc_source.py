@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.support.fakes import FakeTarget
-from tests.support.versions import Validator, digest_of, edit_manifest, flip, make_validator, publish
+from tests.support.lifecycle.fakes import FakeTarget
+from tests.support.models.versions import Validator, digest_of, edit_manifest, flip, make_validator, publish
 
 from tidegate_serving.admission import AdmissionRecords, VerdictAdmission
 from tidegate_serving.contract.desired_state import DesiredState, Shadow, VersionReference

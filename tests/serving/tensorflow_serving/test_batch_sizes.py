@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.support import rest
+from tests.support.clients import rest
+from tests.support.engine.model_server import ModelServerProcess
 from tests.support.eventually import eventually
-from tests.support.model_server_process import ModelServerProcess
-from tests.support.versions import Draft, publish
+from tests.support.models.versions import Draft, publish
 
 RECORDER = """
 import numpy as np

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support import rest
+from tests.support.clients import rest
+from tests.support.clients.official_driver import OfficialDriver
+from tests.support.engine.model_server import ModelServerProcess
 from tests.support.eventually import eventually
-from tests.support.gate import AT_LOAD, Gate
-from tests.support.model_server_process import ModelServerProcess
-from tests.support.official_driver import OfficialDriver
-from tests.support.versions import Draft, adding, publish
+from tests.support.models.gate import AT_LOAD, Gate
+from tests.support.models.versions import Draft, adding, publish
 
 from tidegate_serving.control_client import ControlClient
 

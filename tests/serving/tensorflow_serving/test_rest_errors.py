@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support import rest
-from tests.support.zoo_server import Zoo
+from tests.support.clients import rest
+from tests.support.models.zoo_server import Zoo
 
 ROW = {"instances": [1.0]}
 PATHS = [

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.saved_model_kinds import ASKED, ODD, examples
-from tests.support.zoo_server import MODELS, Zoo, columns_of, failed, plain
+from tests.support.models.saved_model_kinds import ASKED, ODD, examples
+from tests.support.models.zoo_server import MODELS, Zoo, columns_of, failed, plain
 
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.signature import Signature, TensorSpec

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support import rest
+from tests.support.clients import rest
+from tests.support.clients.official_driver import OfficialDriver
+from tests.support.engine.model_server import ModelServerProcess
 from tests.support.eventually import eventually
-from tests.support.model_server_process import ModelServerProcess
-from tests.support.official_driver import OfficialDriver
 
 MODELS = """
 model_config_list {{

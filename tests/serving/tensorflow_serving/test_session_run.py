@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from tests.support.zoo_server import Zoo
+from tests.support.models.zoo_server import Zoo
 
 from tidegate_serving.contract.messages import message
 from tidegate_serving.tensor_proto import fill, to_array

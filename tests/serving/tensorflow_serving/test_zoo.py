@@ -6,9 +6,9 @@ import json
 
 import numpy as np
 import pytest
-from tests.support import rest
-from tests.support.saved_model_zoo import ASKED
-from tests.support.zoo_server import Zoo, columns_of, plain
+from tests.support.clients import rest
+from tests.support.models.saved_model_zoo import ASKED
+from tests.support.models.zoo_server import Zoo, columns_of, plain
 
 from tidegate_serving.contract.messages import message
 from tidegate_serving.tensor_proto import to_array

@@ -13,10 +13,10 @@ from urllib.request import urlopen
 
 import numpy as np
 import pytest
-from tests.support.control import push_and_wait
-from tests.support.engine_process import EngineProcess
+from tests.support.engine.control import push_and_wait
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.versions import Draft, adding, publish
+from tests.support.models.versions import Draft, adding, publish
 
 from tidegate_serving.contract.errors import ModelFailed
 from tidegate_serving.contract.signature import Signature, TensorSpec

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 from tests.support.eventually import eventually
-from tests.support.versions import Draft
-from tests.support.versions_in_workers import asked, versions_in_workers
+from tests.support.models.versions import Draft
+from tests.support.models.versions_in_workers import asked, versions_in_workers
 
 from tidegate_serving.contract.errors import ModelFailed
 from tidegate_serving.workers.host import started
@@ -59,8 +59,8 @@ ENGINE = """
 import sys
 from pathlib import Path
 from tests.serving.workers.test_kept_processes import MODEL, STAFF
-from tests.support.versions import Draft
-from tests.support.versions_in_workers import asked, versions_in_workers
+from tests.support.models.versions import Draft
+from tests.support.models.versions_in_workers import asked, versions_in_workers
 
 with versions_in_workers(Path(sys.argv[1])) as load:
     asked(load("a", Draft(files={"model.py": MODEL}), STAFF), -1)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.support.engine_process import EngineProcess
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.versions import Draft, publish
-from tests.support.versions_in_workers import asked, versions_in_workers
+from tests.support.models.versions import Draft, publish
+from tests.support.models.versions_in_workers import asked, versions_in_workers
 
 from tidegate_serving.contract.errors import ModelFailed, Unavailable
 from tidegate_serving.workers.place import WorkerPlace

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from tests.support.eventually import eventually
-from tests.support.versions import Draft
-from tests.support.versions_in_workers import asked, versions_in_workers
+from tests.support.models.versions import Draft
+from tests.support.models.versions_in_workers import asked, versions_in_workers
 
 from tidegate_serving.contract.errors import ModelFailed, Unavailable
 from tidegate_serving.workers.place import WorkerPlace

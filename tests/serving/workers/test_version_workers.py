@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.support.eventually import eventually
-from tests.support.versions import Draft, publish
+from tests.support.models.versions import Draft, publish
 
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, ModelFailed, Tampered, Unavailable
 from tidegate_serving.contract.servable import ServableId

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.support.engine_process import EngineProcess
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.versions import Draft, publish
+from tests.support.models.versions import Draft, publish
 
 from tidegate_serving.contract.errors import DeadlinePassed, ModelFailed, Unavailable
 from tidegate_serving.contract.servable import ServableId

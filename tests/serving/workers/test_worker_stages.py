@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.support.eventually import at_best, eventually
-from tests.support.versions import Draft, publish
+from tests.support.models.versions import Draft, publish
 
 from tidegate_serving.contract.errors import ModelFailed, Tampered
 from tidegate_serving.contract.manifest import read_manifest

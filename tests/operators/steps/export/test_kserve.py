@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.support.certificates import Authority
 from tests.support.command import Command
-from tests.support.kubernetes_server import PATH, TOKEN, Cluster, kubernetes, service
-from tests.support.releases import NAME, World, make_world
+from tests.support.neighbours.certificates import Authority
+from tests.support.orchestrators.kubernetes_server import PATH, TOKEN, Cluster, kubernetes, service
+from tests.support.release.world import NAME, World, make_world
 
 from tidegate_operators.steps import upload
 from tidegate_operators.steps.export import KubernetesApi, admitted, patch_kserve

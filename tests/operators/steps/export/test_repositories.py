@@ -14,7 +14,7 @@ from google.protobuf import text_format
 from onnx import TensorProto, helper
 from tensorflow_serving.config import model_server_config_pb2
 from tests.support.command import Command
-from tests.support.releases import World, make_world
+from tests.support.release.world import World, make_world
 from tritonclient.grpc import model_config_pb2
 
 from tidegate_operators.steps import Publication, publish

@@ -8,12 +8,12 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.support.certificates import DAY, Authority
-from tests.support.control import push_and_wait
-from tests.support.engine_process import EngineProcess
+from tests.support.engine.control import push_and_wait
+from tests.support.engine.process import EngineProcess
+from tests.support.engine.remote import RemoteEngine
 from tests.support.eventually import eventually
-from tests.support.remote_engine import RemoteEngine
-from tests.support.versions import publish
+from tests.support.models.versions import publish
+from tests.support.neighbours.certificates import DAY, Authority
 
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import (

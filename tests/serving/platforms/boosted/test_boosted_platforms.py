@@ -10,8 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from tests.support.loading import discover, load_files, load_published, load_unpublished, outputs, unpublished_loader
-from tests.support.versions import Draft, fill, publish
+from tests.support.models.loading import (
+    discover,
+    load_files,
+    load_published,
+    load_unpublished,
+    outputs,
+    unpublished_loader,
+)
+from tests.support.models.versions import Draft, fill, publish
 
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed, Unsupported
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec

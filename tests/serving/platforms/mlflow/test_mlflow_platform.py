@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.engine_process import EngineProcess
-from tests.support.loading import discover, load_published, load_unpublished, outputs
-from tests.support.mlflow_models import build
-from tests.support.versions import Draft, publish
+from tests.support.engine.process import EngineProcess
+from tests.support.models.loading import discover, load_published, load_unpublished, outputs
+from tests.support.models.mlflow_models import build
+from tests.support.models.versions import Draft, publish
 
 from tidegate_serving.client import Client
 from tidegate_serving.contract.errors import InvalidInput, NotFound, PermissionRefused, Unsupported

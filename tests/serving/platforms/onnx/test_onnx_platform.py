@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.tree import DecisionTreeClassifier
-from tests.support.loading import load_published, outputs
-from tests.support.tabular import EXAMPLE, FRAME, LATE, RANDOM, SIGNATURE, pipeline, tensors, with_files
-from tests.support.versions import Draft, publish
+from tests.support.models.loading import load_published, outputs
+from tests.support.models.tabular import EXAMPLE, FRAME, LATE, RANDOM, SIGNATURE, pipeline, tensors, with_files
+from tests.support.models.versions import Draft, publish
 
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed, TidegateError, Unsupported
 from tidegate_serving.contract.signature import Signature, TensorSpec
@@ -167,7 +167,7 @@ import os, sys
 from pathlib import Path
 import numpy as np
 from tests.serving.platforms.onnx.test_onnx_platform import weights_beside
-from tests.support.loading import load_published, outputs
+from tests.support.models.loading import load_published, outputs
 version = load_published(directory := weights_beside(Path(sys.argv[1])))
 os.truncate(directory / "deep/weights.bin", 0)
 print(outputs(version, {"x": np.zeros((1, 10_000), "f4")})["y"].sum())

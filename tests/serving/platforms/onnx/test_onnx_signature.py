@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
-from tests.support.loading import discover, load_unpublished, outputs
+from tests.support.models.loading import discover, load_unpublished, outputs
 
 from tidegate_serving.contract.errors import InvalidInput, Unsupported
 from tidegate_serving.contract.signature import SERVING_DEFAULT, FirstAxis, TensorSpec

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.versions import Draft, digest_of, flip, publish
+from tests.support.models.versions import Draft, digest_of, flip, publish
 
 from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed, NotFound, Tampered, TidegateError, Unsupported

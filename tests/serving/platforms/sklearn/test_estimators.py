@@ -21,8 +21,8 @@ from sklearn.mixture import GaussianMixture
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, SplineTransformer
-from tests.support.loading import discover, load_published, load_unpublished, outputs, unpublished_loader
-from tests.support.versions import Draft, publish
+from tests.support.models.loading import discover, load_published, load_unpublished, outputs, unpublished_loader
+from tests.support.models.versions import Draft, publish
 
 from tidegate_serving.contract.errors import InvalidInput, PermissionRefused
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec

@@ -17,9 +17,9 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestRegress
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
-from tests.support.loading import load_published, outputs
-from tests.support.tabular import EXAMPLE, FRAME, LATE, RANDOM, ROWS, SIGNATURE, pipeline, tensors, with_files
-from tests.support.versions import Draft, publish
+from tests.support.models.loading import load_published, outputs
+from tests.support.models.tabular import EXAMPLE, FRAME, LATE, RANDOM, ROWS, SIGNATURE, pipeline, tensors, with_files
+from tests.support.models.versions import Draft, publish
 
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed, PermissionRefused, Unsupported
 from tidegate_serving.contract.signature import Signature, TensorSpec

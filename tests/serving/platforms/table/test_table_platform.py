@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
-from tests.support.loading import answered, load_files, load_published, outputs, unpublished_loader
-from tests.support.versions import Draft, fill, publish
+from tests.support.models.loading import answered, load_files, load_published, outputs, unpublished_loader
+from tests.support.models.versions import Draft, fill, publish
 
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed, NotFound
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support import official_client, rest
-from tests.support.engine_process import EngineProcess
+from tests.support.clients import official_client, rest
+from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.saved_models import CLASSIFY, DTYPES, REGRESS
-from tests.support.versions import flip
+from tests.support.models.saved_models import CLASSIFY, DTYPES, REGRESS
+from tests.support.models.versions import flip
 
 from tidegate_serving.client import Client
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed, TidegateError

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.support.loading import discover, load_published, load_unpublished, outputs
-from tests.support.versions import Draft, publish
+from tests.support.models.loading import discover, load_published, load_unpublished, outputs
+from tests.support.models.versions import Draft, publish
 
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed, PermissionRefused, Unsupported
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec

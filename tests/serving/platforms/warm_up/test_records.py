@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.versions import flip
+from tests.support.models.versions import flip
 
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.platforms.warm_up.records import read_records, write_records

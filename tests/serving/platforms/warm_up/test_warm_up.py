@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.versions import Draft, flip, publish, write_manifest
+from tests.support.models.versions import Draft, flip, publish, write_manifest
 
 from tidegate_serving.config import BatchingConfig
 from tidegate_serving.contract.desired_state import VersionReference

@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.support.fakes import FakeTarget
-from tests.support.versions import Validator, fill, make_validator, publish
+from tests.support.lifecycle.fakes import FakeTarget
+from tests.support.models.versions import Validator, fill, make_validator, publish
 
 from tidegate_serving.admission import Admission, AdmissionRecords, AdmitUnverified, VerdictAdmission
 from tidegate_serving.contract.errors import NotFound

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.support.versions import fill
+from tests.support.models.versions import fill
 
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.sources.file_system import quiet_period

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from tests.support.eventually import eventually
-from tests.support.fakes import FakeTarget
-from tests.support.versions import fill, publish
+from tests.support.lifecycle.fakes import FakeTarget
+from tests.support.models.versions import fill, publish
 
 from tidegate_serving.admission import AdmitUnverified
 from tidegate_serving.contract.errors import NotFound, Unavailable

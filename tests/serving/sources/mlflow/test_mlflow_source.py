@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from tests.support.eventually import eventually
-from tests.support.fakes import FakeTarget
-from tests.support.versions import Validator, make_validator, publish
+from tests.support.lifecycle.fakes import FakeTarget
+from tests.support.models.versions import Validator, make_validator, publish
 
 from tidegate_serving.admission import AdmissionRecords, VerdictAdmission
 from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.fakes import FakeTarget
-from tests.support.faulty_store import FaultyStore, well_again
-from tests.support.versions import adding, publish
+from tests.support.lifecycle.fakes import FakeTarget
+from tests.support.models.versions import adding, publish
+from tests.support.neighbours.faulty_store import FaultyStore, well_again
 
 from tidegate_serving.admission import AdmitUnverified
 from tidegate_serving.contract.errors import InvalidInput, ResourceExhausted, Tampered, TidegateError, Unavailable

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from moto.server import ThreadedMotoServer
 from tests.support.eventually import eventually
-from tests.support.fakes import FakeTarget
-from tests.support.versions import adding, make_validator, publish
+from tests.support.lifecycle.fakes import FakeTarget
+from tests.support.models.versions import adding, make_validator, publish
 
 from tidegate_serving.admission import AdmissionRecords, VerdictAdmission
 from tidegate_serving.client import Client

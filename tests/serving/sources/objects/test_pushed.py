@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.engine_process import EngineProcess
-from tests.support.faulty_store import FaultyStore, well_again
-from tests.support.versions import adding, digest_of, publish
+from tests.support.engine.process import EngineProcess
+from tests.support.models.versions import adding, digest_of, publish
+from tests.support.neighbours.faulty_store import FaultyStore, well_again
 
 from tidegate_operators.steps import promote, push
 from tidegate_operators.steps.stored_version import is_address, read_stored
