@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import fcntl
+import io
 import logging
 import os
 import signal
@@ -77,6 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     process ends at once."""
     descriptor, pipe = sys.argv[1:] if arguments is None else arguments
     log_to_stderr()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # what a model prints is seen at once, and not lost with it
     # Whoever stops the engine by a signal to all its processes means the engine, which has batches to finish here.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)

@@ -92,6 +92,9 @@ class EngineConfig:
     worker_memory_bytes: what one worker process may hold with those that it started; beyond it it is ended and
         replaced, and versions that shared it get processes of their own. 0 for three quarters of the memory that this
         process may use.
+    worker_output_bytes: what one worker process may print in a second, on average, with those that it started; it may
+        come at once where nothing was printed for a while. Further lines are left out, and the log says how many.
+        0 for no such limit.
     call_seconds: a worker process in which a model's call takes longer is ended and replaced, and the batch fails; of a
         stream, a call makes one message. 0 for no such limit.
     load_threads: versions that load at the same time.
@@ -186,6 +189,7 @@ class EngineConfig:
     isolation: str = "auto"
     pool_processes: int = within((0, THREADS[1]), 0)
     worker_memory_bytes: int = within(BYTES, 0)
+    worker_output_bytes: int = within(BYTES, 1 << 16)
     call_seconds: float = within(SECONDS, 600.0)
     load_threads: int = within(THREADS, 2)
     initial_load_threads: int = within((0, THREADS[1]), 0)

@@ -70,7 +70,7 @@ class Host:
         place, patience = self.place, self._patience
         try:
             program = [place.interpreter, "-P", "-m", "tidegate_serving.worker", str(self._theirs.fileno())]
-            self._process = KeptProcess(program, self._theirs.fileno())
+            self._process = KeptProcess(program, self._theirs.fileno(), place.output_bytes)
         except BaseException:
             self._control.close()
             raise

@@ -4,6 +4,7 @@ it, whatever became of it or of the engine."""
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import subprocess
 from collections.abc import Sequence
@@ -13,17 +14,19 @@ from tidegate_serving.workers.standstill import stands_still
 
 _START_SECONDS = 60.0
 _MOST_SAID = 1 << 10
+_log = logging.getLogger(__name__)
 
 
 class KeptProcess:
     """A program that gets `passed`, a descriptor, and as its last argument the number of a pipe's end that is readable
-    once nobody keeps it any more. OSError where it cannot be started. `end` is for any number of threads."""
+    once nobody keeps it any more. Of what it prints so many bytes a second come through, all where that is 0; what is
+    left out is logged by `wait`. OSError where it cannot be started. `end` is for any number of threads."""
 
-    def __init__(self, program: Sequence[str], passed: int) -> None:
+    def __init__(self, program: Sequence[str], passed: int, output_bytes: int = 0) -> None:
         self._line, theirs = socket.socketpair()
         with theirs:
             numbers = [theirs.fileno(), passed]
-            command = [program[0], "-I", "-S", keeper.__file__, *map(str, numbers), *program]
+            command = [program[0], "-I", "-S", keeper.__file__, *map(str, [*numbers, output_bytes]), *program]
             try:
                 self._keeper = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, pass_fds=numbers, start_new_session=True
@@ -49,12 +52,26 @@ class KeptProcess:
     def wait(self) -> int | None:
         """The program's exit code once nothing of it is left, below 0 the signal that ended it; None where its keeper
         was killed. For one thread, once."""
+        status = None
         with self._line, self._line.makefile("r", encoding="ascii") as lines:
-            said = list(lines)
+            for what, *more in map(str.split, lines):
+                if what == "traced":
+                    self.traced = True
+                elif what == "ended":
+                    status = int(more[0])
+                elif what == "silent":
+                    self._log_left_out(*more)
         self._keeper.wait()
-        self.traced = "traced\n" in said
-        ended = [line.split()[1] for line in said if line.startswith("ended ")]
-        return int(ended[0]) if ended else None
+        return status
+
+    def _log_left_out(self, stream: str, size: str, lines: str) -> None:
+        _log.warning(
+            "process %d printed more than worker_output_bytes allows: %d lines of its %s (%d bytes) are left out",
+            self.pid,
+            int(lines),
+            stream,
+            int(size),
+        )
 
     def _told_pid(self) -> int:
         self._line.settimeout(_START_SECONDS)

@@ -16,12 +16,14 @@ class WorkerPlace:
     processors: the numbers of those that the workers may use; empty for all that the engine may.
     memory_bytes: what a process may hold with those that it started; 0 for no bound.
     call_seconds: how long a call of a model may take; 0 for no bound.
+    output_bytes: what a process may print in a second, on average; 0 for no bound.
     """
 
     interpreter: str = sys.executable
     processors: tuple[int, ...] = ()
     memory_bytes: int = 0
     call_seconds: float = 0.0
+    output_bytes: int = 0
 
     @property
     def is_foreign(self) -> bool:

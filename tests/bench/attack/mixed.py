@@ -1,7 +1,8 @@
 """Ten minutes of everything: attacks by turns, faults of the machine and version swaps, in bounded memory.
 
 The same cycle of attacks and faults is gone through five times, so that the second and the last fifth compare like
-with like. MIX_SECONDS=120 makes a shorter run of the same sort.
+with like. MIX_SECONDS=120 makes a shorter run of the same sort, but its memory is not held against the target:
+what one attack needed comes back while the next one is under way.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from tests.bench.rows import Row
 from tests.support.engine.process import EngineProcess
 from tests.support.models.versions import publish
 
-SECONDS = float(os.environ.get("MIX_SECONDS", "600"))
+WHOLE_SECONDS = 600.0
+SECONDS = float(os.environ.get("MIX_SECONDS", WHOLE_SECONDS))
 CYCLES = 5
 MEMORY_LIMIT = 2 << 30
 # The first attacks nobody, the second needs a thousand models, and the others go on until their process ends.
@@ -177,6 +179,6 @@ def _rows(run: Run, felt: Felt, probed: Felt) -> Sequence[Row]:
             late - early,
             "MB",
             f"at most {MOST_GROWTH_MB:.0f}",
-            late - early <= MOST_GROWTH_MB,
+            late - early <= MOST_GROWTH_MB if SECONDS >= WHOLE_SECONDS else None,
         ),
     ]
