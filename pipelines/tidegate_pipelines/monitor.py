@@ -16,7 +16,13 @@ from pathlib import Path
 from tidegate_operators.steps import Skew, require_log, serving_directory, skew
 from tidegate_serving.admission import Outcome
 from tidegate_serving.connection import EngineConnection
-from tidegate_serving.contract.errors import DeadlinePassed, InvalidInput, TidegateError, Unavailable
+from tidegate_serving.contract.errors import (
+    DeadlinePassed,
+    FailedPrecondition,
+    InvalidInput,
+    TidegateError,
+    Unavailable,
+)
 from tidegate_serving.contract.manifest import FILE_NAME
 
 logger = logging.getLogger(__name__)
@@ -123,18 +129,21 @@ def monitor(
 ) -> None:
     """Observes windows until `stop` is set, the first at once. `on_window` hears each, whatever it calls for.
 
-    An engine that does not answer does not end it: `on_away` hears why, each time, and it is tried again after growing
-    pauses, never longer than `watch.every`. Whatever else the steps raise does end it.
+    An engine that does not answer does not end it, nor one that serves nothing after a window was seen, as it may have
+    started anew: `on_away` hears why, each time, and it is tried again after growing pauses, never longer than
+    `watch.every`. Whatever else the steps raise does end it.
     """
     pause = _FIRST_PAUSE_SECONDS
+    waited_for: tuple[type[TidegateError], ...] = (Unavailable, DeadlinePassed)
     while not stop.is_set():
         try:
             observation = observe(watch, now())
-        except (Unavailable, DeadlinePassed) as error:
+        except waited_for as error:
             on_away(error)
             stop.wait(min(pause, watch.every))
             pause = min(2 * pause, watch.every)
         else:
             pause = _FIRST_PAUSE_SECONDS
+            waited_for = (Unavailable, DeadlinePassed, FailedPrecondition)
             on_window(observation)
             stop.wait(watch.every)

@@ -130,6 +130,28 @@ def test_an_engine_that_is_away_is_said_and_watched_again_when_it_is_back(
     assert stop.waited == [1.0, 2.0, 4.0, watch.every, watch.every]
 
 
+def test_an_engine_that_serves_nothing_since_it_began_anew_is_watched_again_when_it_does(
+    world: World, endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = serve(world, endpoints, "anew", 1.0)
+    said: list[str] = []
+    seen: list[Observation] = []
+    stop = SteppedEvent()
+
+    def reached(*, control: str, servable: str) -> Path:
+        return serving_directory(control=control, servable="nobody" if len(seen) == 1 and not said else servable)
+
+    def hear(observation: Observation) -> None:
+        seen.append(observation)
+        if len(seen) == 2:
+            stop.set()
+
+    monkeypatch.setattr("tidegate_pipelines.monitor.serving_directory", reached)
+    monitor(watch, hear, stop, on_away=lambda error: said.append(error.message))
+    assert ["nothing serves" in words for words in said] == [True]
+    assert [observation.action for observation in seen] == [Action.KEEP, Action.KEEP]
+
+
 def test_what_time_does_not_heal_ends_the_watch(world: World, endpoints: Endpoints) -> None:
     with pytest.raises(FailedPrecondition, match="nothing serves"):
         monitor(Watch(endpoints.control, "nobody", world.root / "skew"), lambda _: None, SteppedEvent())

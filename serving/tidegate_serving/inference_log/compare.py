@@ -12,7 +12,7 @@ from tidegate_serving.contract import log_record
 from tidegate_serving.contract.errors import InvalidInput, NotFound, error_from
 from tidegate_serving.contract.log_record import Role
 from tidegate_serving.inference_log.comparison import Comparison, OutputComparison, SideComparison
-from tidegate_serving.inference_log.reader import duckdb_module, scan
+from tidegate_serving.inference_log.reader import duckdb_module, read_again, scan
 
 _REAL = ("FLOAT", "DOUBLE")
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
@@ -43,11 +43,11 @@ def compare(
     connection = duckdb.connect()
     try:
         connection.execute("SET TimeZone = 'UTC'")
-        kinds = _kinds(connection, primary, shadow, outputs)
+        kinds = read_again(lambda: _kinds(connection, primary, shadow, outputs))
         moment = since.astimezone(UTC)
-        connection.execute(_pairs(primary, shadow), [moment, moment])
+        read_again(lambda: connection.execute(_pairs(primary, shadow), [moment, moment]))
         return _measured(connection, kinds)
-    except (duckdb.IOException, duckdb.InvalidInputException) as error:
+    except duckdb.InvalidInputException as error:
         raise InvalidInput(f"the log under {root} cannot be read ({error}): move that file out of the log") from error
     finally:
         connection.close()

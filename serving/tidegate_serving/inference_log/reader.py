@@ -6,14 +6,17 @@ DuckDB is imported inside, as only the extra `validate` installs it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from tidegate_serving.contract.errors import InvalidInput, NotFound, Unsupported
+from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable, Unsupported
 from tidegate_serving.contract.log_record import FORMAT, FORMAT_KEY, REQUEST_ID, RULE_KEY
 from tidegate_serving.contract.servable import check_name
 
+_TRIES = 5
+Read = TypeVar("Read")
 _HIVE = (
     "hive_partitioning = true, union_by_name = true, "
     "hive_types = {'model': 'VARCHAR', 'version': 'BIGINT', 'date': 'DATE'}"
@@ -54,6 +57,18 @@ def connect(root: Path) -> Any:
     return connection
 
 
+def read_again(read: Callable[[], Read]) -> Read:
+    """What `read` gives, which is called again where a file of the log went while it read, as erasing and compacting
+    replace files. Unavailable where that does not end."""
+    duckdb = duckdb_module()
+    for _ in range(_TRIES):
+        try:
+            return read()
+        except duckdb.IOException as error:
+            gone = error
+    raise Unavailable(f"the log cannot be read while its files go, {_TRIES} times on end ({gone}): try again") from gone
+
+
 def scan(root: Path, model: str, version: int | None = None, *, by_engine: bool = False) -> str:
     """SQL text that stands for a model's logged rows after FROM, with Hive columns; `by_engine` adds a column `engine`,
     which tells the logs of a group apart.
@@ -75,14 +90,16 @@ def unlogged_columns(root: Path, model: str, version: int | None = None) -> dict
     """
     query = "SELECT DISTINCT decode(key), decode(value) FROM parquet_kv_metadata(?) WHERE starts_with(decode(key), ?)"
     with duckdb_module().connect() as connection:
-        found = connection.execute(query, [str(_pattern(root, model, version)), RULE_KEY]).fetchall()
+        pattern = str(_pattern(root, model, version))
+        found = read_again(lambda: connection.execute(query, [pattern, RULE_KEY]).fetchall())
     return {key.removeprefix(RULE_KEY): rule for key, rule in sorted(found)}
 
 
 def logged_until(root: Path, model: str) -> datetime:
     """When the last request came that the log has of a model. NotFound as `scan`."""
     with connect(root) as connection:
-        found = connection.execute(f"SELECT epoch_us(max(received_at)) FROM {scan(root, model)}").fetchone()
+        query = f"SELECT epoch_us(max(received_at)) FROM {scan(root, model)}"
+        found = read_again(lambda: connection.execute(query).fetchall())[0]
     return datetime.fromtimestamp(found[0] / 1e6, UTC)
 
 
@@ -98,7 +115,7 @@ def places_of(root: Path, request_id: str, model: str | None = None, most: int =
         source = f"{_read_parquet(pattern)[:-1]}, filename = true, file_row_number = true)"
         query = f"SELECT filename, file_row_number FROM {source} WHERE {REQUEST_ID} = ? ORDER BY ALL LIMIT {int(most)}"
         found: dict[Path, list[int]] = {}
-        for name, number in connection.execute(query, [request_id]).fetchall():
+        for name, number in read_again(lambda: connection.execute(query, [request_id]).fetchall()):
             found.setdefault(Path(name), []).append(int(number))
     return found
 
@@ -117,11 +134,9 @@ def _pattern(root: Path, model: str, version: int | None) -> Path:
     """A model's files; NotFound where there are none yet."""
     check_name(model)
     pattern = f"{_engines(root)}model={model}/version={'*' if version is None else int(version)}/date=*/*.parquet"
-    first = next(root.glob(pattern), None)
-    if first is None:
+    if not any(_check_format(one) for one in root.glob(pattern)):
         what = model if version is None else f"{model}:{version}"
         raise NotFound(f"nothing is logged of {what} under {root}: ask the model first, and wait for a block")
-    _check_format(first)
     return root / pattern
 
 
@@ -132,7 +147,8 @@ def _read_parquet(pattern: Path) -> str:
     return f"read_parquet('{text.replace(chr(39), chr(39) * 2)}', {_HIVE})"
 
 
-def _check_format(path: Path) -> None:
+def _check_format(path: Path) -> bool:
+    """Whether the file is still there; InvalidInput where it is no file of a log."""
     from tidegate_serving.contract.formats import check_format
     from tidegate_serving.contract.log_record import VERSION
 
@@ -143,7 +159,10 @@ def _check_format(path: Path) -> None:
                 "SELECT value FROM parquet_kv_metadata(?) WHERE key = ?::BLOB", [str(path), FORMAT_KEY]
             ).fetchone()
     except duckdb.Error as error:
+        if not path.exists():
+            return False
         raise InvalidInput(f"{path} cannot be read as Parquet ({error}): move it out of the log") from error
     told = "" if found is None else found[0].decode(errors="replace")
     kind = FORMAT.partition("/")[0].removeprefix("tidegate.")
     check_format({"format": told}, kind=kind, version=VERSION, where=str(path))
+    return True

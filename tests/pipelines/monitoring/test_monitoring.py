@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from importlib import resources
 from pathlib import Path
@@ -26,6 +27,7 @@ from tidegate_serving.client import Client
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.control_client import ControlClient
 from tidegate_serving.engine import Engine
+from tidegate_validation.report import write_report
 from tidegate_validation.report.gauges import gauges, write_gauges
 from tidegate_validation.skew import SkewReport
 from tidegate_validation.skew.over_time import Evidence, OverTime
@@ -86,6 +88,20 @@ def exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 def asked(text: str) -> set[str]:
     return {_SUFFIX.sub("", name) for name in _NAME.findall(text)}
+
+
+def test_a_report_that_was_made_within_the_second_of_its_window_lags_by_nothing(tmp_path: Path) -> None:
+    made = replace(report(), made_at="2026-01-01T23:59:59+00:00")
+    assert (
+        'tidegate_skew_lag_seconds{model="m",version="2"} 0.0' in write_gauges(made, tmp_path).read_text().splitlines()
+    )
+
+
+def test_the_page_of_a_watch_says_what_is_in_alarm_and_since_when(tmp_path: Path) -> None:
+    page = write_report(report(), tmp_path).read_text()
+    assert "In alarm" in page
+    assert "since the window of 2026-01-01 00:00 UTC" in page
+    assert "2026-01-01 00:00 UTC to 2026-01-02 00:00 UTC" in page
 
 
 def test_prometheus_takes_the_alert_rules() -> None:

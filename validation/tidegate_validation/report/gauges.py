@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from tidegate_serving.admission import Outcome
@@ -36,7 +36,7 @@ def gauges(report: SkewReport) -> str:
             found["tidegate_skew_effect"].append(({**about, "feature": name}, worst.number))
     found["tidegate_skew_rows"] = [(about, report.rows)]
     if report.until is not None:
-        lag = datetime.fromisoformat(report.made_at) - report.until
+        lag = max(datetime.fromisoformat(report.made_at) - report.until, timedelta())
         found["tidegate_skew_window_end_seconds"] = [(about, report.until.timestamp())]
         found["tidegate_skew_lag_seconds"] = [(about, lag.total_seconds())]
     if report.over_time is not None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from datetime import UTC, datetime
 
 from tidegate_serving.admission import Outcome
 from tidegate_validation.report.skew_advice import skew_steps
 from tidegate_validation.report.view import Bar, FindingView, View, blind_spots, finding_view, top
+from tidegate_validation.skew.over_time import minute_of
 from tidegate_validation.skew.report import BinShares, SkewReport, unlogged_words
 
 _WIDEST = 14
@@ -54,7 +55,7 @@ def _facts(report: SkewReport) -> tuple[tuple[str, str], ...]:
         return (*_days(report), ("Rows", f"{report.rows:,}"), ("Made", report.made_at))
     return (
         *_days(report),
-        ("Window", f"{_moment(report.since, 'the first')} to {_moment(report.until, 'the last')} event"),
+        ("Window", f"{_moment(report.since, 'the first event')} to {_moment(report.until, 'the last event')}"),
         ("Rows", f"{report.rows:,}, role {report.role}"),
         ("Training profile", report.profile_id),
         *_over_time(report),
@@ -79,11 +80,19 @@ def _over_time(report: SkewReport) -> tuple[tuple[str, str], ...]:
         return ()
     told = f"evidence {seen.evidence:.3g} after {seen.windows} windows; alarm at {seen.windows_per_alarm}"
     left = "" if seen.counted else "; this window overlaps one that was counted"
-    return (("Over time", f"{told} (one false alarm in so many windows){left}"),)
+    alarms = [
+        f"`{name}` since the window of {minute_of(one.alarm_since)}"
+        for name, one in seen.features.items()
+        if one.alarm_since is not None
+    ]
+    return (
+        ("Over time", f"{told} (one false alarm in so many windows){left}"),
+        *((("In alarm", ", ".join(alarms)),) if alarms else ()),
+    )
 
 
-def _moment(moment: Any, otherwise: str) -> str:
-    return otherwise if moment is None else f"{moment:%Y-%m-%d %H:%M}"
+def _moment(moment: datetime | None, otherwise: str) -> str:
+    return otherwise if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _bars(shares: BinShares | None) -> tuple[Bar, ...]:

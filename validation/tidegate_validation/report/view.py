@@ -10,8 +10,10 @@ from typing import Any
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.outcomes import GRAVITY
 from tidegate_validation.report.forest import Forest
+from tidegate_validation.skew.example_rows import AS_IN_TRAINING, ROWS
 
 _TOP = 10
+_LONGEST = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,8 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class FindingView:
-    """One finding as the page shows it. `scale` places number, interval and limit on a line from 0 to 100."""
+    """One finding as the page shows it. `scale` places number, interval and limit on a line from 0 to 100; `rows` are
+    rows that show it, each in words."""
 
     finding: Finding
     gate: str
@@ -54,6 +57,7 @@ class FindingView:
     example: str | None
     scale: Mapping[str, float] | None
     bars: tuple[Bar, ...] = ()
+    rows: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +104,37 @@ class View:
 
 def finding_view(finding: Finding, gate: str, bars: tuple[Bar, ...] = ()) -> FindingView:
     """A finding with its cause and example as text."""
+    example = finding.example
+    rows = (example or {}).get(ROWS, ())
     return FindingView(
         finding=finding,
         gate=gate,
         cause=_cause(finding.cause),
-        example=json.dumps(finding.example, indent=1, ensure_ascii=False, default=str) if finding.example else None,
+        example=json.dumps(example, indent=1, ensure_ascii=False, default=str) if example and not rows else None,
         scale=_scale(finding),
         bars=bars,
+        rows=tuple(_row_words(finding.subject, one) for one in rows),
     )
+
+
+def _row_words(column: str, row: Mapping[str, Any]) -> str:
+    """A value and where it stands: `2253 (1400 as training has it), 2013-06-05 14:00:01, request 8f3a21`."""
+    value = row.get(column)
+    words = ["nothing" if value is None else "an empty text" if value == "" else f"{_shown(value)}"]
+    if AS_IN_TRAINING in row:
+        words[0] += f" ({_shown(row[AS_IN_TRAINING])} as training has it)"
+    if "event_time" in row:
+        words.append(str(row["event_time"]).replace("T", " ")[:19])
+    if "request_id" in row:
+        words.append(f"request {row['request_id']}" + (f", its row {row['row']}" if row.get("row") else ""))
+    elif "row" in row:
+        words.append(f"row {row['row']}")
+    return ", ".join(words)
+
+
+def _shown(value: Any) -> str:
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def top(findings: Sequence[FindingView]) -> tuple[FindingView, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,11 @@ VERSION = "1"
 WINDOWS_PER_ALARM = 365
 _KIND = "skew-over-time"
 _DAYS_KEPT = 400
+
+
+def minute_of(moment: str) -> str:
+    """A moment as ISO 8601 has it, in words up to its minute, in UTC."""
+    return f"{datetime.fromisoformat(moment).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +72,11 @@ class OverTime:
                 CHECK,
                 name,
                 Outcome.FAIL,
-                f"`{name}`: has drifted over windows, in alarm since the window of {one.alarm_since[:10]} "
+                f"`{name}`: has drifted over windows, in alarm since the window of {minute_of(one.alarm_since)} "
                 f"(evidence {one.evidence:.3g}; one false alarm in {self.windows_per_alarm} windows)",
                 number=None,
                 limit=float(self.windows_per_alarm),
-                cause={"kind": "drift over time", "since": one.alarm_since},
+                cause={"kind": "drift over time", "since": minute_of(one.alarm_since)},
             )
             for name, one in self.features.items()
             if one.alarm_since is not None

@@ -12,6 +12,7 @@ from tidegate_serving.admission import Finding, Outcome
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.log_record import HASH, OMIT
 from tidegate_validation.skew.compare import Comparison, compare
+from tidegate_validation.skew.example_rows import with_examples
 from tidegate_validation.skew.finding import SEVERITY
 from tidegate_validation.skew.numbers import ordinary_bins
 from tidegate_validation.skew.onset import date_of
@@ -22,7 +23,7 @@ from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.statistics.bins import INFINITIES, MISSING
 from tidegate_validation.statistics.blocks import BlockUnit
 from tidegate_validation.statistics.profile import Profile, read_profile
-from tidegate_validation.statistics.window import log_window
+from tidegate_validation.statistics.window import Window, log_window
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -149,7 +150,7 @@ def report_on_log(
     bounds = {"since": since, "until": until, "received_since": received_since}
     advice = None
     with log_window(log_root, model=model, version=version, role=role, **bounds) as window:
-        comparison = compare(reference, window, used) if window.rows else _empty(reference)
+        comparison = _compared(reference, window, used) if window.rows else _empty(reference)
         if versions is not None:
             advice = advise(window, _ordered(comparison), *versions, used)
     seen = None
@@ -169,6 +170,10 @@ def report_on_log(
         since=since,
         until=until,
     )
+
+
+def _compared(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
+    return with_examples(compare(profile, window, rule), profile, window)
 
 
 def make_report(reference: Profile, comparison: Comparison, title: str) -> SkewReport:

@@ -21,6 +21,7 @@ from tidegate_validation.skew.calendar_columns import (
 from tidegate_validation.skew.clocks import clocks_of, known_clocks
 from tidegate_validation.skew.compare import compare
 from tidegate_validation.skew.event_dates import days_after, is_date, running, running_dates, told_of_dates
+from tidegate_validation.skew.example_rows import with_examples
 from tidegate_validation.skew.pairs import compare_pairs
 from tidegate_validation.skew.report import SkewReport, make_report
 from tidegate_validation.skew.rule import SkewRule
@@ -146,6 +147,8 @@ def _report(
     relation = _prepared(now, columns, added, calendar)
     window = window_of(relation, event_time=columns.time, like=profile.rows_per_block)
     comparison = compare(profile, window, rule or SkewRule())
+    measured = {*added, *_stamps(now, columns), *(one.column for one in calendar)}
+    comparison = with_examples(comparison, profile, window, left_out=measured)
     comparison = told_of_stamps(comparison, profile, relation, delays, columns.time or "", clocks)
     comparison = told_of_dates(comparison, profile, now, dates, columns.time or "")
     comparison = told_of_calendar(comparison, profile, calendar, columns.time or "")

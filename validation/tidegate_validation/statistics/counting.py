@@ -33,7 +33,7 @@ _HASHED = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Term:
+class Term:
     """SQL of one feature: the expression for its bin and the dictionary that it joins, if any."""
 
     bin: str
@@ -63,7 +63,7 @@ def count_relation(
     for start in range(0, len(features), _AT_ONCE):
         part = features[start : start + _AT_ONCE]
         terms = [
-            _term(connection, index, feature, columns.get(feature.name, feature.name), types)
+            term_of(connection, index, feature, columns.get(feature.name, feature.name), types)
             for index, feature in enumerate(part)
         ]
         counts.update(_run(connection, relation, block, part, terms))
@@ -111,7 +111,7 @@ def block_number(connection: Any, relation: str, block: str, read: Rows) -> int:
 
 
 def _run(
-    connection: Any, relation: str, block: str, features: Sequence[FeatureProfile], terms: Sequence[_Term]
+    connection: Any, relation: str, block: str, features: Sequence[FeatureProfile], terms: Sequence[Term]
 ) -> dict[str, FeatureCounts]:
     names = [f"f{index}" for index in range(len(terms))]
     inner = ", ".join(f"{term.bin} AS {name}" for term, name in zip(terms, names, strict=True))
@@ -132,15 +132,17 @@ def _run(
     return counts
 
 
-def _term(connection: Any, index: int, feature: FeatureProfile, column: str, types: Mapping[str, str]) -> _Term:
+def term_of(connection: Any, index: int, feature: FeatureProfile, column: str, types: Mapping[str, str]) -> Term:
+    """How the bin of a row of `source` is read, where `column` carries the feature; `index` tells terms of one query
+    apart."""
     if isinstance(feature.bins, CategoryBins):
         return _category(connection, index, feature.bins, as_text(column, types[column]))
     if feature.bins is None:
-        return _Term(f"CASE WHEN {quote(column)} IS NULL THEN {NULL} ELSE 0 END")
+        return Term(f"CASE WHEN {quote(column)} IS NULL THEN {NULL} ELSE 0 END")
     return _number(connection, index, feature, feature.bins, as_number(column, types[column]))
 
 
-def _category(connection: Any, index: int, bins: CategoryBins, value: str) -> _Term:
+def _category(connection: Any, index: int, bins: CategoryBins, value: str) -> Term:
     known = f"tidegate_known_{index}"
     _dictionary(connection, known, False, bins.codes())
     absent = str(bins.unseen if bins.complete else bins.other)
@@ -149,36 +151,35 @@ def _category(connection: Any, index: int, bins: CategoryBins, value: str) -> _T
     text = (
         f"CASE WHEN {value} IS NULL THEN {NULL} WHEN {value} = '' THEN {EMPTY} ELSE coalesce({known}.bin, {absent}) END"
     )
-    return _Term(text, f"LEFT JOIN {known} ON {known}.value = {value}")
+    return Term(text, f"LEFT JOIN {known} ON {known}.value = {value}")
 
 
-def _number(
-    connection: Any, index: int, feature: FeatureProfile, bins: NumericBins | DiscreteBins, value: str
-) -> _Term:
+def _number(connection: Any, index: int, feature: FeatureProfile, bins: NumericBins | DiscreteBins, value: str) -> Term:
     special = (
         f"WHEN {value} IS NULL THEN {NULL} WHEN isnan({value}) THEN {NAN} "
         f"WHEN isinf({value}) THEN CASE WHEN {value} > 0 THEN {INFINITE} ELSE {NEGATIVE_INFINITE} END"
     )
     if isinstance(bins, DiscreteBins):
-        known = " ".join(f"WHEN {_equals(value, one)} THEN {code}" for code, one in enumerate(bins.values))
-        return _Term(f"CASE {special} {known} ELSE {bins.unseen} END")
+        known = " ".join(f"WHEN {equals(value, one)} THEN {code}" for code, one in enumerate(bins.values))
+        return Term(f"CASE {special} {known} ELSE {bins.unseen} END")
     first_atom = len(bins.edges) + 1
-    atoms = " ".join(f"WHEN {_equals(value, atom)} THEN {first_atom + i}" for i, atom in enumerate(bins.atoms))
+    atoms = " ".join(f"WHEN {equals(value, atom)} THEN {first_atom + i}" for i, atom in enumerate(bins.atoms))
     ranges = " ".join(f"WHEN {value} < {literal(edge)} THEN {code}" for code, edge in enumerate(bins.edges))
     plain = f"CASE {atoms} {ranges} ELSE {len(bins.edges)} END" if atoms or ranges else "0"
     if not feature.support:
-        return _Term(f"CASE {special} ELSE {plain} END")
+        return Term(f"CASE {special} ELSE {plain} END")
     known = f"tidegate_known_{index}"
     single = dict.fromkeys(np.float32(value) for value, _ in feature.support)
     _dictionary(connection, known, True, [(one, 0) for one in single])
     inside = f"{value} BETWEEN {literal(feature.support[0][0])} AND {literal(feature.support[-1][0])}"
     off = f"CASE WHEN {known}.bin IS NULL AND {inside} THEN {OFF_SUPPORT} ELSE 0 END"
-    return _Term(
+    return Term(
         f"CASE {special} ELSE {plain} + {off} END", f"LEFT JOIN {known} ON {known}.value = TRY_CAST({value} AS REAL)"
     )
 
 
-def _equals(value: str, number: float) -> str:
+def equals(value: str, number: float) -> str:
+    """SQL that says whether a DOUBLE is a number, but for float noise."""
     if number == 0:
         return f"{value} = 0"
     return f"abs({value} - {literal(number)}) <= {literal(TOLERANCE * abs(number))}"

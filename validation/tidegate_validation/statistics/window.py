@@ -21,7 +21,7 @@ from tidegate_serving.contract.log_record import (
     STATUS,
     Role,
 )
-from tidegate_serving.inference_log.reader import scan, unlogged_columns
+from tidegate_serving.inference_log.reader import read_again, scan, unlogged_columns
 from tidegate_validation.statistics.blocks import ROW_INDEX, day_of, window_chunk_of
 from tidegate_validation.statistics.counting import types_of
 from tidegate_validation.statistics.relation import Relation, connected, relation_of_table
@@ -35,7 +35,8 @@ class Window:
     """Rows of `relation` on `connection`: `types` by column, `columns` by feature, `block` as SQL, `rows` in all.
 
     `event_time` is the column with the time of each row, None where there is none; `unlogged` are features that the log
-    does not have as they were asked, by its configuration: `hash` or `omit` by name.
+    does not have as they were asked, by its configuration: `hash` or `omit` by name. `named` is SQL for the same rows
+    with REQUEST_ID and ROW, by which a log's rows are found again; empty where rows have no names.
     """
 
     connection: Any
@@ -46,6 +47,7 @@ class Window:
     rows: int
     event_time: str | None = None
     unlogged: Mapping[str, str] = field(default_factory=dict)
+    named: str | None = None
 
 
 @contextmanager
@@ -72,7 +74,7 @@ def log_window(
         if source is None:
             yield Window(connection, "", {}, {}, "0", 0)
             return
-        types = types_of(connection, source)
+        types = read_again(lambda: types_of(connection, source))
         time = _time(types)
         wanted = [f"{quote(ROLE)} = '{_role(role)}'", *_limits(time, since, until), *_arrived(types, received_since)]
         rules = unlogged_columns(log_root, model, version)
@@ -81,11 +83,13 @@ def log_window(
         inputs = {name: column for name, column in named.items() if name not in unlogged}
         values = [_scalar(connection, source, column, types[column]) for column in inputs.values()]
         kept = ", ".join([f"{time} AS tidegate_seconds", *values])
-        connection.execute(f"CREATE TEMP TABLE {_VIEW} AS SELECT {kept} FROM {source} WHERE {' AND '.join(wanted)}")
+        inside = f"FROM {source} WHERE {' AND '.join(wanted)}"
+        read_again(lambda: connection.execute(f"CREATE TEMP TABLE {_VIEW} AS SELECT {kept} {inside}"))
         rows = connection.execute(f"SELECT count(*) FROM {_VIEW}").fetchall()[0][0]
         types = types_of(connection, _VIEW)
         block = day_of("tidegate_seconds", types)
-        yield Window(connection, _VIEW, types, inputs, block, rows, "tidegate_seconds", unlogged)
+        identified = f"(SELECT {kept}, {quote(REQUEST_ID)}, {quote(ROW)} {inside})"
+        yield Window(connection, _VIEW, types, inputs, block, rows, "tidegate_seconds", unlogged, identified)
 
 
 def logged_answers(
@@ -111,7 +115,7 @@ def logged_answers(
         return None
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        types = types_of(connection, source)
+        types = read_again(lambda: types_of(connection, source))
         rules = unlogged_columns(log_root, model, version)
         outputs = [name for name in types if name.startswith(OUTPUT_PREFIX) and name not in rules]
         if not outputs:
@@ -126,7 +130,7 @@ def logged_answers(
             f"SELECT {columns}, {answer} AS answer, {inside} AS inside FROM {source} "
             f"WHERE {' AND '.join(wanted)} AND {answer} IS NOT NULL ORDER BY ALL"
         )
-        found: Any = connection.sql(query).to_arrow_table()
+        found: Any = read_again(lambda: connection.sql(query).to_arrow_table())
     if not found.num_rows or found.schema.field("answer").type.num_fields:
         return None
     return found.replace_schema_metadata({"output": outputs[0].removeprefix(OUTPUT_PREFIX)})
@@ -168,8 +172,8 @@ def _scalar(connection: Any, source: str, column: str, sql_type: str) -> str:
     """SQL for a logged input; the only element of lists of one, which inputs of shape [n, 1] are logged as."""
     name = quote(column)
     if sql_type.endswith("[]"):
-        longest = connection.execute(f"SELECT coalesce(max(len({name})), 0) FROM {source}").fetchall()[0][0]
-        if longest == 1:
+        query = f"SELECT coalesce(max(len({name})), 0) FROM {source}"
+        if read_again(lambda: connection.execute(query).fetchall())[0][0] == 1:
             return f"{name}[1] AS {name}"
     return name
 
