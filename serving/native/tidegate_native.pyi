@@ -58,8 +58,9 @@ def enter_low_priority() -> None:
     Threads that it starts are as any. Linux before 6.12 and other systems do not know this: there nothing changes.
     """
 
-_Tls = tuple[bytes, bytes, bytes | None]
-"""The server's certificate, its key, and who signs the certificates that clients have to show, or None; PEM."""
+_Tls = tuple[bytes, bytes, bytes | None, bool]
+"""The server's certificate, its key, and who signs the certificates that clients have to show, or None (PEM); whether
+the gRPC endpoint alone shows it, and REST stays in plain text."""
 _Access = tuple[list[tuple[str, str, str, list[str], float | None]], list[tuple[str, str, list[str]]]]
 """Tokens: SHA-256 in hexadecimal, name, role, patterns of models, end in seconds since 1970. Certificates: name, role,
 patterns."""

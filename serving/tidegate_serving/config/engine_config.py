@@ -62,6 +62,8 @@ class EngineConfig:
     data_certificate: the certificate (PEM) that gRPC and REST endpoint show; None for no TLS.
     data_key: its private key (PEM).
     data_client_ca: who signs clients' certificates (PEM); then each client needs one. None asks for none.
+    grpc_ssl_config: TensorFlow Serving's SSLConfig in text format in place of these three: the gRPC endpoint alone
+        shows what is in it, and REST stays in plain text. None for none.
     data_access: the access file of both endpoints, which asks for role `predict`; None lets everybody ask.
     repository: a model repository (ROOT/NAME/VERSION) that the file system source serves; None for none.
     versions: which versions of the repository's servables: `latest:N`, `all`, `specific:1,4` or `none`.
@@ -166,6 +168,7 @@ class EngineConfig:
     data_certificate: Path | None = None
     data_key: Path | None = None
     data_client_ca: Path | None = None
+    grpc_ssl_config: Path | None = None
     data_access: Path | None = None
     repository: Path | None = None
     versions: str = "latest:1"
@@ -291,6 +294,11 @@ class EngineConfig:
 
     def _check_data(self) -> None:
         self._check_pair("data_certificate", "data_key")
+        if self.grpc_ssl_config is not None and self.data_certificate is not None:
+            raise InvalidInput(
+                "grpc_ssl_config and data_certificate are both set: keep data_certificate, which is for REST too, or "
+                "grpc_ssl_config"
+            )
         if self.data_client_ca is not None and self.data_certificate is None:
             raise InvalidInput(
                 "data_client_ca is set, but not data_certificate: client certificates need TLS, so set "

@@ -32,6 +32,7 @@ FIXED = {
     "data_certificate": "the data ports read this very file again when it changes",
     "data_key": "the data ports read this very file again when it changes",
     "data_client_ca": "the data ports read this very file again when it changes",
+    "grpc_ssl_config": "the gRPC endpoint reads this very file again when it changes",
     "data_access": "the data ports read this very file again when it changes",
     "metrics_path": "it is set when the REST endpoint opens",
     "rest_cors": "it is set when the REST endpoint opens",

@@ -19,8 +19,8 @@ from tidegate_serving.platforms.loader import DescribesItself, LoadedVersion
 
 STANDARD_ERROR = Path("-")
 _LEAST_SALT = 16
-PemTexts = tuple[bytes, bytes, bytes | None]
-"""Certificate, key, and the authority of clients' certificates."""
+PemTexts = tuple[bytes, bytes, bytes | None, bool]
+"""Certificate, key, and the authority of clients' certificates; whether gRPC alone shows it."""
 AccessLines = tuple[list[tuple[str, str, str, list[str], float | None]], list[tuple[str, str, list[str]]]]
 """Tokens (SHA-256, name, role, patterns, end in Unix seconds) and certificates (subject, role, patterns)."""
 

@@ -15,6 +15,7 @@ from tidegate_serving.contract import times
 from tidegate_serving.contract.errors import InvalidInput, TidegateError
 from tidegate_serving.control.access.access_file import DATA_CERTIFICATE, DATA_NAME, Access, AccessFile
 from tidegate_serving.control.access.certificate_files import CertificateFiles
+from tidegate_serving.control.access.ssl_config_file import SslConfigFile
 from tidegate_serving.requests.running_plane import Doors
 from tidegate_serving.requests.settings import AccessLines, PemTexts
 from tidegate_serving.sources.problems import Reports
@@ -38,7 +39,7 @@ class DataPorts:
 
     def __init__(self, config: EngineConfig, problems: Reports) -> None:
         self._problems = problems
-        self._files = _certificate_files(config)
+        self._files = _tls_files(config)
         self._stamps = None if self._files is None else self._files.stamps()
         self._access = None if config.data_access is None else AccessFile(config.data_access, problems, DATA_NAME)
         self._known = None if self._access is None else self._access.now()
@@ -75,7 +76,7 @@ class DataPorts:
             self._stamps = stamps
             self._reread(self._files)
 
-    def _reread(self, files: CertificateFiles) -> None:
+    def _reread(self, files: CertificateFiles | SslConfigFile) -> None:
         try:
             self._plane.set_tls(_pem(files))
         except TidegateError as error:
@@ -108,22 +109,24 @@ def lines(access: Access) -> AccessLines:
     return tokens, [(line.subject, line.role.value, list(line.models)) for line in access.certificate]
 
 
-def _certificate_files(config: EngineConfig) -> CertificateFiles | None:
+def _tls_files(config: EngineConfig) -> CertificateFiles | SslConfigFile | None:
+    if config.grpc_ssl_config is not None:
+        return SslConfigFile(config.grpc_ssl_config)
     if config.data_certificate is None or config.data_key is None:
         return None
     return CertificateFiles(config.data_certificate, config.data_key, config.data_client_ca, "data")
 
 
-def _pem(files: CertificateFiles) -> PemTexts:
+def _pem(files: CertificateFiles | SslConfigFile) -> PemTexts:
     pem = files.read()
-    return pem.certificate, pem.key, pem.client_ca
+    return pem.certificate, pem.key, pem.client_ca, isinstance(files, SslConfigFile)
 
 
 def _warn(config: EngineConfig) -> None:
     """Behind a proxy that ends TLS on this machine plain text may be meant, so it is no error."""
     if config.data_access is None or config.data_certificate is not None:
         return
-    for name in ("grpc_address", "rest_address"):
+    for name in ("rest_address",) if config.grpc_ssl_config else ("grpc_address", "rest_address"):
         address = getattr(config, name)
         if address and not is_loopback(address):
             _log.warning(

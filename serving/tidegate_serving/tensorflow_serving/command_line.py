@@ -109,7 +109,8 @@ class CommandLine:
         return with_own_batching(models) if own else models
 
     def _addresses(self) -> dict[str, Any]:
-        port, rest, socket = (self.flags[name] for name in ("port", "rest_api_port", "grpc_socket_path"))
+        names = ("port", "rest_api_port", "grpc_socket_path", "ssl_config_file")
+        port, rest, socket, tls = (self.flags[name] for name in names)
         if port == 0 and not socket:
             raise InvalidInput("At least one of --port and --grpc_socket_path must be set: leave out --port for 8500")
         if rest != 0 and rest == port:
@@ -121,6 +122,7 @@ class CommandLine:
             "rest_cors": self.flags["rest_api_enable_cors_support"],
             "control_address": self.env.get("TIDEGATE_CONTROL_ADDRESS", "127.0.0.1:0"),
             "grpc_socket_path": Path(socket) if socket else None,
+            "grpc_ssl_config": Path(tls) if tls else None,
         }
 
     def _retries(self) -> dict[str, float]:

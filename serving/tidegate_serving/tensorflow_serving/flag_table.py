@@ -38,6 +38,7 @@ def _refused(name: str, default: bool | int | float | str, why: str) -> Flag:
 FLAGS = (
     Flag("port", 8500, "gRPC port, on all interfaces; 0 closes it, where grpc_socket_path is set"),
     Flag("grpc_socket_path", "", "serve gRPC on this UNIX socket too"),
+    Flag("ssl_config_file", "", "text-format SSLConfig: gRPC with TLS; REST stays in plain text"),
     Flag("rest_api_port", 0, "REST port; 0 for none"),
     Flag("rest_api_timeout_in_ms", 30000, "limit for a request without a deadline of its own"),
     Flag("enable_batching", False, "batch by batching_parameters_file, or by TensorFlow Serving's defaults"),
@@ -85,7 +86,6 @@ FLAGS = (
     _idle("xla_cpu_compilation_enabled", False, "TensorFlow decides; see TF_XLA_FLAGS"),
     _idle("xla_gpu_compilation_enabled", False, "TensorFlow decides; see TF_XLA_FLAGS"),
     _refused("use_alts_credentials", False, "clients would be served without ALTS: put a proxy in front"),
-    _refused("ssl_config_file", "", "clients would be served without TLS: put a proxy that ends it in front"),
     _refused("prefer_tflite_model", False, "TensorFlow Lite is not served: leave it out to serve saved_model.pb"),
     _refused("mixed_precision", "", "answers would not have the precision asked for: convert the model instead"),
 )

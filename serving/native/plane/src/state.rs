@@ -48,7 +48,7 @@ pub struct PlaneState {
     pub event_keepalive: Duration,
     /// Who may ask.
     pub gate: Gate,
-    /// How connections beyond this machine's sockets of files begin; none in plain text.
+    /// How connections beyond this machine's sockets of files begin; none where all of them speak plain text.
     pub tls: Option<ArcSwap<Tls>>,
     /// Who looks at single requests, if anybody does.
     pub observer: Option<Arc<Observer>>,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::support::messages::{predict_x, varint_of};
+use crate::support::messages::{bytes_of, predict_x, varint_of};
 use crate::support::{LONG, Model, Running, eventually, settings};
 use tidegate_codec::protobuf::wire;
 use tidegate_codec::status::{Code, Status};
@@ -110,4 +110,21 @@ fn grpc_health_is_the_readiness() {
         assert_eq!(check(service), (0, 1), "{service}");
     }
     assert_eq!(check("some.Service"), (5, 0));
+}
+
+#[test]
+fn grpc_health_lists_every_service() {
+    let running = Running::with(&Model::half_plus_two());
+    let mut grpc = running.grpc();
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    for (ready, status) in [(false, 2), (true, 1)] {
+        running.plane.set_ready(ready, "1 model");
+        let answer = grpc.call("/grpc.health.v1.Health/List", &[], &[]);
+        let entry = |entry: &&[u8]| (text(bytes_of(entry, 1)[0]), varint_of(bytes_of(entry, 2)[0], 1));
+        let services: Vec<_> = bytes_of(&answer.body, 1).iter().map(entry).collect();
+        assert_eq!(answer.code, 0);
+        for service in ["", "PredictionService", "tensorflow.serving.PredictionService"] {
+            assert!(services.contains(&(service.to_owned(), status)), "{service:?} in {services:?}");
+        }
+    }
 }

@@ -21,8 +21,9 @@ use tidegate_plane::settings as core;
 
 use crate::arrays::values::{self, Origin};
 
-/// The server's certificate, its key, and who signs those of clients, where these have to show one; PEM.
-pub(crate) type Pem = (Vec<u8>, Vec<u8>, Option<Vec<u8>>);
+/// The server's certificate, its key, and who signs those of clients, where these have to show one (PEM); and whether the
+/// gRPC endpoint alone shows it.
+pub(crate) type Pem = (Vec<u8>, Vec<u8>, Option<Vec<u8>>, bool);
 
 /// Who may ask. Tokens: SHA-256, name, role, patterns of models, and their end in seconds since 1970. Certificates:
 /// name, role, patterns.
@@ -44,8 +45,8 @@ fn telemetry(access_log: Option<AccessLog>, traces: Option<f64>) -> PyResult<Tel
 }
 
 /// As the plane has it.
-pub(crate) fn pem((certificate, key, client_ca): Pem) -> tls::Pem {
-    tls::Pem { certificate, key, client_ca }
+pub(crate) fn pem((certificate, key, client_ca, grpc_alone): Pem) -> tls::Pem {
+    tls::Pem { certificate, key, client_ca, grpc_alone }
 }
 
 /// As the plane has it; ValueError for what cannot be.

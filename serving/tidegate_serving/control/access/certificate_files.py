@@ -46,34 +46,36 @@ class CertificateFiles:
 
     def read(self) -> Pem:
         """NotFound and InvalidInput, naming the file, for what cannot be used."""
+        shown, secret = f"{self.port}_certificate {self.certificate}", f"{self.port}_key {self.key}"
         certificate, key = _read(self.certificate, f"{self.port}_certificate"), _read(self.key, f"{self.port}_key")
-        self._check_pair(certificate, key)
+        check_pair(certificate, key, shown, secret)
         ca = None if self.client_ca is None else _read(self.client_ca, f"{self.port}_client_ca")
-        if ca is not None and self.client_ca is not None:
-            _certificates(ca, self.client_ca, f"{self.port}_client_ca")
+        if ca is not None:
+            certificates(ca, f"{self.port}_client_ca {self.client_ca}")
         if self.key.stat().st_mode & OTHERS_MAY_READ:
-            _log.warning("%s_key %s can be read by others on this machine: chmod 600 it", self.port, self.key)
+            _log.warning("%s can be read by others on this machine: chmod 600 it", secret)
         return Pem(certificate, key, ca)
 
-    def _check_pair(self, certificate: bytes, key: bytes) -> None:
-        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
-        shown, secret = f"{self.port}_certificate {self.certificate}", f"{self.port}_key {self.key}"
-        first = _certificates(certificate, self.certificate, f"{self.port}_certificate")[0]
-        try:
-            private = load_pem_private_key(key, None)
-        except (ValueError, TypeError) as error:
-            raise InvalidInput(f"{secret} is no PEM key without a password ({error}): write one") from error
-        form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        if first.public_key().public_bytes(*form) != private.public_key().public_bytes(*form):
-            raise InvalidInput(f"{secret} does not belong to {shown}: replace both")
-        now = times.now()
-        if not first.not_valid_before_utc <= now <= first.not_valid_after_utc:
-            since, until = map(times.to_text, (first.not_valid_before_utc, first.not_valid_after_utc))
-            raise InvalidInput(
-                f"{shown} is valid from {since} to {until}, and this machine's clock says {times.to_text(now)}: renew "
-                "it, or set the clock"
-            )
+def check_pair(certificate: bytes, key: bytes, shown: str, secret: str) -> None:
+    """InvalidInput, with the names `shown` and `secret`, where they are no PEM, no pair, or do not hold now."""
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+
+    first = certificates(certificate, shown)[0]
+    try:
+        private = load_pem_private_key(key, None)
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(f"{secret} is no PEM key without a password ({error}): write one") from error
+    form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    if first.public_key().public_bytes(*form) != private.public_key().public_bytes(*form):
+        raise InvalidInput(f"{secret} does not belong to {shown}: replace both")
+    now = times.now()
+    if not first.not_valid_before_utc <= now <= first.not_valid_after_utc:
+        since, until = map(times.to_text, (first.not_valid_before_utc, first.not_valid_after_utc))
+        raise InvalidInput(
+            f"{shown} is valid from {since} to {until}, and this machine's clock says {times.to_text(now)}: renew "
+            "it, or set the clock"
+        )
 
 
 def _read(path: Path, what: str) -> bytes:
@@ -85,10 +87,11 @@ def _read(path: Path, what: str) -> bytes:
         raise InvalidInput(f"{what} {path} cannot be read ({error.strerror}): let the engine read it") from error
 
 
-def _certificates(data: bytes, path: Path, what: str) -> list[x509.Certificate]:
+def certificates(data: bytes, what: str) -> list[x509.Certificate]:
+    """One at least; InvalidInput, which calls them `what`, where there is none."""
     from cryptography import x509
 
     try:
         return x509.load_pem_x509_certificates(data)
     except ValueError as error:
-        raise InvalidInput(f"{what} {path} has no PEM certificate ({error}): write one") from error
+        raise InvalidInput(f"{what} has no PEM certificate ({error}): write one") from error

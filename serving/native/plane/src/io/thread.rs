@@ -278,12 +278,12 @@ impl Host {
             match accepted {
                 Ok(Socket::Tcp(socket, from)) => {
                     let _ = socket.set_nodelay(true);
-                    match &self.state.tls {
+                    match self.state.tls.as_ref().and_then(|tls| tls.load().of(endpoint)) {
                         None if endpoint == Endpoint::Grpc => {
                             self.receive(endpoint, FullFrames::new(socket), Some(from));
                         }
                         None => self.receive(endpoint, socket, Some(from)),
-                        Some(tls) => self.receive_tls(endpoint, socket, from, tls.load().of(endpoint)),
+                        Some(tls) => self.receive_tls(endpoint, socket, from, tls),
                     }
                 }
                 Ok(Socket::Unix(socket)) => self.receive(endpoint, UnixAuthority::new(socket), None),

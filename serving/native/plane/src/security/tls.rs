@@ -25,6 +25,8 @@ pub struct Pem {
     pub key: Vec<u8>,
     /// Who signs the certificates that clients have to show; none asks for none.
     pub client_ca: Option<Vec<u8>>,
+    /// Whether only the gRPC endpoint shows it, and REST stays in plain text.
+    pub grpc_alone: bool,
 }
 
 impl fmt::Debug for Pem {
@@ -33,24 +35,25 @@ impl fmt::Debug for Pem {
     }
 }
 
-/// How TLS begins, by endpoint: they differ in the protocol that is spoken inside.
+/// How TLS begins, by endpoint: they differ in the protocol that is spoken inside. None for REST in plain text.
 #[derive(Debug)]
 pub struct Tls {
     grpc: Arc<ServerConfig>,
-    rest: Arc<ServerConfig>,
+    rest: Option<Arc<ServerConfig>>,
 }
 
 impl Tls {
     /// Reads certificates and key; the error says which of them cannot be used.
     pub fn new(pem: &Pem) -> Result<Tls, String> {
-        Ok(Tls { grpc: configure(pem, b"h2")?, rest: configure(pem, b"http/1.1")? })
+        let rest = (!pem.grpc_alone).then(|| configure(pem, b"http/1.1")).transpose()?;
+        Ok(Tls { grpc: configure(pem, b"h2")?, rest })
     }
 
-    /// For connections of one endpoint.
-    pub fn of(&self, endpoint: Endpoint) -> Arc<ServerConfig> {
+    /// For connections of one endpoint; none where it speaks plain text.
+    pub fn of(&self, endpoint: Endpoint) -> Option<Arc<ServerConfig>> {
         match endpoint {
             Endpoint::Rest => self.rest.clone(),
-            _ => self.grpc.clone(),
+            _ => Some(self.grpc.clone()),
         }
     }
 }

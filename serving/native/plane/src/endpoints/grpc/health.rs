@@ -1,4 +1,5 @@
-//! `grpc.health.v1.Health`, which load balancers and Kubernetes call: `Check` answers once, `Watch` at each change.
+//! `grpc.health.v1.Health`, which load balancers and Kubernetes call: `Check` answers once, `List` for all services,
+//! `Watch` at each change.
 
 use std::future::poll_fn;
 use std::time::Instant;
@@ -18,11 +19,13 @@ use crate::state::Readiness;
 
 /// The method that answers once.
 pub const CHECK: &str = "/grpc.health.v1.Health/Check";
+/// The method that answers once for all services.
+pub const LIST: &str = "/grpc.health.v1.Health/List";
 /// The method that answers whenever something changes.
 pub const WATCH: &str = "/grpc.health.v1.Health/Watch";
 
-/// Both.
-pub const METHODS: [&str; 2] = [CHECK, WATCH];
+/// All.
+pub const METHODS: [&str; 3] = [CHECK, LIST, WATCH];
 
 /// The two names without a package are those under which TensorFlow Serving's binary registers its services, and which
 /// probes of Kubernetes name.
@@ -45,7 +48,23 @@ pub fn check(message: &[u8], ready: bool) -> Result<Vec<u8>, Status> {
     if !SERVICES.contains(&service) {
         return Err(Status::not_found(format!("unknown service {service}")));
     }
-    Ok(response(if ready { SERVING } else { NOT_SERVING }))
+    Ok(response(status_of(ready)))
+}
+
+/// The answer to a `HealthListRequest`, which has no fields: the status of each service by its name.
+pub fn list(ready: bool) -> Vec<u8> {
+    let mut listed = Vec::new();
+    for service in SERVICES {
+        let mut entry = Vec::new();
+        wire::put_bytes(&mut entry, 1, service.as_bytes());
+        wire::put_bytes(&mut entry, 2, &response(status_of(ready)));
+        wire::put_bytes(&mut listed, 1, &entry);
+    }
+    listed
+}
+
+fn status_of(ready: bool) -> u64 {
+    if ready { SERVING } else { NOT_SERVING }
 }
 
 fn parse(message: &[u8]) -> Result<&str, Status> {
@@ -98,13 +117,7 @@ async fn tell(
     let mut last = None;
     loop {
         let Readiness { ready, draining, .. } = readiness.borrow_and_update().clone();
-        let status = if !known {
-            SERVICE_UNKNOWN
-        } else if ready {
-            SERVING
-        } else {
-            NOT_SERVING
-        };
+        let status = if known { status_of(ready) } else { SERVICE_UNKNOWN };
         if last != Some(status) && stream.send_data(frame(&response(status)), false).is_err() {
             return Code::Cancelled;
         }

@@ -144,7 +144,11 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
             SESSION_RUN => return self.session_run(call),
             METADATA => return self.metadata(call),
             MODEL_STATUS => return self.model_status(call),
-            health::CHECK => return self.health(call),
+            health::CHECK => {
+                let answer = health::check(&call.message, self.state.readiness().ready);
+                return self.reply(call, None, answer);
+            }
+            health::LIST => return self.reply(call, None, Ok(health::list(self.state.readiness().ready))),
             health::WATCH => return self.watch_health(call),
             _ => {}
         }
@@ -255,11 +259,6 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
             self.state.engine.version_states(&spec)
         });
         self.reply(call, None, found.map(|states| model_status::encode_response(&states)));
-    }
-
-    fn health(&self, call: GrpcCall) {
-        let answer = health::check(&call.message, self.state.readiness().ready);
-        self.reply(call, None, answer);
     }
 
     fn watch_health(&self, call: GrpcCall) {
