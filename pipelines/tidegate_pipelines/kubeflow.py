@@ -82,6 +82,13 @@ class Released(NamedTuple):
     verdict_digest: str
 
 
+def _judge(tasks: _Tasks, **evidence: Any) -> tuple[Any, Any]:
+    """The task that judges, and the one that stops a run which the verdict does not allow."""
+    asked = tasks.components.validate(**evidence, fail_on_refusal=False)
+    validated = tasks.add("Judge", asked, signs=True)
+    return validated, tasks.require("The verdict allows it", validated, "allowed")
+
+
 def release_pipeline(steps: Components | None = None, pods: PodSettings | None = None) -> Any:
     """Validate, push, canary, promote, as a pipeline of these components; for a cluster by default.
 
@@ -106,24 +113,19 @@ def release_pipeline(steps: Components | None = None, pods: PodSettings | None =
         timeout: float = 120.0,
         store: str = "",
     ) -> Released:
-        validated = tasks.add(
-            "Judge",
-            made.validate(
-                directory=directory,
-                held_out=held_out,
-                private_key=private_key,
-                control=control,
-                label=label,
-                baseline=baseline,
-                training=training,
-                log_root=log_root,
-                policy=policy,
-                entity=entity,
-                fail_on_refusal=False,
-            ),
-            signs=True,
+        validated, allowed = _judge(
+            tasks,
+            directory=directory,
+            held_out=held_out,
+            private_key=private_key,
+            control=control,
+            label=label,
+            baseline=baseline,
+            training=training,
+            log_root=log_root,
+            policy=policy,
+            entity=entity,
         )
-        allowed = tasks.require("The verdict allows it", validated, "allowed")
         pushed = tasks.add(
             "Push",
             made.push(

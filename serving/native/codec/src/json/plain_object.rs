@@ -82,37 +82,52 @@ impl<'a> PlainObject<'a> {
             if std::mem::replace(&mut seen[index], true) {
                 return Err(Status::invalid(format!("member '{}' came twice: send it once", spec.name)));
             }
-            let alone =
-                self.lenient && spec.inner().iter().all(|size| matches!(size, -1 | 1)) && scanner.peek() != b'[';
-            let one = TensorSpec::new(spec.name.as_str(), spec.dtype, []);
-            let mut shape = match alone {
-                true => RowShape::of_whole(&one),
-                false if spec.is_free() => RowShape::of_whole(spec),
-                false => RowShape::of_row(spec),
-            };
-            let read_as = if alone { &one } else { spec };
-            read_row(&mut scanner, read_as, &mut page.columns[index], &mut shape, page.room).map_err(
-                |why| match why.code {
-                    Code::ResourceExhausted => why,
-                    _ => Status::invalid(format!("member '{}': {}", spec.name, why.message)),
-                },
-            )?;
-            let inner = match alone {
-                true => vec![1; spec.inner().len()],
-                false if shape.is_flat() => vec![1],
-                false => shape.dims(),
-            };
-            tally.note(index, InputShape { rows: 1, inner, flat: shape.is_flat() }, page.shapes)?;
+            self.read_member(&mut scanner, signature, index, page, tally)?;
             members += 1;
         }
-        let mut left_out = seen.iter().zip(&*signature.defaults).zip(&*signature.inputs);
-        match left_out.find(|((seen, default), _)| !**seen && default.is_none()) {
-            Some((_, spec)) => {
-                let (name, names) = (&spec.name, names_of(signature));
-                Err(Status::invalid(format!("member '{name}' is missing: send an object with members {names}")))
-            }
-            None => Ok(()),
+        lacks_none(&seen, signature)
+    }
+
+    /// Reads the value of one input.
+    fn read_member(
+        &self,
+        scanner: &mut Scanner<'_>,
+        signature: &Signature,
+        index: usize,
+        page: &mut Page<'_>,
+        tally: &mut InputTally<'_>,
+    ) -> Result<(), Status> {
+        let spec = &signature.inputs[index];
+        let alone = self.lenient && spec.inner().iter().all(|size| matches!(size, -1 | 1)) && scanner.peek() != b'[';
+        let one = TensorSpec::new(spec.name.as_str(), spec.dtype, []);
+        let mut shape = match alone {
+            true => RowShape::of_whole(&one),
+            false if spec.is_free() => RowShape::of_whole(spec),
+            false => RowShape::of_row(spec),
+        };
+        let read_as = if alone { &one } else { spec };
+        read_row(scanner, read_as, &mut page.columns[index], &mut shape, page.room).map_err(|why| match why.code {
+            Code::ResourceExhausted => why,
+            _ => Status::invalid(format!("member '{}': {}", spec.name, why.message)),
+        })?;
+        let inner = match alone {
+            true => vec![1; spec.inner().len()],
+            false if shape.is_flat() => vec![1],
+            false => shape.dims(),
+        };
+        tally.note(index, InputShape { rows: 1, inner, flat: shape.is_flat() }, page.shapes)
+    }
+}
+
+/// Whether every input came that has no default.
+fn lacks_none(seen: &[bool], signature: &Signature) -> Result<(), Status> {
+    let mut left_out = seen.iter().zip(&*signature.defaults).zip(&*signature.inputs);
+    match left_out.find(|((seen, default), _)| !**seen && default.is_none()) {
+        Some((_, spec)) => {
+            let (name, names) = (&spec.name, names_of(signature));
+            Err(Status::invalid(format!("member '{name}' is missing: send an object with members {names}")))
         }
+        None => Ok(()),
     }
 }
 
