@@ -9,10 +9,10 @@ import grpc
 import pytest
 from tensorflow_serving.apis import get_model_status_pb2, model_service_pb2_grpc
 from tests.support import rest
-from tests.support.certificates import DAY, Authority
+from tests.support.engine.model_server import ModelServerProcess
 from tests.support.eventually import eventually
-from tests.support.model_server_process import ModelServerProcess
-from tests.support.versions import publish
+from tests.support.models.versions import publish
+from tests.support.neighbours.certificates import DAY, Authority
 
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.errors import InvalidInput, TidegateError
