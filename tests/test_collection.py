@@ -15,7 +15,7 @@ TEST = re.compile(r"^ *(?:async )?def test_", re.MULTILINE)
 
 RUN_BY_EXTRAS = {
     *(test for extra in EXTRAS.values() for test in extra.tests if test.startswith("tests/")),
-    *re.findall(r"tests/(?:docker|pipelines)/\w+\.py", (TESTS.parent / "Makefile").read_text()),
+    *re.findall(r"tests/(?:docker|flights|pipelines)/\w+\.py", (TESTS.parent / "Makefile").read_text()),
 }
 
 

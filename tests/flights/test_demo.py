@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import signal
 import threading
@@ -11,69 +10,14 @@ from pathlib import Path
 from typing import Any, Self
 
 import httpx
-import pandas as pd
 import pytest
-from rich.console import Console
 from tests.support.eventually import eventually
-from tests.support.flights import all_flights
 from tests.support.orchestrators.direct_runner import DirectRunner
+from tests.support.release.small_demo import MARGINS, demo, fewer_flights
 
-from tidegate_flights.data import Flights
 from tidegate_flights.demo import run_demo
-from tidegate_flights.features import EVENT_TIME
 from tidegate_flights.options import DemoOptions
-from tidegate_flights.prepare import REPLAYED_DAY
 from tidegate_serving.contract.errors import InvalidInput
-
-DAY = 86400
-
-
-MARGINS = """
-[quality]
-margin = 0.08
-loss_margin = 0.2
-slice_margin = 0.5
-"""
-"""So few held-out flights cannot tell small losses: the bounds are wide, the gates are those of the demo."""
-ONE_GATE = f"""
-run = ["quality"]
-required = ["quality"]
-{MARGINS}"""
-
-
-def fewer_flights() -> Flights:
-    """Every sixth flight to train on and to judge by, and three days of June around the replayed one."""
-    flights = all_flights()
-    begin = int(REPLAYED_DAY.timestamp())
-    june = flights.june[flights.june[EVENT_TIME].between(begin - DAY, begin + 2 * DAY)]
-    return Flights(
-        rows_read=flights.rows_read,
-        training=_every(flights.training, 6),
-        held_out=_every(flights.held_out, 6),
-        june=june.reset_index(drop=True),
-    )
-
-
-def _every(frame: pd.DataFrame, n: int) -> pd.DataFrame:
-    return frame.iloc[::n].reset_index(drop=True)
-
-
-def demo(
-    folder: Path, policy_text: str, printed: io.StringIO | None = None, **options: Any
-) -> tuple[int, dict[str, Any], str]:
-    """Exit status, summary and what was printed."""
-    printed = printed or io.StringIO()
-    policy = folder.with_suffix(".toml")
-    policy.write_text(policy_text)
-    status = run_demo(
-        DemoOptions(folder=folder, **options),
-        console=Console(file=printed, width=200),
-        read=fewer_flights,
-        runner=DirectRunner(policy),
-    )
-    path = folder / "summary.json"
-    summary: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
-    return status, summary, printed.getvalue()
 
 
 class Visitor:
@@ -142,19 +86,6 @@ def check_history(summary: dict[str, Any], visitor: Visitor) -> None:
     assert "answers ordinary clients" in visitor.pages["/models/flights"]
     with pytest.raises(httpx.ConnectError):
         httpx.get(visitor.address)
-
-
-def test_one_wrong_expected_value_makes_the_demo_fail(tmp_path: Path) -> None:
-    status, summary, told = demo(
-        tmp_path / "demo", ONE_GATE, mistake="none", corrupt_answers=1, skew_column="hour", skew_factor=60
-    )
-    assert status == 1, told
-    assert summary["ok"] is False
-    assert summary["requests"]["wrong"] >= 1
-    assert summary["versions"] == {"1": "END", "2": "END", "3": "AVAILABLE"}, told
-    assert summary["clean_day"] == {"hour": "PASS"}
-    assert summary["wrong_unit_day"] == {"hour": "FAIL", "factor": pytest.approx(60, rel=0.01)}
-    assert told.count("!!") == 2, "the wrong answers are the only thing that does not hold"
 
 
 def test_a_folder_with_somebody_elses_files_is_left_alone(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_a_canary_ends_as_without_the_kill(
         wanted = killer("canary", arguments)
     expected = state(endpoints, name)
     assert (expected.shadow, expected.split) == (None, (source, mode) == (BETTER, "traffic")), "until it is promoted"
-    for boundary in some(wanted["boundaries"], 5):
+    for boundary in some(wanted["boundaries"], 3):
         name, arguments = prepared(boundary)
         with traffic(endpoints.grpc, name):
             killer("canary", arguments, boundary)

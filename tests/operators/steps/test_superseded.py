@@ -114,7 +114,7 @@ def test_a_push_that_is_overtaken_while_it_loads_does_not_wait_for_its_end(
 
 
 def test_of_many_releases_at_once_one_wins_and_the_others_say_why_not(world: World, endpoints: Endpoints) -> None:
-    count, name = 6, "many"
+    count, name = 4, "many"
     serve_first(endpoints, world, name)
     directories = [world.publish(2 + number, BETTER, name=name) for number in range(count)]
     policy = world.policy("robustness")

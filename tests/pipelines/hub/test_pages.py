@@ -89,8 +89,9 @@ def hostile_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_everybody_can_use_a_page(browser: Browser, hub: str, name: str) -> None:
+def test_everybody_can_use_a_page_and_nothing_is_cut_off(browser: Browser, hub: str, name: str) -> None:
     with opened(browser, hub + PAGES[name], own=hub) as (page, heard):
+        assert layout(page) == {}
         assert grave(page) == []
         assert complaints(heard, name) == ([], [])
 
@@ -98,13 +99,6 @@ def test_everybody_can_use_a_page(browser: Browser, hub: str, name: str) -> None
 def complaints(heard: Heard, name: str) -> tuple[list[str], list[str]]:
     """What the browser complained of, and what a page asked for elsewhere."""
     return [one for one in heard.errors if name not in NOTHING or "404" not in one], heard.elsewhere
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_nothing_is_cut_off_or_scrolls_sideways(browser: Browser, hub: str, name: str) -> None:
-    with opened(browser, hub + PAGES[name], own=hub) as (page, heard):
-        assert layout(page) == {}
-        assert complaints(heard, name) == ([], [])
 
 
 def hostile_pages() -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
-WIDTHS = (390, 1280, 1920)
+WIDTHS = (390, 1920, 1280)
 _CUT_OFF = """() => [...document.querySelectorAll('main *, header *, footer *')].filter(one => {
   if (one.closest('svg, .twin-table, pre, thead, select, .values') || !one.textContent.trim()) return false;
   const style = getComputedStyle(one);
@@ -34,7 +34,7 @@ def grave(page: Page) -> list[str]:
 
 
 def layout(page: Page) -> dict[int, tuple[int, list[str], list[str]]]:
-    """What is wrong with a page's layout, by its width."""
+    """What is wrong with a page's layout, by its width; the page is left at the last of them."""
     found = {}
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})

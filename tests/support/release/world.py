@@ -33,6 +33,8 @@ from tidegate_serving.control_client import ControlClient
 
 NAME = "tiny"
 EXAMPLE = {"x": 0.5, "kind": "a"}
+_PAUSE = 0.005
+"""Seconds between two requests of `traffic`."""
 SIGNATURE = Signature((TensorSpec("x", "float32"), TensorSpec("kind", "string")), (TensorSpec("p", "float32"),))
 
 HONEST = """
@@ -226,7 +228,8 @@ def available(endpoints: Endpoints, name: str) -> list[int]:
 
 @contextmanager
 def traffic(address: str, name: str = NAME) -> Iterator[list[int]]:
-    """Asks without a version, over and over; the versions that answered. Any failed answer fails the test."""
+    """Asks without a version, over and over, with pauses that leave the processors to what is tried; the versions that
+    answered. Any failed answer fails the test."""
     stop = threading.Event()
     versions: list[int] = []
     failures: list[BaseException] = []
@@ -234,7 +237,7 @@ def traffic(address: str, name: str = NAME) -> Iterator[list[int]]:
     def ask() -> None:
         random = np.random.default_rng(5)
         with Client(address) as client:
-            while not stop.is_set():
+            while not stop.wait(_PAUSE):
                 x = random.random(1).astype(np.float32)
                 try:
                     answer = client.predict(name, {"x": x, "kind": np.array([b"a"], dtype=object)})
