@@ -13,6 +13,7 @@ from typing import Any
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.platforms.device import AUTO, CPU, Device, gpu_is_here
+from tidegate_serving.platforms.onnx.bfloat16 import in_float32
 from tidegate_serving.platforms.platform import is_added, library, thread_count
 
 _NO_TELEMETRY = ("ORT_DISABLE_TELEMETRY", "1")
@@ -26,9 +27,11 @@ PROCESSOR = Device(CPU)
 
 
 def open_session(path: Path, manifest: Manifest, device: Device = PROCESSOR, gpu_memory_bytes: int = 0) -> Any:
-    """An `InferenceSession`. `gpu_memory_bytes` bounds its arena on the GPU; 0 does not.
+    """An `InferenceSession`, asked in float32 where a tensor is bfloat16. `gpu_memory_bytes` bounds its arena on the
+    GPU; 0 does not.
 
-    InvalidInput for a device that is not here, ModelFailed for a graph that onnxruntime cannot run.
+    InvalidInput for a device that is not here, ModelFailed for a graph that onnxruntime cannot run,
+    Unsupported for texts beside bfloat16.
     """
     runtime = _import_onnxruntime()
     device = chosen(device)
@@ -53,7 +56,7 @@ def open_session(path: Path, manifest: Manifest, device: Device = PROCESSOR, gpu
             f"onnxruntime cannot use {device} for {path}: see whether nvidia-smi shows that GPU, and whether the "
             'libraries of CUDA and cuDNN can be found, or set device = "cpu" in [platforms.onnx]'
         )
-    return session
+    return in_float32(session, path)
 
 
 def _weights_beside(path: Path, manifest: Manifest) -> dict[str, bytes]:

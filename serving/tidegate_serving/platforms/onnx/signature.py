@@ -16,14 +16,17 @@ from tidegate_serving.contract.errors import InvalidInput, Unsupported
 from tidegate_serving.contract.signature import DTYPES, FirstAxis, Signature, TensorSpec
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.fixed_batch import fixed_batch
+from tidegate_serving.platforms.onnx.bfloat16 import BFLOAT16
 
 _TRIAL_EXTENT = 2
-_ONNX_NAMES = {"double": "float64", "float": "float32"}
+_ONNX_NAMES = {"double": "float64", "float": "float32", "bfloat16": "float32"}
 _log = logging.getLogger(__name__)
 
 
 def dtype_of(type: str) -> str | None:
-    """The dtype of `tensor(KIND)`, and of the sequence of maps in which ZipMap gives probabilities; None for others."""
+    """The dtype of `tensor(KIND)`, float32 for bfloat16, and of the sequence of maps in which ZipMap gives
+    probabilities; None for others.
+    """
     kind = type.removesuffix("))").rpartition("tensor(")[2] if is_zip_map(type) else type.removeprefix("tensor(")
     kind = kind.removesuffix(")")
     dtype = _ONNX_NAMES.get(kind, kind)
@@ -91,9 +94,9 @@ def declared_signature(path: Path) -> Signature:
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's errors have no common class
         raise InvalidInput(f"{path} cannot be read as an ONNX graph ({error}): publish the model again") from error
-    for node in session.get_outputs():
-        if dtype_of(node.type) is None or not node.type.startswith("tensor("):
-            raise Unsupported(f"{path}: output {node.name!r} is {node.type}: export the model with tensors alone")
+    for node in (*session.get_inputs(), *session.get_outputs()):
+        if dtype_of(node.type) is None or not node.type.startswith("tensor(") or node.type == BFLOAT16:
+            raise Unsupported(f"{path}: {node.name!r} is {node.type}: export the model with tensors of numpy's types")
     return _free_signature(session, path)
 
 
