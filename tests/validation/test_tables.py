@@ -121,7 +121,7 @@ def test_what_is_no_table_is_refused(data: Any, words: str) -> None:
 @pytest.mark.parametrize(
     ("name", "suffix", "words"),
     [
-        ("data.parquet", "", "cannot be read"),
+        ("data.parquet", "", "cannot be read .*: write the file anew, or name another"),
         ("data.xls", "", "no kind that is known"),
         ("data.duckdb", "", "name the table too"),
         ("data.duckdb", "::", "names no table"),

@@ -72,7 +72,7 @@ def read_table(path: str | Path, what: str) -> pa.Table:
     try:
         return _plain(reader(path), what)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{what} {path} cannot be read: {error}") from error
+        raise InvalidInput(f"{what} {path} cannot be read ({error}): write the file anew, or name another") from error
 
 
 def _need_arrow(what: str) -> None:
@@ -168,7 +168,8 @@ def _read_duckdb(path: Path, table: str, what: str) -> pa.Table:
     except duckdb.CatalogException as error:
         raise NotFound(f"{what}: {path} has no {table!r}: {error}") from error
     except duckdb.Error as error:
-        raise InvalidInput(f"{what} {path}{DUCKDB_MARK}{table} cannot be read: {error}") from error
+        place = f"{path}{DUCKDB_MARK}{table}"
+        raise InvalidInput(f"{what} {place} cannot be read ({error}): mend the query, or the file") from error
 
 
 def _quoted(table: str) -> str:

@@ -36,13 +36,17 @@ def keep(path: Path, data: bytes) -> None:
 
 
 def make_folder(path: Path, key: str) -> None:
-    """Makes the folder that a config key names. InvalidInput where it is a file, else as `keep`."""
+    """Makes the folder that a config key names. InvalidInput where none can be there, else as `keep`."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         if error.errno in _NO_FOLDER:
             raise InvalidInput(f"{key} is {path}, which is or lies in a file: name a folder") from error
-        raise file_error(error, path) from error
+        if error.errno in (*_FULL, *_FORBIDDEN):
+            raise file_error(error, path) from error
+        raise InvalidInput(
+            f"{key} is {path}, which cannot be made ({error.strerror}): name a folder that this process may write to"
+        ) from error
 
 
 def lock(path: Path) -> TextIO | None:

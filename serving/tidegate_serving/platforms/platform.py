@@ -122,10 +122,15 @@ def model_file(manifest: Manifest, directory: Path, key: str, suffixes: tuple[st
             raise InvalidInput(f"metadata {key!r} of {manifest.id} names {named!r}, which its manifest does not list")
         return directory / named
     found = [path for path in listed if PurePosixPath(path).suffix in suffixes and not is_added(path)]
-    if len(found) != 1:
+    if not found:
         raise InvalidInput(
-            f"{manifest.id} lists {len(found)} files ending in {' or '.join(suffixes)}: "
-            f"name the model's file in metadata {key!r}"
+            f"{manifest.id} has no file that ends in {' or '.join(suffixes)} (it has {', '.join(listed) or 'none'}): "
+            f"publish the model's file, or name it in metadata {key!r}"
+        )
+    if len(found) > 1:
+        raise InvalidInput(
+            f"{manifest.id} has {len(found)} files that end in {' or '.join(suffixes)} ({', '.join(found)}): name the "
+            f"model's file in metadata {key!r}"
         )
     return directory / found[0]
 

@@ -160,7 +160,7 @@ def test_what_cannot_be_told_says_what_to_give(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match="platform 'python': write one as JSON"):
         infer_signature([tmp_path], "python", None, None, None)
     (tmp_path / "model.py").unlink()
-    with pytest.raises(InvalidInput, match=r"0 files ending in \.onnx"):
+    with pytest.raises(InvalidInput, match=r"has no file that ends in \.onnx \(it has none\): publish"):
         infer_signature([tmp_path], "onnx", None, None, None)
     (tmp_path / "model.pkl").write_bytes(b"")
     with pytest.raises(InvalidInput, match=r"model\.pkl is a pickle.*save the model with skops"):

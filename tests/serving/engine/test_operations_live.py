@@ -163,10 +163,12 @@ def test_a_version_that_does_not_fit_says_so_everywhere_and_comes_once_there_is_
 
 
 @pytest.mark.parametrize("key", ["state_directory", "log_path"])
-def test_a_folder_that_is_a_file_is_named(tmp_path: Path, key: str) -> None:
-    taken = tmp_path / "taken"
+def test_a_folder_that_is_a_file_or_cannot_be_made_is_named(tmp_path: Path, key: str) -> None:
+    taken, nowhere = tmp_path / "taken", Path("/proc/nowhere")
     taken.write_text("")
-    engine = EngineProcess(tmp_path / "engine", allow_unverified=True, **{key: taken}).launch()
-    assert engine.wait() == 2
-    assert f"{key} is {taken}, which is or lies in a file: name a folder" in engine.said()
+    why = {taken: "which is or lies in a file: name a folder", nowhere: "which cannot be made (No such file"}
+    for place, words in why.items():
+        engine = EngineProcess(tmp_path / "engine", allow_unverified=True, **{key: place}).launch()
+        assert engine.wait() == 2
+        assert f"{key} is {place}, {words}" in engine.said()
     assert "Traceback" not in engine.said()

@@ -8,14 +8,14 @@ from pathlib import Path
 import grpc
 import pytest
 from tensorflow_serving.apis import get_model_status_pb2, model_service_pb2_grpc
-from tests.support import rest
+from tests.support.clients import rest
 from tests.support.engine.model_server import ModelServerProcess
 from tests.support.eventually import eventually
 from tests.support.models.versions import publish
 from tests.support.neighbours.certificates import DAY, Authority
 
 from tidegate_serving.config import EngineConfig
-from tidegate_serving.contract.errors import InvalidInput, TidegateError
+from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError
 from tidegate_serving.control.access.ssl_config_file import SslConfigFile
 
 
@@ -73,10 +73,10 @@ Fields = dict[str, str | bool | Path]
     [
         (lambda fields: fields.pop("server_key"), "has no server_key: write the text of a PEM file there"),
         (lambda fields: fields.pop("server_cert"), "has no server_cert: write"),
-        (lambda fields: fields.update(server_key="secret"), "server_key of ssl_config_file"),
+        (lambda fields: fields.update(server_key="secret"), "server_key of grpc_ssl_config"),
         (lambda fields: fields.update(server_cert="none"), "has no PEM certificate"),
         (lambda fields: fields.update(client_verify=True), "has client_verify without custom_ca: write the"),
-        (lambda fields: fields.update(client_verify=True, custom_ca="none"), "custom_ca of ssl_config_file"),
+        (lambda fields: fields.update(client_verify=True, custom_ca="none"), "custom_ca of grpc_ssl_config"),
         (lambda fields: fields.update(server_crt="x"), "line 3"),
     ],
     ids=["no key", "no certificate", "bad key", "bad certificate", "no authority", "bad authority", "a typing error"],
@@ -91,9 +91,14 @@ def test_what_cannot_be_used_is_said(tmp_path: Path, change: Callable[[Fields], 
     assert str(tmp_path / "ssl.config") in caught.value.message
 
 
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match=r"grpc_ssl_config .*nothing is missing: write TensorFlow Serving's SSLConfig"):
+        SslConfigFile(tmp_path / "nothing").read()
+
+
 def test_a_certificate_that_ended_is_refused(tmp_path: Path) -> None:
     pair = Authority(tmp_path).issue("engine", since=-3 * DAY, until=-DAY)
-    with pytest.raises(InvalidInput, match=r"server_cert of ssl_config_file .* is valid from"):
+    with pytest.raises(InvalidInput, match=r"server_cert of grpc_ssl_config .* is valid from"):
         SslConfigFile(ssl_config(tmp_path, server_key=pair.key, server_cert=pair.certificate)).read()
 
 

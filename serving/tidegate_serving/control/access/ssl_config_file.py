@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate_serving.connection import OTHERS_MAY_READ
-from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.control.access.access_file import stamp_of
 from tidegate_serving.control.access.certificate_files import Pem, certificates, check_pair
-from tidegate_serving.tensorflow_serving.text_files import read_text_file
+from tidegate_serving.tensorflow_serving.text_files import parse_text
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class SslConfigFile:
-    """The file, which config key `grpc_ssl_config` names."""
+    """The file, which config key `grpc_ssl_config` names, or the model server's flag `--ssl_config_file`."""
 
     certificate: Path
 
@@ -30,8 +30,8 @@ class SslConfigFile:
 
     def read(self) -> Pem:
         """NotFound and InvalidInput, naming file and field, for what cannot be used."""
-        config = read_text_file(self.certificate, "tensorflow.serving.SSLConfig", "ssl_config_file")
-        place = f"ssl_config_file {self.certificate}"
+        place = f"grpc_ssl_config {self.certificate}"
+        config = parse_text(self._text(place), "tensorflow.serving.SSLConfig", place)
         for field in ("server_key", "server_cert"):
             if not getattr(config, field):
                 raise InvalidInput(f"{place} has no {field}: write the text of a PEM file there, \\n between its lines")
@@ -44,6 +44,16 @@ class SslConfigFile:
         if self.certificate.stat().st_mode & OTHERS_MAY_READ:
             _log.warning("%s, which holds a key, can be read by others on this machine: chmod 600 it", place)
         return Pem(certificate, key, self._client_ca(config.custom_ca, place) if config.client_verify else None)
+
+    def _text(self, place: str) -> str:
+        try:
+            return self.certificate.read_text(encoding="utf-8")
+        except FileNotFoundError as error:
+            raise NotFound(
+                f"{place} is missing: write TensorFlow Serving's SSLConfig there, or mend the path"
+            ) from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidInput(f"{place} cannot be read ({error}): let the engine read it, as text") from error
 
     def _client_ca(self, text: str, place: str) -> bytes:
         ca = text.encode()
