@@ -7,7 +7,6 @@ from pathlib import Path
 
 import grpc
 import pytest
-from tensorflow_serving.apis import get_model_status_pb2, model_service_pb2_grpc
 from tests.support.clients import rest
 from tests.support.engine.model_server import ModelServerProcess
 from tests.support.eventually import eventually
@@ -16,6 +15,7 @@ from tests.support.neighbours.certificates import DAY, Authority
 
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError
+from tidegate_serving.contract.messages import message
 from tidegate_serving.control.access.ssl_config_file import SslConfigFile
 
 
@@ -35,11 +35,16 @@ def ssl_config(folder: Path, **fields: str | bool | Path) -> Path:
 
 def status_code(address: str, credentials: grpc.ChannelCredentials) -> str:
     """What a client of TensorFlow Serving hears about model `m`."""
-    request = get_model_status_pb2.GetModelStatusRequest()
+    request = message("tensorflow.serving.GetModelStatusRequest")()
     request.model_spec.name = "m"
     with grpc.secure_channel(address, credentials) as channel:
+        get_status = channel.unary_unary(
+            "/tensorflow.serving.ModelService/GetModelStatus",
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=message("tensorflow.serving.GetModelStatusResponse").FromString,
+        )
         try:
-            answer = model_service_pb2_grpc.ModelServiceStub(channel).GetModelStatus(request, timeout=30)
+            answer = get_status(request, timeout=30)
         except grpc.RpcError as error:
             return str(error.code().name)
     return str(answer.model_version_status[0].status.error_code)
