@@ -20,9 +20,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 BUILD = ROOT / "build"
-IN_PARALLEL = ("--numprocesses=logical", "--maxprocesses=4", "--dist=loadgroup", "--no-loadscope-reorder")
+PROCESSORS = len(os.sched_getaffinity(0))
+PROCESSES = min(4, PROCESSORS + 1)
+"""One more than processors: tests wait for a third of their time, for deadlines and for what they started."""
+IN_PARALLEL = (f"--numprocesses={PROCESSES}", "--dist=loadgroup", "--no-loadscope-reorder")
 """Groups are begun in the order of the folders, which has the longest tests first."""
-CARGO_THREADS = 2 * len(os.sched_getaffinity(0))
+CARGO_THREADS = 2 * PROCESSORS
 """Tests of the engine wait for most of their time."""
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 """OpenMP's threads spin while they wait for each other, ten times as long where other processes have the processors."""
