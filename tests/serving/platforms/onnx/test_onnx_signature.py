@@ -23,10 +23,12 @@ def tensor(name: str, shape: Sequence[Any] | None, kind: int = FLOAT) -> Any:
     return helper.make_tensor_value_info(name, kind, shape)
 
 
-def graph(folder: Path, inputs: Sequence[Any], outputs: Sequence[Any], *nodes: Any, constants: Any = ()) -> Path:
+def graph(
+    folder: Path, inputs: Sequence[Any], outputs: Sequence[Any], *nodes: Any, constants: Any = (), opset: int = 17
+) -> Path:
     made = helper.make_graph(list(nodes), "g", list(inputs), list(outputs), list(constants))
     model = helper.make_model(
-        made, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 1)], ir_version=9
+        made, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("ai.onnx.ml", 1)], ir_version=9
     )
     (folder / "m.onnx").write_bytes(model.SerializeToString())
     return folder
@@ -61,9 +63,9 @@ def test_an_output_of_unknown_rank_is_tried_and_stays_open_where_inputs_are(
             "had 1 rows in a trial with 2: the first axis must be the batch",
         ),
         (
-            tensor("z", ["n", 3], TensorProto.BFLOAT16),
-            helper.make_node("Cast", ["x"], ["z"], to=TensorProto.BFLOAT16),
-            r"is tensor\(bfloat16\), which cannot be served",
+            tensor("z", ["n", 3], TensorProto.FLOAT8E4M3FN),
+            helper.make_node("Cast", ["x"], ["z"], to=TensorProto.FLOAT8E4M3FN),
+            r"is tensor\(float8e4m3fn\), which cannot be served",
         ),
         (
             helper.make_tensor_sequence_value_info("z", FLOAT, ["n", 3]),
@@ -137,11 +139,14 @@ def test_inputs_without_a_common_batch_run_alone(tmp_path: Path, shapes: Any, gi
 @pytest.mark.parametrize(
     ("inputs", "why"),
     [
-        ([tensor("x", ["n", 3], TensorProto.BFLOAT16)], r"'x' is tensor\(bfloat16\): export the model with tensors"),
+        (
+            [tensor("x", ["n", 3], TensorProto.FLOAT8E4M3FN)],
+            r"'x' is tensor\(float8e4m3fn\): export the model with tensors",
+        ),
     ],
 )
 def test_an_input_that_cannot_be_served_is_refused(tmp_path: Path, inputs: Any, why: str) -> None:
     nodes = [helper.make_node("Identity", [one.name], [f"y_{one.name}"]) for one in inputs]
     gives = [helper.make_tensor_value_info(f"y_{one.name}", one.type.tensor_type.elem_type, None) for one in inputs]
     with pytest.raises(InvalidInput, match=f"input {why}"):
-        specs(graph(tmp_path, inputs, gives, *nodes))
+        specs(graph(tmp_path, inputs, gives, *nodes, opset=19))
