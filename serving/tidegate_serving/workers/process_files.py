@@ -26,14 +26,14 @@ def thread_count(pid: int) -> int:
         return 0
 
 
-def open_files(pid: int) -> list[os.stat_result]:
-    """What a process has open; nothing where it has ended or lets nobody look."""
+def open_files(pid: int) -> list[tuple[str, os.stat_result]]:
+    """What a process has open, each with a path to it; nothing where it has ended or lets nobody look."""
     found = []
     try:
         with os.scandir(f"{_PROCESSES}/{pid}/fd") as entries:
             for entry in entries:
                 with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
-                    found.append(entry.stat())
+                    found.append((entry.path, entry.stat()))
     except OSError:
         return []
     return found

@@ -3,9 +3,11 @@ the machine, and is replaced."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import mmap
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -22,7 +24,7 @@ from tests.support.models.versions_in_workers import asked, versions_in_workers
 from tidegate_serving.contract.errors import ModelFailed
 from tidegate_serving.probing.state import resident_bytes
 from tidegate_serving.workers import host, process_files
-from tidegate_serving.workers.memory import descendants, held_bytes
+from tidegate_serving.workers.memory import descendants, held_bytes, open_bytes
 from tidegate_serving.workers.place import WorkerPlace
 from tidegate_serving.workers.shared_hosts import SharedHosts
 from tidegate_serving.workers.version_workers import Staff, VersionWorkers
@@ -30,7 +32,7 @@ from tidegate_serving.workers.version_workers import Staff, VersionWorkers
 MEGABYTE = 1 << 20
 MOST = 200 * MEGABYTE
 MODEL = """
-import os, signal, threading
+import os, signal, socket, threading
 
 class Model:
     def __init__(self, directory):
@@ -65,6 +67,12 @@ class Model:
                 if os.fork():
                     break
             signal.pause()
+        if (x == -6).any():
+            self.kept = [socket.socketpair() for _ in range(4000)]
+            for one, _ in self.kept:
+                one.setblocking(False)
+                one.send(b"x" * 150_000)
+            threading.Event().wait()
         if (x == -5).any():
             threading.Thread(target=self.fill, daemon=True).start()
         return {{"y": x * 2}}
@@ -114,6 +122,12 @@ def test_a_model_that_eats_memory_while_nobody_asks_is_replaced(
     assert asked(workers, 3) == 6
 
 
+def test_a_model_that_hides_memory_in_sockets_is_ended(make: Make) -> None:
+    workers = make("a")
+    with pytest.raises(ModelFailed, match=r"it held \d+ MB of memory, and worker_memory_bytes allows 200"):
+        asked(workers, -6)
+
+
 def test_a_file_in_memory_counts_once_however_many_have_it_open_or_mapped() -> None:
     with tempfile.TemporaryFile(dir="/dev/shm") as file, subprocess.Popen(["sleep", "100"], stdin=file) as other:
         try:
@@ -126,6 +140,29 @@ def test_a_file_in_memory_counts_once_however_many_have_it_open_or_mapped() -> N
         finally:
             other.kill()
     assert 45 * MEGABYTE < grown < 75 * MEGABYTE
+
+
+@pytest.mark.parametrize("kind", ["pipes", "sockets"])
+def test_what_waits_in_pipes_and_sockets_counts_once(kind: str) -> None:
+    with contextlib.ExitStack() as stack:
+        ends = [os.pipe() if kind == "pipes" else _socket_pair() for _ in range(200)]
+        for read, write in ends:
+            stack.callback(os.close, read)
+            stack.callback(os.close, write)
+        _, before = open_bytes([os.getpid()])
+        for _, write in ends:
+            os.write(write, b"x" * 50_000)
+        with subprocess.Popen(["sleep", "100"], stdin=ends[0][0]) as child:
+            try:
+                _, after = open_bytes([os.getpid(), child.pid])
+            finally:
+                child.kill()
+    assert after - before == 200 * 50_000
+
+
+def _socket_pair() -> tuple[int, int]:
+    one, other = socket.socketpair()
+    return one.detach(), other.detach()
 
 
 def test_a_load_that_eats_memory_fails(make: Make) -> None:
