@@ -75,6 +75,15 @@ class GuardedEngine:
     def port(self, endpoint: str) -> int:
         return int(self.process.addresses[endpoint].rpartition(":")[2])
 
+    def thread_seconds(self) -> dict[str, float]:
+        """What each of the data plane's threads has had of a processor, by name."""
+        assert self.process.process is not None
+        tasks = Path(f"/proc/{self.process.process.pid}/task").glob("*")
+        spent = {
+            (task / "comm").read_text().strip(): int((task / "schedstat").read_text().split()[0]) for task in tasks
+        }
+        return {name: nanoseconds / 1e9 for name, nanoseconds in spent.items() if name.startswith("tg-")}
+
     def client(self, token: str = "", pair: Pair | None = None) -> Client:
         """Our own client, over gRPC."""
         certificate, key = (None, None) if pair is None else (pair.certificate, pair.key)
@@ -226,6 +235,19 @@ def test_plain_text_on_a_port_with_tls_ends_with_the_reason(engine: GuardedEngin
         silent.sendall(b"\x16\x03\x01\x00\x05hello")
         while silent.recv(100):
             pass
+
+
+def test_what_a_long_key_costs_for_each_connection_is_not_the_io_threads_work(tmp_path: Path) -> None:
+    guarded = GuardedEngine(tmp_path)
+    guarded.authority.issue("engine", rsa_bits=4096)
+    with guarded as engine:
+        context, address = engine.trust(), ("localhost", engine.port("rest"))
+        before = engine.thread_seconds()
+        for _ in range(40):
+            with socket.create_connection(address, timeout=30) as plain:
+                context.wrap_socket(plain, server_hostname="localhost").close()
+        spent = {name: after - before[name] for name, after in engine.thread_seconds().items()}
+    assert spent["tg-aside-0"] + spent["tg-aside-1"] > 2 * spent["tg-io-0"]
 
 
 def test_a_new_certificate_is_shown_without_a_restart_and_a_broken_one_is_not(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 DAY = timedelta(days=1)
@@ -54,9 +54,11 @@ class Authority:
         since: timedelta = -DAY,
         until: timedelta = DAY,
         file: str = "",
+        rsa_bits: int = 0,
     ) -> Pair:
-        """A certificate with subject `CN=name,O=Tidegate` for hosts, valid from `since` to `until` from now."""
-        key = ec.generate_private_key(ec.SECP256R1())
+        """A certificate with subject `CN=name,O=Tidegate` for hosts, valid from `since` to `until` from now, with a key
+        of RSA where `rsa_bits` says how long, else of an elliptic curve."""
+        key = rsa.generate_private_key(65537, rsa_bits) if rsa_bits else ec.generate_private_key(ec.SECP256R1())
         attributes = [
             x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Tidegate"),
             x509.NameAttribute(NameOID.COMMON_NAME, name),

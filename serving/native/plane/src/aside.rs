@@ -1,5 +1,6 @@
 //! Work that would keep an I/O thread for more than about a millisecond, on threads of its own: reading, unpacking and
-//! writing much. Whatever waits for its turn waits as a task, which can be given up at any time.
+//! writing much, and the keys of a TLS connection. Whatever waits for its turn waits as a task, which can be given up at
+//! any time.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,7 +26,8 @@ const SMALL_ANSWER: usize = 256;
 /// A thread that had nothing to do for that long gives back what it keeps.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// As many pieces of work are handed over at a time as there are threads.
+/// As many pieces of work are handed over at a time as there are threads, and one less of each kind that may come in
+/// any number.
 type Permits = (Option<OwnedSemaphorePermit>, OwnedSemaphorePermit);
 
 struct Job {
@@ -53,6 +55,7 @@ pub struct Aside {
     threads: usize,
     turns: Arc<Semaphore>,
     huge_turns: Arc<Semaphore>,
+    tls_turns: Arc<Semaphore>,
     jobs: Arc<Jobs>,
     closed: watch::Sender<bool>,
 }
@@ -74,6 +77,7 @@ pub fn aside(threads: usize) -> (Aside, AsideJobs) {
         threads,
         turns: turns(threads),
         huge_turns: turns(threads - 1),
+        tls_turns: turns(threads - 1),
         jobs: jobs.clone(),
         closed: watch::channel(false).0,
     };
@@ -93,11 +97,24 @@ impl Aside {
     }
 
     async fn permits(&self, bytes: usize) -> Result<Permits, AcquireError> {
-        let huge = match bytes > HUGE {
-            true => Some(self.huge_turns.clone().acquire_owned().await?),
-            false => None,
-        };
-        Ok((huge, self.turns.clone().acquire_owned().await?))
+        match bytes > HUGE {
+            true => self.permits_of(&self.huge_turns).await,
+            false => Ok((None, self.turns.clone().acquire_owned().await?)),
+        }
+    }
+
+    async fn permits_of(&self, kind: &Arc<Semaphore>) -> Result<Permits, AcquireError> {
+        let one = kind.clone().acquire_owned().await?;
+        Ok((Some(one), self.turns.clone().acquire_owned().await?))
+    }
+
+    /// What the work on a TLS connection's keys gives, which takes long however few bytes came; None where the server
+    /// stops, or the work panics. However many connections begin, a thread is left for requests.
+    pub async fn begin_tls<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        let permits = self.permits_of(&self.tls_turns).await.ok()?;
+        let (sender, result) = oneshot::channel();
+        Turn { jobs: self.jobs.clone(), permits }.begin(move || drop(sender.send(work())));
+        result.await.ok()
     }
 
     /// What the work gives, or why it gave nothing by the deadline. It goes on where nobody waits for it any more.
@@ -123,6 +140,7 @@ impl Aside {
         let idle = self.turns.available_permits() == self.threads;
         self.turns.close();
         self.huge_turns.close();
+        self.tls_turns.close();
         self.jobs.close();
         self.closed.send_replace(true);
         !idle

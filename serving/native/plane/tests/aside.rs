@@ -232,6 +232,33 @@ fn huge_work_leaves_a_thread_and_whoever_waits_too_long_is_told() {
 }
 
 #[test]
+fn beginnings_of_tls_leave_a_thread_and_end_with_the_server() {
+    let (runtime, aside, _jobs) = threads(2);
+    let gate = Arc::new(Gate::default());
+    let aside = Arc::new(aside);
+    runtime.block_on(async {
+        let begin = |result: u32| {
+            let (aside, gate) = (aside.clone(), gate.clone());
+            tokio::spawn(async move {
+                aside
+                    .begin_tls(move || {
+                        gate.pass();
+                        result
+                    })
+                    .await
+            })
+        };
+        let (first, second) = (begin(1), begin(2));
+        assert_eq!(aside.run(1, soon(), || 7).await, Ok(7));
+        gate.open();
+        assert_eq!((first.await.unwrap(), second.await.unwrap()), (Some(1), Some(2)));
+        assert_eq!(aside.begin_tls(|| panic!("as planned")).await.map(|()| 0), None);
+        aside.close();
+        assert_eq!(begin(3).await.unwrap(), None);
+    });
+}
+
+#[test]
 fn each_thread_lets_others_have_its_memory_once_it_has_nothing_to_do() {
     let (aside, jobs) = aside(2);
     let (jobs, (sender, idle)) = (Arc::new(jobs), channel());

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
+use rustls::server::{Acceptor, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 use tidegate_engine::metrics::Endpoint;
 use tokio::net::TcpStream;
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use crate::aside::Aside;
 use crate::security::certificate;
 use crate::security::plain_text;
 
@@ -87,9 +88,16 @@ fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, 
 }
 
 /// Begins TLS on an accepted socket; with it come the names of the client's certificate. Who speaks plain text is told so.
-pub async fn accept(socket: TcpStream, tls: Arc<ServerConfig>) -> io::Result<(TlsStream<TcpStream>, Vec<String>)> {
+/// Keys are made and signed aside: a client needs next to nothing to ask for that.
+pub async fn accept(
+    socket: TcpStream,
+    tls: Arc<ServerConfig>,
+    aside: &Aside,
+) -> io::Result<(TlsStream<TcpStream>, Vec<String>)> {
     let socket = plain_text::refuse(socket).await?;
-    let stream = TlsAcceptor::from(tls).accept(socket).await?;
+    let hello = LazyConfigAcceptor::new(Acceptor::default(), socket).await?;
+    let signed = aside.begin_tls(move || hello.into_stream(tls)).await;
+    let stream = signed.ok_or(io::ErrorKind::ConnectionAborted)?.await?;
     let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     let names = shown.map(|shown| certificate::names(shown)).unwrap_or_default();
     Ok((stream, names))
