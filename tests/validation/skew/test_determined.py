@@ -187,8 +187,8 @@ def test_a_tenfold_is_named_although_the_window_lies_elsewhere_as_its_days_do() 
     """Days hang together: a window a tenth higher is nothing new, and values of one digit are whole ones times ten."""
     random = np.random.default_rng(6)
     levels = np.zeros(64)
-    for day in range(1, 64):
-        levels[day] = 0.8 * levels[day - 1] + random.normal(0, 0.6)
+    for place in range(1, 64):
+        levels[place] = 0.8 * levels[place - 1] + random.normal(0, 0.6)
     levels[60:] = levels[:60].max()
     day = np.repeat(np.arange(64), 150)
     rows = pd.DataFrame(
