@@ -100,7 +100,7 @@ def test_models_that_nobody_published_and_no_labels(tmp_path: Path) -> None:
     assert found.sentence.startswith("0 of 0 past releases")
 
 
-def test_models_without_training_profiles_are_refused_for_what_they_answer_alone(tmp_path: Path) -> None:
+def test_models_without_training_profiles_are_judged_by_what_they_answer_alone(tmp_path: Path) -> None:
     """Skew has nothing to judge them by, which is no reason to refuse one; a worse one is refused by its quality."""
     models = tmp_path / "models"
     models.mkdir()
@@ -113,13 +113,13 @@ def test_models_without_training_profiles_are_refused_for_what_they_answer_alone
     found = backtest(past, PastData(served(), world.TIME, world.LABEL), rule=RULE)
 
     first, second = found.releases
-    assert (first.refused, first.outcome, first.reasons) == (None, None, ())
+    assert (first.refused, first.outcome, first.reasons) == (False, "WARN", ())
+    assert first.sentence.startswith("quality: ")
     assert f"the skew gate had nothing to judge by: {day(FIRST + 30)}-first:1 has no training profile" in first.sentence
-    assert first.sentence.endswith("nothing speaks against it by quality")
     assert [text for text in found.unjudged if "first.py: the skew gate" in text]
     assert second.refused
     assert [text.split(":")[0] for text in second.reasons] == ["quality"]
-    assert found.sentence.startswith("1 of 1 past releases would have been refused, 1 more could not be judged; ")
+    assert found.sentence.startswith("1 of 2 past releases would have been refused; ")
 
 
 def test_a_version_that_cannot_be_asked_any_more_is_not_called_refused(tmp_path: Path) -> None:

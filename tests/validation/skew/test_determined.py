@@ -129,6 +129,80 @@ def test_whole_numbers_are_no_tenth_of_tens() -> None:
     assert cause == like({"kind": "constant factor", "factor": 0.1})
 
 
+def test_whole_numbers_are_no_hundred_times_cents_because_any_are() -> None:
+    cause = report(week().assign(spent=lambda rows: np.round(rows["spent"] * 86))).feature("spent").cause
+    assert cause is None or cause["factor"] == pytest.approx(86, rel=0.05)
+    cause = report(week().assign(spent=lambda rows: np.round(rows["spent"] * 100))).feature("spent").cause
+    assert cause == like({"kind": "constant factor", "factor": 100.0})
+
+
+@pytest.mark.parametrize("factor", [88.4, 100.0])
+def test_nor_are_they_where_training_knows_few_values(factor: float) -> None:
+    random = np.random.default_rng(7)
+    before, now = (
+        pd.DataFrame(
+            {
+                "at": pd.to_datetime(np.sort(random.uniform(first, first + days, 60 * days)), unit="D"),
+                "creatinine": np.round(np.exp(random.normal(0, 0.35, 60 * days)), 2),
+            }
+        )
+        for first, days in ((19_600, 90), (19_690, 7))
+    )
+    profile = profile_table(as_table(before, "training"), Columns(time="at"), ["at", "creatinine"])
+    served = now.assign(creatinine=np.round(now["creatinine"] * factor))
+    cause = report_on_table(profile, as_table(served, "a week"), Columns(time="at")).feature("creatinine").cause
+    assert cause is None or cause["factor"] == pytest.approx(factor, rel=0.08)
+    assert cause is not None or factor != 100.0
+
+
+def summer(seed: int) -> tuple[Profile, pd.DataFrame]:
+    """A year of a thermometer that is read by the hour, and the summer week after it."""
+    random = np.random.default_rng(seed)
+    day, hour = np.repeat(np.arange(374), 24), np.tile(np.arange(24), 374)
+    season = 10 - 9 * np.cos(2 * np.pi * (day + 170) / 365) + 3 * random.normal(0, 1, 374)[day]
+    warmth = season + 4 * np.sin(hour / 24 * 2 * np.pi) + random.normal(0, 0.5, len(day))
+    at = pd.to_datetime((19_600 + day) * DAY + hour * 3600, unit="s")
+    rows = pd.DataFrame({"at": at, "warmth": np.round(warmth, 1)})
+    return profile_table(as_table(rows[day < 367], "a year"), Columns(time="at"), ["at", "warmth"]), rows[day >= 367]
+
+
+@pytest.mark.parametrize(("seed", "more"), [(4, 15), (4, 20), (5, 12), (11, 12), (11, 15)])
+def test_a_thermometer_that_tells_too_much_by_some_offset_is_in_no_other_unit(seed: int, more: int) -> None:
+    year, week = summer(seed)
+    week = week.assign(warmth=week["warmth"] + more)
+    found = report_on_table(year, as_table(week, "a week"), Columns(time="at")).feature("warmth")
+    assert found.outcome is Outcome.FAIL
+    assert (found.cause or {}).get("factor") is None, found.sentence
+
+
+@pytest.mark.parametrize("seed", [4, 5, 11])
+def test_one_that_tells_fahrenheit_is(seed: int) -> None:
+    year, week = summer(seed)
+    week = week.assign(warmth=np.round(week["warmth"] * 1.8 + 32, 1))
+    found = report_on_table(year, as_table(week, "a week"), Columns(time="at")).feature("warmth")
+    assert found.cause == like({"kind": "factor and offset", "factor": 1.8, "offset": 32.0}), found.sentence
+
+
+def test_a_tenfold_is_named_although_the_window_lies_elsewhere_as_its_days_do() -> None:
+    """Days hang together: a window a tenth higher is nothing new, and values of one digit are whole ones times ten."""
+    random = np.random.default_rng(6)
+    levels = np.zeros(64)
+    for place in range(1, 64):
+        levels[place] = 0.8 * levels[place - 1] + random.normal(0, 0.6)
+    levels[60:] = levels[:60].max()
+    day = np.repeat(np.arange(64), 150)
+    rows = pd.DataFrame(
+        {
+            "at": pd.to_datetime((19_600 + day) * DAY + np.tile(np.arange(150) * 500, 64), unit="s"),
+            "warmth": np.round(20 + levels[day] + random.normal(0, 1, len(day)), 1),
+        }
+    )
+    profile = profile_table(as_table(rows[day < 60], "training"), Columns(time="at"), ["at", "warmth"])
+    tenfold = rows[day >= 60].assign(warmth=lambda rows: rows["warmth"] * 10)
+    cause = report_on_table(profile, as_table(tenfold, "days"), Columns(time="at")).feature("warmth").cause
+    assert cause == like({"kind": "constant factor", "factor": 10.0})
+
+
 DETERMINED: dict[str, tuple[str, Change, dict[str, object]]] = {
     "free text is not any other column": (
         "country",

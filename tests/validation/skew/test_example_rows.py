@@ -75,7 +75,7 @@ def test_the_page_tells_value_moment_and_request(on_log: tuple[SkewReport, pa.Ta
     report, _ = on_log
     shown = rows_of(report.feature("depot"))[0]
     moment = shown["event_time"][:19].replace("T", " ")
-    assert f"moved, {moment}, request {shown['request_id']}" in write_report(report, tmp_path).read_text()
+    assert f"such as moved, {moment}, request {shown['request_id']}" in write_report(report, tmp_path).read_text()
 
 
 def frames(rows: int = 3000) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -10,7 +10,7 @@ import pytest
 from tests.validation.skew.causes import like
 
 from tidegate_serving.admission import Outcome
-from tidegate_validation.skew import Columns, SkewReport
+from tidegate_validation.skew import Columns, SkewReport, report_on_tables
 from tidegate_validation.skew.two_tables import profile_table, report_on_table
 from tidegate_validation.statistics import Profile
 from tidegate_validation.tables import as_table
@@ -102,3 +102,18 @@ def test_stamps_that_come_otherwise_than_moved_are_told_in_hours() -> None:
 
     assert found.outcome is Outcome.FAIL
     assert found.sentence.startswith("`stored`, in hours after `at`: ")
+
+
+@pytest.mark.parametrize(("days", "hours"), [(400, 5.0), (200, 4.0)])
+def test_where_summer_time_begins_or_ends_in_training_its_last_days_say_by_how_much(days: int, hours: float) -> None:
+    """Local times of New York written in UTC are five hours later in February, and four in July."""
+    random = np.random.default_rng(1)
+    day = np.repeat(np.arange(days + 7), 60)
+    seconds = np.sort(random.integers(0, 86_400, (days + 7, 60)), axis=1).ravel()
+    at = pd.Series(pd.Timestamp("2021-01-10") + pd.to_timedelta(day * 86_400 + seconds, unit="s"))
+    there = at.dt.tz_localize("UTC").dt.tz_convert("America/New_York").dt.tz_localize(None)
+    rows = pd.DataFrame({"at": at, "hour": there.dt.hour, "local": there})
+    served = rows[day >= days].assign(hour=at.dt.hour, local=at)
+    report = report_on_tables(rows[day < days], served, Columns(time="at"))
+    for name in ("hour", "local"):
+        assert report.feature(name).cause == like({"kind": "clock", "offset": hours})

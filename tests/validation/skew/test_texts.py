@@ -65,6 +65,18 @@ def test_texts_that_are_written_otherwise_fail(name: str) -> None:
     assert words in finding.sentence
 
 
+def test_no_measure_of_a_text_is_told_to_hold_what_another_did() -> None:
+    """Letters of café that were read in another encoding bring capitals where there were none."""
+    rows, later = (
+        one.assign(body=one["body"].str.lower().str.replace("e", "é")) for one in (letters(1, 60, 9_970), week())
+    )
+    profile = profile_table(as_table(rows, "training"), COLUMNS, rows.columns.tolist())
+    garbled = later.assign(body=later["body"].map(lambda text: text.encode().decode("latin-1")))
+    finding = found(garbled, profile=profile)
+    assert finding.outcome is Outcome.FAIL
+    assert "held in training" not in finding.sentence
+
+
 def test_a_profile_keeps_what_texts_are_measured_by(tmp_path: Path) -> None:
     write_profile(training(), tmp_path)
     finding = found(week().assign(body=lambda rows: rows["body"].str.upper()), profile=read_profile(tmp_path))

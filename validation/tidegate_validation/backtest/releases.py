@@ -60,11 +60,12 @@ def _try(
     )
     if not blind or trial.reasons:
         return trial
-    sentence = "; ".join(f"the {gate.gate} gate had nothing to judge by: {gate.sentence}" for gate in blind)
-    others = [gate.gate for gate in verdict.gates if gate not in blind]
-    if others:
-        sentence += f"; nothing speaks against it by {' and '.join(others)}"
-    return replace(trial, outcome=None, refused=None, sentence=sentence)
+    unseen = "; ".join(f"the {gate.gate} gate had nothing to judge by: {gate.sentence}" for gate in blind)
+    others = [gate for gate in verdict.gates if gate not in blind]
+    told = "".join(f"{gate.gate}: {gate.sentence}; " for gate in others)
+    if not any(gate.gate == "quality" for gate in others):
+        return replace(trial, outcome=None, refused=None, sentence=told + unseen, unseen=unseen)
+    return replace(trial, outcome=Outcome.WARN.value, refused=False, sentence=told + unseen, unseen=unseen)
 
 
 def _could_not_judge(gate: GateResult) -> bool:

@@ -13,7 +13,8 @@ VERSION = "1"
 class ReleaseTrial:
     """A past release, judged by the rows before it against the version that served then.
 
-    `refused` is None where it could not be judged; `reasons` are the sentences of the gates that deny it.
+    `refused` is None where it could not be judged; `reasons` are the sentences of the gates that deny it, and `unseen`
+    says which gates had nothing to judge by, and why.
     """
 
     name: str
@@ -24,6 +25,7 @@ class ReleaseTrial:
     sentence: str
     reasons: tuple[str, ...] = ()
     rows: int = 0
+    unseen: str = ""
 
 
 @dataclass(frozen=True, slots=True)

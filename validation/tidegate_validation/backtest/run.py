@@ -65,7 +65,11 @@ def backtest(
         measured = measure(history, served, policy.quality, policy.robustness, metric)
     known = history.label is not None
     drifts = [_drift(alarm, measured.worse, rule) for alarm in sorted(watched.alarms[OURS], key=lambda one: one.told)]
-    unjudged = [f"{one.name}: {one.sentence}" for one in trials if one.refused is None]
+    unjudged = [
+        f"{one.name}: {one.unseen or one.sentence}"
+        for one in trials
+        if one.refused is None or (one.unseen and not one.refused)
+    ]
     unjudged += [*watched.unjudged, *measured.unjudged, *_never_served(ordered, history)]
     return Backtest(
         first=history.first,

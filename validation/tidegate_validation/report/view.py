@@ -118,11 +118,11 @@ def finding_view(finding: Finding, gate: str, bars: tuple[Bar, ...] = ()) -> Fin
 
 
 def _row_words(column: str, row: Mapping[str, Any]) -> str:
-    """A value and where it stands: `2253 (1400 as training has it), 2013-06-05 14:00:01, request 8f3a21`."""
+    """A value and where it stands: `such as 2253 (1400 as training has it), 2013-06-05 14:00:01, request 8f3a21`."""
     value = row.get(column)
-    words = ["nothing" if value is None else "an empty text" if value == "" else f"{_shown(value)}"]
+    words = [f"such as {'nothing' if value is None else 'an empty text' if value == '' else _shown(value)}"]
     if AS_IN_TRAINING in row:
-        words[0] += f" ({_shown(row[AS_IN_TRAINING])} as training has it)"
+        words[0] += f" ({row[AS_IN_TRAINING]:.4g} as training has it)"
     if "event_time" in row:
         words.append(str(row["event_time"]).replace("T", " ")[:19])
     if "request_id" in row:

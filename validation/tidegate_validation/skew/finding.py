@@ -38,6 +38,7 @@ _OF_SINGLE_VALUES = (categories.NEW_CATEGORY, rivals.NEW_VALUE, rivals.DEFAULT, 
 _ORDER = (
     Aspect.UNSEEN,
     Aspect.RANGE,
+    Aspect.SIGN,
     Aspect.DISTRIBUTION,
     Aspect.POINT,
     Aspect.OUTSIDE,
@@ -190,6 +191,7 @@ _RULES = {
     Aspect.RANGE: "skew.unseen_floor",
     Aspect.OUTSIDE: "skew.unseen_floor",
     Aspect.DIGITS: "skew.margin",
+    Aspect.SIGN: "skew.margin",
     Aspect.POINT: "skew.point_margin",
 }
 
@@ -255,6 +257,8 @@ def _number(
         return numbers.infinite_shares.current, None
     if judgement.test is Aspect.DIGITS and numbers.digits is not None:
         return numbers.digits.delta, None
+    if judgement.test is Aspect.SIGN and numbers.signs is not None:
+        return numbers.signs.current - numbers.signs.reference, None
     if judgement.test is Aspect.POINT and numbers.point is not None:
         return numbers.point.excess, None
     by_test = {Aspect.UNSEEN: numbers.unseen, Aspect.OUTSIDE: numbers.outside}
@@ -332,6 +336,13 @@ def _digits(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule) -> st
     return "values are given to other digits than in training (rounded?)"
 
 
+def _sign(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule) -> str:
+    signs = numbers.signs
+    if signs is None:
+        return "as many values are below zero as in training"
+    return f"{_percent(signs.current)} of the values are below zero, {_percent(signs.reference)} were in training"
+
+
 def _point(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule) -> str:
     point = numbers.point
     if point is None:
@@ -353,6 +364,7 @@ _SENTENCES = {
     Aspect.INFINITE: _infinite,
     Aspect.OUTSIDE: _outside,
     Aspect.DIGITS: _digits,
+    Aspect.SIGN: _sign,
     Aspect.POINT: _point,
 }
 

@@ -10,6 +10,7 @@ import numpy as np
 from tidegate_validation.skew.distance import BlockDistance, block_distance, days_alone
 from tidegate_validation.skew.likeness import Likeness, Timeline
 from tidegate_validation.skew.points import PointExcess, heaviest_excess
+from tidegate_validation.skew.signs import Signs, compare_signs
 from tidegate_validation.statistics.bins import (
     INFINITIES,
     MISSING,
@@ -75,7 +76,8 @@ class FeatureNumbers:
     `distribution` compares values that are there; `missing` the rates of null, NaN and empty values, as two bins with
     their `missing_shares`; `infinite_shares` those of infinite ones; `unseen` is None where it cannot be told. `far`
     are values far outside training's range, `outside` those outside it however little; `digits` compares to how many
-    digits values are given, `point` is the value whose weight grew most surely.
+    digits values are given, `point` is the value whose weight grew most surely, `signs` compares how many are below
+    zero.
     """
 
     feature: str
@@ -89,6 +91,7 @@ class FeatureNumbers:
     outside: Unseen | None = None
     digits: BlockDistance | None = None
     point: PointExcess | None = None
+    signs: Signs | None = None
 
 
 def ordinary_bins(feature: FeatureProfile) -> list[tuple[int, ...]]:
@@ -190,6 +193,7 @@ def measure_feature(
         outside=_outside(feature, reference, current, everything, apart.longer),
         digits=_digits(digits, sample),
         point=None if sample is None else heaviest_excess(feature, sample, len(current.blocks), apart, point_margin),
+        signs=compare_signs(feature, reference, current, sample, prior),
     )
 
 

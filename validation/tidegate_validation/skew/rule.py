@@ -24,6 +24,7 @@ class Aspect(enum.StrEnum):
     OUTSIDE = "outside"
     DIGITS = "digits"
     POINT = "single value"
+    SIGN = "sign"
 
 
 _OF_PRESENCE = (Aspect.MISSING, Aspect.INFINITE)
@@ -114,6 +115,9 @@ def _of_single_values(numbers: FeatureNumbers, rule: SkewRule) -> list[_Test]:
     if numbers.digits is not None and numbers.digits.decidable:
         p_margin = numbers.digits.p_value(rule.margin)
         found.append(_Test(numbers, Aspect.DIGITS, p_margin, p_margin, rule.margin))
+    if numbers.signs is not None and numbers.signs.distance.decidable:
+        p_margin = numbers.signs.distance.p_value(rule.margin)
+        found.append(_Test(numbers, Aspect.SIGN, p_margin, p_margin, rule.margin))
     if numbers.point is not None:
         limit = numbers.point.limit(rule.point_margin)
         noted = numbers.point.p_value(numbers.point.limit(rule.point_margin, 1 / _NOTED))
@@ -157,6 +161,8 @@ def _outcome(one: _Test, p_margin: float, p_zero: float, rule: SkewRule, detecta
 
 
 def _distance(one: _Test) -> BlockDistance | None:
+    if one.test is Aspect.SIGN:
+        return None if one.numbers.signs is None else one.numbers.signs.distance
     by_test = {Aspect.DISTRIBUTION: one.numbers.distribution, Aspect.MISSING: one.numbers.missing}
     return one.numbers.digits if one.test is Aspect.DIGITS else by_test.get(one.test)
 

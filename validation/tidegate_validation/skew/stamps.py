@@ -14,11 +14,14 @@ import numpy as np
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.compare import Comparison
 from tidegate_validation.skew.diagnosis.clock import CLOCK, DAY_HOURS
+from tidegate_validation.skew.numbers import compared_bins
 from tidegate_validation.skew.onset import date_of
 from tidegate_validation.skew.rule import Aspect
 from tidegate_validation.skew.together import CHECK as TOGETHER
 from tidegate_validation.statistics.arrays import Floats, to_numpy
+from tidegate_validation.statistics.bins import DiscreteBins, NumericBins
 from tidegate_validation.statistics.blocks import SECONDS
+from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.profile import FeatureProfile, Profile
 from tidegate_validation.statistics.relation import Relation
 from tidegate_validation.statistics.sql import as_number, quote
@@ -33,6 +36,8 @@ _QUARTER = 0.25
 _ZONES = 14.0
 _NEAR = 0.2
 _ENOUGH_ROWS = 20
+_LAST_DAYS = 7
+_ONE_ZONE = 1.0
 _LEVELS = np.linspace(0.1, 0.9, 17)
 _TOLD = (Outcome.FAIL, Outcome.WARN)
 _ITS_OWN = ("schema", Aspect.MISSING.value)
@@ -111,7 +116,8 @@ def told_of_stamps(
         wide = _is_wide(profile.features[delay]) and stamp not in clocks
         if wide and any(one.outcome in _TOLD and one.check not in _ITS_OWN for one in own):
             continue  # Their time of day shows hours more exactly than delays of days do.
-        move = _move(profile.features[delay], now, time, around=stamp in clocks)
+        before = _lately(profile.features[delay], profile.counts[delay])
+        move = _move(delay, before, now, time, around=stamp in clocks)
         if move is not None:
             told = [_of_another_zone(told[0], delay, move, summer=stamp in clocks and abs(move.hours) == 1)]
             own = [one for one in own if one.check in _ITS_OWN]
@@ -154,20 +160,37 @@ class _Move:
     since: str | None = None
 
 
-def _move(delay: FeatureProfile, now: Relation, time: str, *, around: bool) -> _Move | None:
+def _lately(delay: FeatureProfile, counts: FeatureCounts) -> Floats:
+    """Training's delays at `_LEVELS`, in hours: of its last days where these lie closer together, as they do where
+    summer time begins or ends in training; empty where training had none."""
+    if not delay.quantiles:
+        return np.empty(0)
+    whole = np.interp(_LEVELS, delay.levels, delay.quantiles)
+    bins = compared_bins(delay, counts)
+    n = counts.grouped(bins)
+    shares, last = n.sum(axis=0), n[-_LAST_DAYS:].sum(axis=0)
+    if not last.sum() or not isinstance(delay.bins, NumericBins | DiscreteBins):
+        return whole
+    middles = np.interp((np.cumsum(shares) - shares / 2) / shares.sum(), delay.levels, delay.quantiles)
+    held = np.repeat(middles, last)
+    lately = np.quantile(held, _LEVELS)
+    return lately if np.ptp(lately) <= min(_ONE_ZONE, np.ptp(whole) - 2 * _QUARTER) else whole
+
+
+def _move(delay: str, before: Floats, now: Relation, time: str, *, around: bool) -> _Move | None:
     """The move that all days have, or all days from one on; None where it is no such move."""
-    table = now.sample({"hours": quote(delay.name), "moment": as_number(time, now.types[time])})
+    table = now.sample({"hours": quote(delay), "moment": as_number(time, now.types[time])})
     hours, moment = _hours(table["hours"]), _hours(table["moment"])
     there = np.isfinite(hours) & np.isfinite(moment)
     hours, days = hours[there], np.floor(moment[there] / SECONDS)
     each = {
-        int(day): _moved(delay, hours[days == day], around=around)
+        int(day): _moved(before, hours[days == day], around=around)
         for day, rows in zip(*np.unique(days, return_counts=True), strict=True)
         if rows >= _ENOUGH_ROWS
     }
     told = {one for one in each.values() if one is not None}
     if 0.0 not in told or len(told) == 1:
-        whole = _moved(delay, hours, around=around)
+        whole = _moved(before, hours, around=around)
         return _Move(whole) if whole else None
     first = next(day for day, one in each.items() if one)
     if len(told) > 2 or any((one != 0) != (day >= first) for day, one in each.items() if one is not None):
@@ -175,12 +198,11 @@ def _move(delay: FeatureProfile, now: Relation, time: str, *, around: bool) -> _
     return _Move(float(max(told, key=abs)), float(np.mean(days >= first)), date_of(first))
 
 
-def _moved(delay: FeatureProfile, now: Floats, *, around: bool) -> float | None:
-    """By how many hours, in quarters, all delays are longer than in training, `around` the clock or not; None where it
-    is no such number."""
-    if not len(now) or not delay.quantiles:
+def _moved(before: Floats, now: Floats, *, around: bool) -> float | None:
+    """By how many hours, in quarters, all delays are longer than those `before`, which are at `_LEVELS`, `around` the
+    clock or not; None where it is no such number."""
+    if not len(now) or not len(before):
         return None
-    before = np.interp(_LEVELS, delay.levels, delay.quantiles)
     if around:
         middle = float(np.median(before))
         now = (now - middle + DAY_HOURS / 2) % DAY_HOURS - DAY_HOURS / 2 + middle

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.skew.diagnosis.rivals import OTHER_COLUMN
 from tidegate_validation.statistics.texts import CAPITALS, CHARACTERS, DIGITS, FOREIGN, WORDS
 
 CHECK = "text"
@@ -30,4 +31,6 @@ def finding_of_texts(name: str, by_measure: Mapping[str, Sequence[Finding]]) -> 
     measure = differ[0]
     first = told[measure]
     words = f"`{name}`: {_WORDS[measure]}: {first.sentence.removeprefix(f'`{measure}`: ')}"
+    if (first.cause or {}).get("kind") == OTHER_COLUMN:  # It holds what another measure did, which says nothing.
+        words = f"`{name}`: {_WORDS[measure]}: values are distributed unlike training's"
     return replace(first, check=CHECK, subject=name, sentence=words, cause=None)

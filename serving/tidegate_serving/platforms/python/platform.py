@@ -200,14 +200,20 @@ class PythonServable:
         self._held = held
 
     def predict(self, signature: str, inputs: Mapping[str, Array]) -> Mapping[str, Any] | Answer | Iterator[Any]:
-        """What the object's method returns: a mapping, an `Answer` with errors by row, or an iterator of either."""
+        """What the object's method returns: a mapping, an `Answer` with errors by row, or an iterator of either; of a
+        table with named columns, such as pandas' and polars', those columns."""
         given = dict(inputs)
         for name in self._dropped:
             given.pop(name, None)
         result = self._methods[signature](given)
-        if type(result) is not dict and not isinstance(result, Mapping | Answer | Iterator):
-            raise ModelFailed(f"the model returned {type(result).__name__}: return a dict of arrays by output name")
-        return result
+        if type(result) is dict or isinstance(result, Mapping | Answer | Iterator):
+            return result
+        if hasattr(result, "columns") and hasattr(result, "to_numpy"):
+            return {str(name): result[name].to_numpy() for name in result.columns}
+        raise ModelFailed(
+            f"the model returned {type(result).__name__}: return a dict of arrays by output name, or a DataFrame with "
+            "a column for each output"
+        )
 
     def device_bytes(self) -> Mapping[str, int]:
         """What its object said at load that it holds of GPUs."""

@@ -48,6 +48,14 @@ def test_a_class_answers(tmp_path: Path) -> None:
     assert answer(version)["y"].tolist() == [2.5, 3.0]
 
 
+def test_a_table_with_named_columns_is_an_answer(tmp_path: Path) -> None:
+    source = "import pandas\nclass Model:\n    def predict(self, inputs):\n"
+    source += "        rows = pandas.DataFrame(inputs).set_index('x', drop=False)\n"
+    source += "        return rows.assign(y=rows['x'] + 1)[['y']]\n"
+    given = answer(loaded(tmp_path, source))
+    assert {name: one.tolist() for name, one in given.items()} == {"y": [2.0, 3.0]}
+
+
 def test_the_constructor_may_have_the_directory(tmp_path: Path) -> None:
     source = "class Model:\n    def __init__(self, directory):\n        self.n = len(list(directory.iterdir()))\n"
     source += "    def predict(self, inputs):\n        return {'y': inputs['x'] + self.n}\n"

@@ -45,13 +45,13 @@ def usual_conversion(suspect: Suspect, sample: ValueSample) -> Cause | None:
         return None
     usual, wander = float(np.median(middles)), float(np.hypot(middles.std(), scatter / 3))
     level = float(np.average(sample.values, weights=sample.n))
+    served = _within_days(sample)
     told = []
     for one in _conversions():
         back = (sample.values - one.offset) / one.factor
         if sample.n[(back >= low) & (back <= high)].sum() < _BACK * rows:
             continue
-        now = blocks_of(bins, sample.counted(bins, one.factor, one.offset))[1]
-        gap = abs(np.log(now / scatter)) / _SPREAD if now else np.inf
+        gap = abs(np.log(served / abs(one.factor) / scatter)) / _SPREAD if served else np.inf
         off = abs((level - one.offset) / one.factor - usual) / wander
         if gap <= _FURTHEST and off <= _FURTHEST_LEVEL:
             told.append(((gap**2 + off**2) / 2, one))
@@ -63,6 +63,15 @@ def usual_conversion(suspect: Suspect, sample: ValueSample) -> Cause | None:
         return None
     kind = FACTOR if not best.offset else OFFSET if best.factor == 1.0 else AFFINE
     return Cause(kind, best.factor, best.offset, name=best.words)
+
+
+def _within_days(sample: ValueSample) -> float:
+    """The usual standard deviation of the values of one day."""
+    days, day = np.unique(sample.blocks, return_inverse=True)
+    rows = np.bincount(day, sample.n, len(days))
+    means = np.bincount(day, sample.n * sample.values, len(days)) / rows
+    squares = np.bincount(day, sample.n * (sample.values - means[day]) ** 2, len(days)) / rows
+    return float(np.sqrt(np.median(squares)))
 
 
 def _conversions() -> Iterator[Conversion]:

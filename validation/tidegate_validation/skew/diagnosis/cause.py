@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tidegate_validation.skew.diagnosis.grid import factor_by_grid, grid_of, off_the_grid, on_grid
+from tidegate_validation.skew.diagnosis.grid import always_back, factor_by_grid, grid_of, off_the_grid, on_grid
 from tidegate_validation.skew.diagnosis.landing import (
     EXACT,
     Match,
@@ -26,7 +26,7 @@ from tidegate_validation.skew.diagnosis.scale import ScaleFit, fit_factor, witho
 from tidegate_validation.skew.diagnosis.suspect import like_training
 from tidegate_validation.skew.diagnosis.units import affine, named_factors, nearest_factor, only_common
 from tidegate_validation.skew.distance import BlockDistance, block_distance, delta_alone
-from tidegate_validation.skew.numbers import ordinary_bins
+from tidegate_validation.skew.numbers import compared_bins, ordinary_bins
 from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.bins import CategoryBins, DiscreteBins, NumericBins
 from tidegate_validation.statistics.counts import FeatureCounts
@@ -68,6 +68,10 @@ _EVERY = 0.98
 _MORE = 0.1
 """A change that so many more of the rows speak for is told rather than a plainer one."""
 _ABOUT = 0.1
+_QUARTILES = (0.25, 0.75)
+_OF_NORMAL = 1.349
+"""The distance of a normal's quartiles in standard deviations."""
+_NEAR = 0.05
 _MIXED = 0.7
 """One day's mix of values is hardly ever further from training's."""
 
@@ -249,12 +253,39 @@ def _gives_away(evidence: _Evidence, cause: Cause) -> bool:
 def _told_by_values(evidence: _Evidence, match: Match) -> bool:
     """Whether the values say that it is this factor; where others of as many digits would land as well, the
     distributions have to say about the same."""
+    fit = _fitted(evidence)
+    if fit is not None and _always_lands(evidence, match.factor):
+        return _fits(evidence, fit, match.factor, _NEAR)
     by_digits = of_any_digits(evidence.values, evidence.weights, evidence.known, match.factor)
     if match.share - by_digits > _HALF * (1 - by_digits):
         return True
-    fit = _fitted(evidence)
-    room = _ABOUT if fit is None else max(_ABOUT, _SURELY * fit.log_error)
-    return fit is not None and match.factor > 0 and abs(np.log(match.factor / fit.factor)) <= room
+    return _fits(evidence, fit, match.factor, _ABOUT)
+
+
+def _always_lands(evidence: _Evidence, factor: float) -> bool:
+    """Whether values that were rounded as the served ones are lie on training's grid with the factor undone, whatever
+    they are."""
+    return evidence.grid is not None and always_back(evidence.values, evidence.grid, factor)
+
+
+def _fits(evidence: _Evidence, fit: ScaleFit | None, factor: float, room: float) -> bool:
+    """Whether the distributions say about the same factor: within `room`, or what they are unsure by."""
+    if fit is None or factor <= 0:
+        return False
+    sure = float(np.hypot(fit.log_error, _days_move(evidence, fit.factor)))
+    return abs(float(np.log(factor / fit.factor))) <= max(room, _SURELY * sure)
+
+
+def _days_move(evidence: _Evidence, factor: float) -> float:
+    """By how much the logarithms of values lie elsewhere in a window like this one, as its days are others; infinity
+    where training does not tell."""
+    feature = evidence.feature
+    current = evidence.sample.counted(evidence.bins, factor, 0.0)
+    level = block_distance(evidence.reference, current, compared_bins(feature, evidence.reference), ordered=True).level
+    low, high = np.interp(_QUARTILES, feature.levels, feature.quantiles)
+    if level is None or low <= 0:
+        return np.inf
+    return level.error * float(np.log(high / low)) / _OF_NORMAL
 
 
 def _by_grid(evidence: _Evidence, fit: ScaleFit | None) -> Cause | None:
@@ -263,7 +294,7 @@ def _by_grid(evidence: _Evidence, fit: ScaleFit | None) -> Cause | None:
         return None
     known = like_training(evidence.feature)
     found = factor_by_grid(evidence.values, known, evidence.grid, fit.factor)
-    if found is None:
+    if found is None or (_always_lands(evidence, found.factor) and not _fits(evidence, fit, found.factor, _NEAR)):
         return None
     cause = Cause(FACTOR, found.factor, precision=EXACT, name=found.words or None, by_values=True)
     return cause if _explains(evidence, cause, enough=0.9) else None

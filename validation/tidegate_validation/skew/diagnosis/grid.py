@@ -58,6 +58,13 @@ def off_the_grid(values: Floats, grid: float, factor: float) -> bool:
     return float(np.mean(on_grid(telling / factor, grid, EXACT, slack * _ROOM))) < _MANY
 
 
+def always_back(values: Floats, grid: float, factor: float) -> bool:
+    """Whether any values of as few digits as these would lie on the grid with the factor undone, as any whole numbers
+    are hundredths times a hundred: that they do then says nothing about the factor."""
+    steps = 2 * _rounded_by(values) / abs(factor) / grid
+    return steps > _NEARLY_ALL and abs(steps - round(steps)) <= EXACT * steps
+
+
 def _rounded_by(values: Floats) -> float:
     """Half a step of the digits to which nearly all values are given; 0 for finer ones than can be told."""
     codes = digits(values[values != 0])
