@@ -71,7 +71,8 @@ class Settings:
 
     `grpc_address` and `rest_address` are `host:port` with port 0 for any free one, or None for no such endpoint.
     `grpc_socket_path` is a Unix socket that leads through the gRPC endpoint too; `metrics_path` is one more path of
-    metrics; `rest_cors` lets pages of any origin read REST answers; `shared_memory` lets clients register shared memory
+    metrics; `rest_cors` lets pages of any origin read REST answers; `tensor_content` has numbers in answers
+    to Predict over gRPC as bytes in `tensor_content`; `shared_memory` lets clients register shared memory
     objects of this machine and of the engine's own user. With `tls` the sockets with ports speak TLS; with
     `access` requests need a token or a client certificate, except those about health; both can be replaced later.
     Sizes in bytes, times in milliseconds. Connections are closed whose request's head does not come within
@@ -95,6 +96,7 @@ class Settings:
         grpc_socket_path: str | PathLike[str] | None = None,
         metrics_path: str | None = None,
         rest_cors: bool = False,
+        tensor_content: bool = False,
         shared_memory: bool = False,
         tls: _Tls | None = None,
         access: _Access | None = None,

@@ -52,6 +52,8 @@ class EngineConfig:
     metrics_path: one more path at which the REST endpoint answers with metrics; empty for `/metrics` alone. With it,
         the metrics also have TensorFlow Serving's names.
     rest_cors: pages of any origin may read REST answers (TensorFlow Serving's CORS support).
+    tensor_content: Predict's answers over gRPC have numbers as bytes in `tensor_content` (TensorFlow Serving's
+        `enable_serialization_as_tensor_content`), which are less work where they are many whole numbers.
     shared_memory: clients may register shared memory of this machine that belongs to the engine's user (Triton's
         extension).
     control_address: the RPC Source's port; beyond loopback it needs TLS and an access file. Empty for none.
@@ -159,6 +161,7 @@ class EngineConfig:
     metrics_path: str = ""
     rest_address: str = "127.0.0.1:8501"
     rest_cors: bool = False
+    tensor_content: bool = False
     shared_memory: bool = False
     control_address: str = "127.0.0.1:8502"
     control_certificate: Path | None = None

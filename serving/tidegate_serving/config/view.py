@@ -36,6 +36,7 @@ FIXED = {
     "data_access": "the data ports read this very file again when it changes",
     "metrics_path": "it is set when the REST endpoint opens",
     "rest_cors": "it is set when the REST endpoint opens",
+    "tensor_content": "it is set when the gRPC endpoint opens",
     "shared_memory": "clients may hold regions",
     "state_directory": "the engine holds it",
     "push_stores": "the engine holds their caches",

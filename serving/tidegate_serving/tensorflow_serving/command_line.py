@@ -120,6 +120,7 @@ class CommandLine:
             "grpc_address": f"{ALL_INTERFACES}:{port}" if port else "",
             "rest_address": f"{ALL_INTERFACES}:{rest}" if rest else "",
             "rest_cors": self.flags["rest_api_enable_cors_support"],
+            "tensor_content": self.flags["enable_serialization_as_tensor_content"],
             "control_address": self.env.get("TIDEGATE_CONTROL_ADDRESS", "127.0.0.1:0"),
             "grpc_socket_path": Path(socket) if socket else None,
             "grpc_ssl_config": Path(tls) if tls else None,

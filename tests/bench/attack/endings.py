@@ -128,13 +128,13 @@ def _end(kind: str, chance: random.Random) -> Ending:
         engine = EngineProcess(place / "engine", drain_seconds=DRAIN_SECONDS, **config)
         with _killed(engine) as process:
             if kind == "start":
-                time.sleep(chance.uniform(0, 2))
+                time.sleep(chance.uniform(0, 2))  # any instant of the start will do
                 _terminate(engine, process, ending)
                 return ending
             with _asked(engine, kind, ending):
                 if kind == "swap":
                     publish(place / "models", "small", 2, MODELS["small"])
-                time.sleep(chance.uniform(0.3, 1.3))
+                time.sleep(chance.uniform(0.3, 1.3))  # any instant of the traffic will do
                 _terminate(engine, process, ending)
         return ending
 

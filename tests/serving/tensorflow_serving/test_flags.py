@@ -161,6 +161,8 @@ def test_what_has_no_effect_is_said_in_one_line(caplog: pytest.LogCaptureFixture
         (["--file_system_poll_wait_seconds=-1"], {"poll_seconds": 0.0}),
         (["--noenable_model_warmup"], {"warm_up": False}),
         (["--allow_version_labels_for_unavailable_models"], {"labels_may_wait": True}),
+        (["--enable_serialization_as_tensor_content"], {"tensor_content": True}),
+        (["--ssl_config_file=/etc/ssl.config"], {"grpc_ssl_config": Path("/etc/ssl.config")}),
         (["--num_request_iterations_for_warmup=3"], {"warm_up": True, "warm_up_iterations": 3}),
         (["--saved_model_tags=serve,gpu"], {"platforms": {"tensorflow": {"tags": "serve,gpu"}}}),
         (

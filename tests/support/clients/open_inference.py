@@ -12,23 +12,9 @@ import numpy as np
 from tests.support.engine.process import EngineProcess
 from tests.support.models.versions import Draft
 
-from tidegate_serving.contract.signature import Signature, TensorSpec
+from tidegate_serving.contract.signature import DTYPES, Signature, TensorSpec
 
-KINDS = (
-    "bool",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float16",
-    "float32",
-    "float64",
-    "string",
-)
+KINDS = DTYPES
 FIELDS = {
     "bool": "bool",
     "int8": "int",

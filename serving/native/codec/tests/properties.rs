@@ -1,6 +1,6 @@
 //! Properties of all decoders: what was written is read again, and no bytes whatsoever make one panic.
 
-use crate::support::messages::{Request, content, tensor as tensor_message};
+use crate::support::messages::{Request, bytes_of, content, tensor as tensor_message};
 use crate::support::{signature, spec};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -13,6 +13,7 @@ use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
 use tidegate_codec::protobuf::multi_inference::MultiInferenceRequest;
 use tidegate_codec::protobuf::predict::{PredictRequest, encode_response, select_outputs};
 use tidegate_codec::protobuf::session_run::{self, SessionRunRequest};
+use tidegate_codec::protobuf::tensor::Numbers;
 use tidegate_codec::protobuf::wire::Reader;
 use tidegate_codec::protobuf::{examples, metadata, model_status, tensor, wire};
 use tidegate_codec::signatures::{FirstAxis, RequestRows, Signature};
@@ -111,10 +112,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn a_tensor_that_was_written_is_read_again(rows in rows(), open: bool) {
+    fn a_tensor_that_was_written_is_read_again(rows in rows(), open: bool, as_content: bool) {
+        let numbers = if as_content { Numbers::AsContent } else { Numbers::InFields };
         let mut message = Vec::new();
-        tensor::write(&mut message, &rows.slice());
-        prop_assert_eq!(tensor::length(&rows.slice()), message.len());
+        tensor::write(&mut message, &rows.slice(), numbers);
+        prop_assert_eq!(tensor::length(&rows.slice(), numbers), message.len());
+        let in_content = !bytes_of(&message, 4).is_empty();
+        prop_assert_eq!(in_content, as_content && rows.dtype != DType::String);
         let signature = rows.signature(open);
         let mut read = Column::new(rows.dtype);
         let shape = tensor::read(&message, &signature, 0, &mut read, LIMIT, (&mut (), Lender::default())).unwrap();
@@ -126,7 +130,7 @@ proptest! {
     fn an_answer_takes_no_more_memory_than_it_has_bytes(rows in rows(), name in ".{0,200}") {
         let spec = ModelSpec { name: &name, choice: VersionChoice::Version(7), signature_name: "serving_default" };
         let outputs = [("y", rows.slice()), (&*name, rows.slice())].into_iter();
-        for answer in [encode_response(outputs.clone(), &spec), session_run::encode(outputs.clone(), &spec)] {
+        for answer in [encode_response(outputs.clone(), &spec, Numbers::AsContent), session_run::encode(outputs.clone(), &spec)] {
             let length = answer.len();
             prop_assert_eq!(answer.try_into_mut().unwrap().capacity(), length);
         }
@@ -139,7 +143,7 @@ proptest! {
             Column::Raw(words) => tensor_message(rows.dtype.tensorflow(), &shape, &content(words.as_bytes())),
             Column::Strings(_) => {
                 let mut message = Vec::new();
-                tensor::write(&mut message, &rows.slice());
+                tensor::write(&mut message, &rows.slice(), Numbers::InFields);
                 message
             }
         };

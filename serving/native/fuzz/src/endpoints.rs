@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
+use tidegate_codec::protobuf::tensor::Numbers;
 use tidegate_engine::batching::Completions;
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request_id::Share;
@@ -247,6 +248,7 @@ fn settings() -> Settings {
         rest_address: None,
         metrics_path: None,
         rest_cors: true,
+        numbers: Numbers::InFields,
         shared_memory: false,
         security: Security::default(),
         telemetry: told_to_nobody(),

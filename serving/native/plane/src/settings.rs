@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_codec::protobuf::tensor::Numbers;
 use tidegate_engine::limits::Limits;
 use tidegate_engine::log::LogLimits;
 use tidegate_engine::telemetry::TelemetryOptions;
@@ -46,6 +47,8 @@ pub struct Settings {
     pub metrics_path: Option<String>,
     /// Whether the REST endpoint lets pages of any origin read its answers.
     pub rest_cors: bool,
+    /// How numbers are written in answers to Predict over gRPC.
+    pub numbers: Numbers,
     /// Whether clients may register shared memory of this machine.
     pub shared_memory: bool,
     /// Who may ask.

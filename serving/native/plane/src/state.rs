@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use tidegate_codec::protobuf::tensor::Numbers;
 use tidegate_engine::engine::Engine;
 use tidegate_engine::telemetry::Observer;
 use tokio::sync::watch;
@@ -42,6 +43,8 @@ pub struct PlaneState {
     pub metrics_path: Option<String>,
     /// Whether pages of any origin may read REST answers.
     pub rest_cors: bool,
+    /// How numbers are written in answers to Predict over gRPC.
+    pub numbers: Numbers,
     /// What clients registered of this machine's shared memory.
     pub shared_memory: SharedMemory,
     /// A stream of events without a message for so long sends a comment.
@@ -68,6 +71,7 @@ impl PlaneState {
             metrics_page: MetricsPage::default(),
             metrics_path: settings.metrics_path.clone(),
             rest_cors: settings.rest_cors,
+            numbers: settings.numbers,
             shared_memory: SharedMemory::new(settings.shared_memory),
             event_keepalive: settings.event_keepalive,
             gate: Gate::new(settings.security.access.clone()),

@@ -16,6 +16,7 @@ use crate::support::{
 };
 use tidegate_codec::dtype::{ALL, DType};
 use tidegate_codec::model_metadata::Description;
+use tidegate_codec::protobuf::tensor::Numbers;
 use tidegate_codec::protobuf::{tensor as tensor_proto, wire};
 use tidegate_codec::status::{Code, Status};
 use tidegate_codec::tensors::{Column, Tensor, Words};
@@ -337,6 +338,16 @@ fn health_and_metrics() {
     assert!(other.status == 404 && other.body.contains("GET /metrics"), "{}", other.body);
 
     assert_eq!(rest.get("/v1/models/m:predict").status, 400);
+}
+
+#[test]
+fn numbers_are_bytes_where_the_settings_say_so() {
+    let running = Running::start(&Settings { numbers: Numbers::AsContent, ..settings() });
+    running.plane.apply(vec![publish("m", 1, &Model::half_plus_two(), scalar_signature())]).unwrap();
+    let answer = running.grpc().predict(&predict_x(&[1.0, 2.0]));
+    let (_, tensor) = outputs(&answer.body).remove(0);
+    let content: Vec<u8> = [2.5f32, 3.0].iter().flat_map(|value| value.to_le_bytes()).collect();
+    assert_eq!((bytes_of(&tensor, 4), bytes_of(&tensor, 5)), (vec![&content[..]], Vec::new()));
 }
 
 #[test]

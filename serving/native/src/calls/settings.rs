@@ -9,6 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tidegate_codec::dtype::{ALL, DType};
+use tidegate_codec::protobuf::tensor::Numbers;
 use tidegate_codec::signatures::signature::{DocumentSchema, Signature as CoreSignature};
 use tidegate_codec::signatures::spec::{FirstAxis, TensorSpec as CoreSpec};
 use tidegate_engine::batching::limits::Batching as CoreBatching;
@@ -49,6 +50,12 @@ pub(crate) fn pem((certificate, key, client_ca, grpc_alone): Pem) -> tls::Pem {
     tls::Pem { certificate, key, client_ca, grpc_alone }
 }
 
+/// From milliseconds for a head, an idle connection, a silent one, and an answer that nobody takes.
+fn patience(milliseconds: [u64; 4]) -> core::Patience {
+    let [header, idle, keepalive, write] = milliseconds.map(Duration::from_millis);
+    core::Patience { header, idle, keepalive, write }
+}
+
 /// As the plane has it; ValueError for what cannot be.
 pub(crate) fn read_access((tokens, certificates): AccessLines) -> PyResult<Access> {
     let token =
@@ -68,7 +75,7 @@ pub(crate) struct Settings {
 #[pymethods]
 impl Settings {
     #[new]
-    #[pyo3(signature = (*, grpc_address, rest_address, grpc_socket_path=None, metrics_path=None, rest_cors=false, shared_memory=false, tls=None, access=None, access_log=None,
+    #[pyo3(signature = (*, grpc_address, rest_address, grpc_socket_path=None, metrics_path=None, rest_cors=false, tensor_content=false, shared_memory=false, tls=None, access=None, access_log=None,
         trace_sampling_rate=None, io_threads=1,
         max_message_bytes=67108864, request_memory_bytes=1073741824, max_connections=4096,
         header_timeout_ms=10000, idle_timeout_ms=620000, keepalive_ms=30000, write_timeout_ms=30000,
@@ -81,6 +88,7 @@ impl Settings {
         grpc_socket_path: Option<PathBuf>,
         metrics_path: Option<String>,
         rest_cors: bool,
+        tensor_content: bool,
         shared_memory: bool,
         tls: Option<Pem>,
         access: Option<AccessLines>,
@@ -110,6 +118,7 @@ impl Settings {
             rest_address,
             metrics_path,
             rest_cors,
+            numbers: if tensor_content { Numbers::AsContent } else { Numbers::InFields },
             shared_memory,
             security: core::Security { tls: tls.map(pem), access: access.map(read_access).transpose()?.map(Arc::new) },
             telemetry: telemetry(access_log, trace_sampling_rate)?,
@@ -117,12 +126,7 @@ impl Settings {
             max_message_bytes,
             request_memory_bytes,
             max_connections,
-            patience: core::Patience {
-                header: Duration::from_millis(header_timeout_ms),
-                idle: Duration::from_millis(idle_timeout_ms),
-                keepalive: Duration::from_millis(keepalive_ms),
-                write: Duration::from_millis(write_timeout_ms),
-            },
+            patience: patience([header_timeout_ms, idle_timeout_ms, keepalive_ms, write_timeout_ms]),
             request_timeout: Duration::from_millis(request_timeout_ms),
             event_keepalive: Duration::from_millis(event_keepalive_ms),
             log_block_rows,

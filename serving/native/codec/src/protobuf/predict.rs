@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::model_spec::ModelSpec;
 use crate::protobuf::frame::{finish_frame, start_frame};
-use crate::protobuf::tensor;
+use crate::protobuf::tensor::{self, Numbers};
 use crate::protobuf::wire::{self, Reader};
 use crate::signatures::{InputTally, RequestRows, Signature};
 use crate::status::Status;
@@ -106,8 +106,12 @@ pub fn select_outputs(filter: &[&str], signature: &Signature) -> Result<Option<B
 }
 
 /// The framed `PredictResponse`: outputs by name, then what answered.
-pub fn encode_response<'a>(outputs: impl Iterator<Item = (&'a str, Slice<'a>)> + Clone, spec: &ModelSpec<'_>) -> Bytes {
-    encode_named(outputs, spec, 2)
+pub fn encode_response<'a>(
+    outputs: impl Iterator<Item = (&'a str, Slice<'a>)> + Clone,
+    spec: &ModelSpec<'_>,
+    numbers: Numbers,
+) -> Bytes {
+    encode_named(outputs, spec, 2, numbers)
 }
 
 /// A framed message of tensors by name and of what answered, in the field of this number. It takes no more memory than
@@ -116,18 +120,20 @@ pub(crate) fn encode_named<'a>(
     tensors: impl Iterator<Item = (&'a str, Slice<'a>)> + Clone,
     spec: &ModelSpec<'_>,
     spec_number: u32,
+    numbers: Numbers,
 ) -> Bytes {
     let pair = |name: &str, tensor: usize| wire::bytes_field_len(1, name.len()) + wire::bytes_field_len(2, tensor);
-    let entry = |(name, slice): (&str, Slice<'_>)| wire::bytes_field_len(1, pair(name, tensor::length(&slice)));
+    let entry =
+        |(name, slice): (&str, Slice<'_>)| wire::bytes_field_len(1, pair(name, tensor::length(&slice, numbers)));
     let mut out = start_frame(tensors.clone().map(entry).sum::<usize>() + spec.field_length(spec_number));
     for (name, slice) in tensors {
-        let length = tensor::length(&slice);
+        let length = tensor::length(&slice, numbers);
         wire::put_key(&mut out, 1, wire::BYTES);
         wire::put_varint(&mut out, pair(name, length) as u64);
         wire::put_bytes(&mut out, 1, name.as_bytes());
         wire::put_key(&mut out, 2, wire::BYTES);
         wire::put_varint(&mut out, length as u64);
-        tensor::write(&mut out, &slice);
+        tensor::write(&mut out, &slice, numbers);
     }
     spec.write(&mut out, spec_number);
     finish_frame(out)

@@ -1,7 +1,8 @@
 //! TensorFlow Serving's `PredictionLog` of one answered Predict request, written for its logs and warm-up files.
 
 use crate::model_spec::ModelSpec;
-use crate::protobuf::{tensor, wire};
+use crate::protobuf::tensor::{self, Numbers};
+use crate::protobuf::wire;
 use crate::tensors::Slice;
 
 /// Fields of `PredictionLog`, `LogMetadata`, `PredictLog`, and of the messages in that.
@@ -37,11 +38,11 @@ fn named(tensors: &[(&str, Slice<'_>)], entries: u32, spec: &ModelSpec<'_>, spec
     let mut message = Vec::new();
     spec.write(&mut message, spec_number);
     for (name, slice) in tensors {
-        let mut entry = Vec::with_capacity(name.len() + tensor::length(slice) + 16);
+        let mut entry = Vec::with_capacity(name.len() + tensor::length(slice, Numbers::InFields) + 16);
         wire::put_bytes(&mut entry, 1, name.as_bytes());
         wire::put_key(&mut entry, 2, wire::BYTES);
-        wire::put_varint(&mut entry, tensor::length(slice) as u64);
-        tensor::write(&mut entry, slice);
+        wire::put_varint(&mut entry, tensor::length(slice, Numbers::InFields) as u64);
+        tensor::write(&mut entry, slice, Numbers::InFields);
         wire::put_bytes(&mut message, entries, &entry);
     }
     message

@@ -4,6 +4,7 @@
 use crate::model_spec::ModelSpec;
 use crate::protobuf::predict::{PredictRequest, encode_named};
 use crate::protobuf::signature_defs::{self, Named, SignatureDef};
+use crate::protobuf::tensor::Numbers;
 use crate::protobuf::wire::{self, Reader};
 use crate::signatures::Signature;
 use crate::status::{Code, Status};
@@ -131,5 +132,5 @@ fn output(signature: &Signature, name: &str) -> Option<usize> {
 
 /// A framed `SessionRunResponse`: the fetches in their order, and the `ModelSpec` that answered.
 pub fn encode<'a>(tensors: impl Iterator<Item = (&'a str, Slice<'a>)> + Clone, spec: &ModelSpec<'_>) -> bytes::Bytes {
-    encode_named(tensors, spec, 3)
+    encode_named(tensors, spec, 3, Numbers::InFields)
 }

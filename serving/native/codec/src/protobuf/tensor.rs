@@ -382,12 +382,25 @@ pub(crate) fn element_varint(dtype: DType, raw: &[u8]) -> u64 {
     }
 }
 
-/// Appends a `TensorProto` with the value field of its type, as TensorFlow Serving answers.
-pub fn write(out: &mut Vec<u8>, slice: &Slice<'_>) {
+/// How the numbers of a tensor are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Numbers {
+    /// In the value field of their type, as TensorFlow Serving answers.
+    #[default]
+    InFields,
+    /// As they lie in memory, in `tensor_content`, as it does where `enable_serialization_as_tensor_content` is set.
+    AsContent,
+}
+
+/// Appends a `TensorProto`; strings are in the value field of their type in any case.
+pub fn write(out: &mut Vec<u8>, slice: &Slice<'_>, numbers: Numbers) {
     wire::put_uint(out, field::DTYPE, slice.dtype.tensorflow());
     write_shape(out, slice);
     let number = value_field(slice.dtype);
     match slice.dtype {
+        dtype if numbers == Numbers::AsContent && dtype != DType::String => {
+            wire::put_bytes(out, field::TENSOR_CONTENT, slice.raw());
+        }
         DType::String => slice.strings().for_each(|value| wire::put_bytes(out, number, value)),
         DType::Float32 | DType::Float64 | DType::Bool => wire::put_bytes(out, number, slice.raw()),
         _ => {
@@ -399,9 +412,12 @@ pub fn write(out: &mut Vec<u8>, slice: &Slice<'_>) {
 }
 
 /// Bytes that `write` appends.
-pub fn length(slice: &Slice<'_>) -> usize {
+pub fn length(slice: &Slice<'_>, numbers: Numbers) -> usize {
     let number = value_field(slice.dtype);
     let values = match slice.dtype {
+        dtype if numbers == Numbers::AsContent && dtype != DType::String => {
+            wire::bytes_field_len(field::TENSOR_CONTENT, slice.raw().len())
+        }
         DType::String => slice.strings().map(|value| wire::bytes_field_len(number, value.len())).sum(),
         DType::Float32 | DType::Float64 | DType::Bool => wire::bytes_field_len(number, slice.raw().len()),
         _ => wire::bytes_field_len(number, varints(slice).map(wire::varint_len).sum()),

@@ -13,6 +13,7 @@ use tidegate_codec::json::predict_response as json_response;
 use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
 use tidegate_codec::protobuf::predict::PredictRequest;
 use tidegate_codec::protobuf::predict::encode_response;
+use tidegate_codec::protobuf::tensor::Numbers;
 use tidegate_codec::signatures::{RequestRows, Signature, TensorSpec};
 use tidegate_codec::status::Status;
 use tidegate_codec::tensors::{Column, ColumnPool, Lease, Page, Slice, Words};
@@ -86,7 +87,9 @@ impl GrpcService for Echo {
         let answer = PredictRequest::parse(&call.message).and_then(|request| {
             self.answer(
                 |page| request.read_inputs(&self.signature, page, limit),
-                |name, slice| Ok(encode_response(std::iter::once((name, slice)), &self.model_spec())),
+                |name, slice| {
+                    Ok(encode_response(std::iter::once((name, slice)), &self.model_spec(), Numbers::InFields))
+                },
             )
         });
         match answer {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_codec::dtype::DType;
 use tidegate_codec::model_spec::VersionChoice;
+use tidegate_codec::protobuf::tensor::Numbers;
 use tidegate_codec::signatures::{Signature, TensorSpec};
 use tidegate_codec::status::Status;
 use tidegate_engine::batching::{Batching, Executor, Prediction, Work};
@@ -103,6 +104,7 @@ impl Bench {
             rest_address: None,
             metrics_path: None,
             rest_cors: false,
+            numbers: Numbers::InFields,
             shared_memory: false,
             security: Security::default(),
             telemetry: TelemetryOptions::default(),

@@ -21,6 +21,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use tidegate_codec::dtype::DType;
+use tidegate_codec::protobuf::tensor::Numbers;
 use tidegate_codec::signatures::Signature;
 use tidegate_codec::status::Status;
 use tidegate_codec::tensors::{Column, Tensor, Words};
@@ -220,6 +221,7 @@ pub fn settings() -> Settings {
         rest_address: Some("127.0.0.1:0".to_owned()),
         metrics_path: None,
         rest_cors: false,
+        numbers: Numbers::InFields,
         shared_memory: true,
         security: Security::default(),
         telemetry: TelemetryOptions::default(),

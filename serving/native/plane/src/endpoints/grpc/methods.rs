@@ -246,7 +246,7 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
         match PredictRequest::parse(&message) {
             Ok(mut request) => {
                 request.lender = Lender(Some(&message));
-                self.dispatch(&head, context, &request.spec, &Predict(&request));
+                self.dispatch(&head, context, &request.spec, &Predict(&request, self.state.numbers));
             }
             Err(status) => self.dispatcher.refuse(context, None, &status),
         }

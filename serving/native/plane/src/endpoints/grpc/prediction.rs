@@ -10,6 +10,7 @@ use tidegate_codec::open_inference::message;
 use tidegate_codec::protobuf::frame::{finish_frame, start_frame};
 use tidegate_codec::protobuf::predict::{PredictRequest, encode_response, select_outputs};
 use tidegate_codec::protobuf::session_run::{self, Fetched, SessionRunRequest};
+use tidegate_codec::protobuf::tensor::Numbers;
 use tidegate_codec::signatures::{RequestRows, Signature};
 use tidegate_codec::status::{Code, Status};
 use tidegate_codec::tensors::Page;
@@ -24,8 +25,8 @@ use crate::endpoints::examples::InferenceReply;
 use crate::endpoints::grpc::reply::GrpcReply;
 use crate::endpoints::open_inference::InferReply;
 
-/// A `PredictRequest`.
-pub struct Predict<'a>(pub &'a PredictRequest<'a>);
+/// A `PredictRequest`, and how the numbers of its answer are written.
+pub struct Predict<'a>(pub &'a PredictRequest<'a>, pub Numbers);
 
 impl Payload for Predict<'_> {
     type Reply = PredictionReply;
@@ -42,6 +43,7 @@ impl Payload for Predict<'_> {
     }
 
     fn select(&self, signature: &Signature, reply: &mut PredictionReply) -> Result<(), Status> {
+        reply.numbers = self.1;
         if let Some(chosen) = select_outputs(&self.0.output_filter, signature)? {
             reply.selection = Selection::Some(chosen);
         }
@@ -111,11 +113,12 @@ pub struct PredictionReply {
     call: GrpcReply,
     /// The outputs that the client wants.
     pub selection: Selection,
+    numbers: Numbers,
 }
 
 impl From<GrpcReply> for PredictionReply {
     fn from(call: GrpcReply) -> PredictionReply {
-        PredictionReply { call, selection: Selection::All }
+        PredictionReply { call, selection: Selection::All, numbers: Numbers::default() }
     }
 }
 
@@ -156,7 +159,7 @@ impl Reply for PredictionReply {
     }
 
     fn succeed(self, rows: &Rows<'_>, tags: Tags<'_>) -> Code {
-        match encode(rows, &self.selection) {
+        match encode(rows, &self.selection, self.numbers) {
             Ok(message) => {
                 self.call.succeed(held(message, &rows.served.memory), tags);
                 Code::Ok
@@ -174,11 +177,11 @@ impl Reply for PredictionReply {
 }
 
 /// The framed message.
-fn encode(rows: &Rows<'_>, selection: &Selection) -> Result<Bytes, Status> {
+fn encode(rows: &Rows<'_>, selection: &Selection, numbers: Numbers) -> Result<Bytes, Status> {
     let spec = rows.served.model_spec();
     Ok(match selection {
-        Selection::All => encode_response(rows.all_named(), &spec),
-        Selection::Some(chosen) => encode_response(chosen.iter().map(|index| rows.named(*index)), &spec),
+        Selection::All => encode_response(rows.all_named(), &spec, numbers),
+        Selection::Some(chosen) => encode_response(chosen.iter().map(|index| rows.named(*index)), &spec, numbers),
         Selection::Fetches(fetches) => {
             session_run::encode(fetches.iter().map(|(index, name)| (&**name, rows.slice(*index))), &spec)
         }
