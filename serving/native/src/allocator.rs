@@ -8,14 +8,21 @@ use std::ptr::null_mut;
 
 use mimalloc::MiMalloc;
 use tidegate_engine::disposal::LARGE_BLOCK;
+use tidegate_engine::spare::{Block, LARGEST, SPARE};
 
-/// Blocks of LARGE_BLOCK bytes and more come from the system and go back to it. Kept blocks would have to be filled with
-/// zeros, by the thread that serves all clients, whenever zeros are asked for. mimalloc would ask the system for each at
-/// an address where there never was one, and keep 4 KiB about each address for ever.
+/// Blocks of LARGE_BLOCK bytes and more come from the system and go back to it, but for a few that wait for the next batch.
+/// Those are not for whoever wants zeros: the thread that serves all clients would have to write them. mimalloc would ask the
+/// system for each at an address where there never was one, and keep 4 KiB about each address for ever.
 pub(crate) struct Allocator;
 
 /// Of the system's memory; blocks that want more than a page's alignment are rare, and mimalloc's.
 const ALIGNED: usize = 4096;
+
+/// What is mapped for a block of so many bytes: a power of two, so that one of a size near by may have it next. Pages that
+/// nobody writes take no memory.
+fn mapped(size: usize) -> usize {
+    if size > LARGEST { size } else { size.next_power_of_two() }
+}
 
 fn is_large(layout: Layout) -> bool {
     layout.size() >= LARGE_BLOCK && layout.align() <= ALIGNED
@@ -26,18 +33,21 @@ fn is_large(layout: Layout) -> bool {
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as the caller promises.
-        if is_large(layout) { map(layout.size()) } else { unsafe { MiMalloc.alloc(layout) } }
+        if is_large(layout) { spare_or_new(layout.size()) } else { unsafe { MiMalloc.alloc(layout) } }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as the caller promises; what the system maps is zero.
-        if is_large(layout) { map(layout.size()) } else { unsafe { MiMalloc.alloc_zeroed(layout) } }
+        if is_large(layout) { map(mapped(layout.size())) } else { unsafe { MiMalloc.alloc_zeroed(layout) } }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         if is_large(layout) {
-            // SAFETY: the caller promises that it came from `map` with this size and is not used any more.
-            unsafe { libc::munmap(block.cast(), layout.size()) };
+            let freed = Block { address: block.expose_provenance(), bytes: mapped(layout.size()) };
+            if freed.bytes > LARGEST || !SPARE.put(freed) {
+                // SAFETY: the caller promises that it was mapped for this size and is not used any more.
+                unsafe { unmap(freed) };
+            }
         } else {
             // SAFETY: as the caller promises.
             unsafe { MiMalloc.dealloc(block, layout) };
@@ -51,8 +61,8 @@ unsafe impl GlobalAlloc for Allocator {
             // SAFETY: as the caller promises.
             (false, false) => unsafe { MiMalloc.realloc(block, layout, size) },
             #[cfg(target_os = "linux")]
-            // SAFETY: the caller promises that the block came from `map` with this size.
-            (true, true) => unsafe { remap(block, layout.size(), size) },
+            // SAFETY: the caller promises that the block was mapped for this size.
+            (true, true) => unsafe { remap(block, mapped(layout.size()), mapped(size)) },
             // SAFETY: both blocks are as large as what is copied, and the old one is not used any more.
             _ => unsafe {
                 let fresh = self.alloc(wanted);
@@ -66,6 +76,23 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
+/// A block that was freed, or a new one.
+fn spare_or_new(size: usize) -> *mut u8 {
+    match SPARE.take(mapped(size)) {
+        Some(block) => std::ptr::with_exposed_provenance_mut(block.address),
+        None => map(mapped(size)),
+    }
+}
+
+/// Gives a block back to the system.
+///
+/// # Safety
+/// It came from `map` or `remap` with its size, and nobody uses it any more.
+unsafe fn unmap(block: Block) {
+    // SAFETY: as the caller promises.
+    unsafe { libc::munmap(std::ptr::with_exposed_provenance_mut(block.address), block.bytes) };
+}
+
 /// Zeros straight from the system; null where it has no more.
 fn map(size: usize) -> *mut u8 {
     let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
@@ -77,6 +104,9 @@ fn map(size: usize) -> *mut u8 {
 /// Lengthens or shortens a block, which may lie elsewhere then; null where the system has no more.
 #[cfg(target_os = "linux")]
 unsafe fn remap(block: *mut u8, size: usize, wanted: usize) -> *mut u8 {
+    if size == wanted {
+        return block;
+    }
     // SAFETY: the caller promises that it came from `map` with this size.
     let block = unsafe { libc::mremap(block.cast(), size, wanted, libc::MREMAP_MAYMOVE) };
     if block == libc::MAP_FAILED { null_mut() } else { block.cast() }
@@ -99,8 +129,14 @@ pub(crate) fn purge_when_told() {
     unsafe { mi_option_set(PURGE_DELAY, NEVER) };
 }
 
-/// Gives the system all memory back that was freed by any thread and is not in use again.
+/// Gives the system all memory back that was freed by any thread and is not in use again, large blocks where nobody wanted
+/// them since the last time.
 pub(crate) fn purge_freed() {
+    while let Some(block) = SPARE.rested() {
+        // SAFETY: `dealloc` put it there, and it is nobody's now.
+        unsafe { unmap(block) };
+    }
+    SPARE.look();
     // SAFETY: any thread may collect at any time.
     unsafe { mi_collect(true) };
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -31,6 +32,8 @@ class Model:
             os.kill(os.getpid(), 9)
         return {"y": np.full(len(inputs["x"]), os.getpid(), np.int64)}
 """
+MEGABYTE = 1 << 20
+WIDE = 5 * MEGABYTE // 4
 PIDS = Signature((TensorSpec("x", "float32"),), (TensorSpec("y", "int64"),))
 
 
@@ -119,6 +122,29 @@ def test_a_request_that_ends_its_worker_fails_alone(engine: EngineProcess) -> No
         found = list(threads.map(ask, [*range(1, 8), -1, *range(8, 16)]))
     assert "ended its worker process on this batch: it was ended by SIGKILL" in found.pop(7)
     assert set(found) == {"answered"}
+
+
+def test_memory_between_engine_and_worker_takes_none_at_rest_and_serves_again(tmp_path: Path) -> None:
+    wide = Signature((TensorSpec("x", "float32", (-1, WIDE)),), (TensorSpec("y", "float32", (-1, WIDE)),))
+    double = "class Model:\n    def predict(self, inputs):\n        return {'y': inputs['x'] * 2}\n"
+    publish(tmp_path / "r", "m", 1, Draft(files={"model.py": double}, signature=wide, example={"x": [0.0] * WIDE}))
+    config = {"repository": tmp_path / "r", "allow_unverified": True, "isolation": "own"}
+    x = np.arange(2 * WIDE, dtype=np.float32).reshape(2, WIDE)
+    with EngineProcess(tmp_path / "engine", **config) as engine, engine.client() as client:
+        for _ in range(2):
+            np.testing.assert_array_equal(client.predict("m", {"x": x}, timeout=60).outputs["y"], x * 2)
+            assert [memory.st_size for memory in shared(engine)] == [16 * MEGABYTE] * 2, "one for each way"
+            eventually(lambda: all(memory.st_blocks == 0 for memory in shared(engine)), 60)
+
+
+def shared(engine: EngineProcess) -> list[os.stat_result]:
+    """The memory that the engine shares with workers."""
+    found = []
+    for one in Path(f"/proc/{engine.addresses['pid']}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it was closed since
+            if str(one.readlink()).startswith("/memfd:tidegate-batch"):
+                found.append(one.stat())
+    return found
 
 
 def test_code_in_python_runs_outside_the_engine_unless_its_config_says_otherwise(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ use crate::log::{Log, LogLimits};
 use crate::metrics::{Gauges, Metrics, Page, Samples, help_of};
 use crate::request_id::IdSource;
 use crate::serving_map::{ModelStates, ServingMap, Version};
+use crate::spare::SPARE;
 
 /// The shared parts.
 pub struct Engine {
@@ -81,5 +82,6 @@ impl Engine {
         list.add("tidegate_request_memory_bytes", "", format_args!(""), memory.used() as f64);
         list.add("tidegate_request_memory_limit_bytes", "", format_args!(""), memory.limit() as f64);
         list.add("tidegate_request_memory_refusals_total", "", format_args!(""), memory.refused() as f64);
+        list.add("tidegate_spare_memory_bytes", "", format_args!(""), SPARE.bytes() as f64);
     }
 }

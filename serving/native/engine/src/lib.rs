@@ -14,6 +14,7 @@ pub mod per_thread;
 pub mod request;
 pub mod request_id;
 pub mod serving_map;
+pub mod spare;
 pub mod sync;
 pub mod telemetry;
 pub mod trace_context;

@@ -12,6 +12,7 @@ use tidegate_engine::disposal::Disposed;
 use tidegate_engine::memory::Memory;
 use tidegate_engine::metrics::{LogMetrics, Metrics};
 use tidegate_engine::serving_map::Remains;
+use tidegate_engine::spare::SPARE;
 use tidegate_engine::sync::lock;
 
 use crate::aside::AsideJobs;
@@ -32,6 +33,9 @@ const TELLING: Duration = Duration::from_secs(1);
 /// the next block soon wants again what the last one took.
 const PURGE_EVERY: Duration = Duration::from_secs(1);
 const LATEST: u32 = 5;
+
+/// The part of what requests may hold that freed large blocks may take while they wait to be used again.
+const OF_LIMIT: usize = 8;
 
 /// The running threads of a plane.
 #[derive(Default)]
@@ -90,7 +94,10 @@ impl Threads {
         let metrics = engine.metrics.clone();
         let memory = spawn("tg-memory", move || {
             freed.step_back();
+            let keeping = SPARE.keep(of_models.limit() / OF_LIMIT);
             return_memory(&disposed, &of_models, &metrics.log, &*freed);
+            drop(keeping);
+            freed.return_memory();
         })?;
         lock(&self.helpers).push(memory);
         *lock(&self.memory) = Some(engine.limits.memory.clone());

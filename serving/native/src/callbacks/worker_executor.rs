@@ -110,6 +110,7 @@ impl Executor for WorkerExecutor {
 
     fn share_memory(&self) {
         self.python.share_memory();
+        self.idle.iter().for_each(|idle| idle.get().rest());
     }
 
     fn host(&self, thread: &mut (dyn FnMut() + Send)) {

@@ -36,15 +36,38 @@ impl IdleWorkers {
         lock(&self.state).members.pop()
     }
 
+    /// Empties the memory between the engine and each that is idle. Nobody asks one meanwhile; whose memory cannot be emptied
+    /// is lost, as whoever asks it next finds.
+    pub(crate) fn rest(&self) {
+        let idle = self.__len__();
+        for _ in 0..idle {
+            let Some(member) = self.first() else { return };
+            if member.line.rest().is_err() {
+                member.line.hang_up();
+            }
+            self.put_back(member, false);
+        }
+    }
+
+    /// The one that is to run last.
+    fn first(&self) -> Option<Member> {
+        let members = &mut lock(&self.state).members;
+        (!members.is_empty()).then(|| members.remove(0))
+    }
+
     /// One that has answered is idle again.
     pub(crate) fn push(&self, member: Member) {
+        self.put_back(member, true);
+    }
+
+    fn put_back(&self, member: Member, has_answered: bool) {
         let awaited = {
             let mut state = lock(&self.state);
             if state.notify.is_none() {
                 return;
             }
             state.members.push(member);
-            state.answered = true;
+            state.answered |= has_answered;
             state.waiting > 0
         };
         if awaited {

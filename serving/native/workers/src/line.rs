@@ -129,6 +129,12 @@ impl Line {
         }
     }
 
+    /// Gives the system back what lies in the large memory of both sides. No message may be on its way.
+    pub fn rest(&self) -> Result<(), LineError> {
+        lock(&self.outgoing).memory.empty()?;
+        Ok(lock(&self.incoming).memory.empty()?)
+    }
+
     /// For how long nothing has come since the last message was sent; none where something has.
     pub fn unanswered(&self) -> Option<Duration> {
         lock(&self.asked).map(|asked| asked.elapsed())
@@ -207,6 +213,10 @@ fn receive_more(end: &UnixStream, data: &mut Vec<u8>) -> Result<Option<OwnedFd>,
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use tidegate_codec::tensors::{Column, Words};
+
     use super::*;
 
     #[test]
@@ -221,5 +231,37 @@ mod tests {
         assert!(line.unanswered().is_some(), "nobody has seen it yet");
         line.receive().unwrap();
         assert_eq!(line.unanswered(), None);
+    }
+
+    #[test]
+    fn large_memory_is_kept_for_the_next_message_and_takes_none_at_rest() {
+        let (end, other) = UnixStream::pair().unwrap();
+        let (line, other) = (Line::new(end), Line::new(other));
+        let mut words = Words::default();
+        (0..1_u64 << 20).for_each(|at| words.push(&at.to_le_bytes()));
+        let column = Column::Raw(words);
+        let tell = |from: &Line, to: &Line| {
+            let shape = vec![1 << 20];
+            from.send(b"", &[Named { name: "x", dtype: DType::Int64, shape, column: &column }]).unwrap();
+            let (_, _, tensor) = to.receive().unwrap().tensors.pop().unwrap();
+            assert_eq!(tensor.column.extent(), column.extent());
+            let (Column::Raw(came), Column::Raw(sent)) = (&tensor.column, &column) else { panic!("strings") };
+            assert!(came.as_bytes() == sent.as_bytes());
+        };
+        let of = |line: &Line| {
+            let outgoing = lock(&line.outgoing);
+            let metadata = outgoing.memory.file().unwrap().metadata().unwrap();
+            (metadata.ino(), metadata.blocks() * 512)
+        };
+        for (one, two) in [(&line, &other), (&other, &line)] {
+            tell(one, two);
+        }
+        let before = (of(&line), of(&other));
+        assert!(before.0.1 >= 8 << 20 && before.1.1 >= 8 << 20, "{before:?}");
+        line.rest().unwrap();
+        assert_eq!((of(&line), of(&other)), ((before.0.0, 0), (before.1.0, 0)));
+        tell(&line, &other);
+        tell(&other, &line);
+        assert_eq!((of(&line), of(&other)), before, "it is other memory");
     }
 }

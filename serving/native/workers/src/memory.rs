@@ -6,7 +6,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create};
+use rustix::fs::{
+    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create,
+};
 use tidegate_codec::dtype::DType;
 use tidegate_codec::tensors::{Column, Tensor, Words};
 
@@ -15,9 +17,14 @@ use crate::layout::{self, Named, Place};
 
 const LEAST_BYTES: usize = 1 << 16;
 /// Larger memory is for one message alone, on both sides.
-const KEPT_BYTES: usize = 8 << 20;
+const KEPT_BYTES: usize = 32 << 20;
+/// What is larger is emptied while nobody has a message for the other.
+const KEPT_AT_REST: usize = 1 << 20;
 /// So much is put together and written or read at once.
 const GATHERED: usize = 1 << 20;
+/// Of a large tensor so much is read at once, which stays in the processor's cache until it is copied: memory that is new to
+/// the process, as what is read into at once has to be, takes longer.
+const PIECE: usize = 128 << 10;
 /// No protocol can carry an answer that is larger.
 const MOST_BYTES: usize = 2 << 30;
 
@@ -74,6 +81,11 @@ impl Mine {
         }
     }
 
+    /// Gives the system back what lies in large memory, which nobody has to read any more.
+    pub(crate) fn empty(&self) -> io::Result<()> {
+        empty(self.file.as_ref(), self.size)
+    }
+
     fn make(&mut self, needed: usize) -> io::Result<()> {
         let size = needed.next_power_of_two().max(LEAST_BYTES);
         self.file = None;
@@ -85,6 +97,13 @@ impl Mine {
         self.size = size;
         Ok(())
     }
+}
+
+/// Has a file take no memory, of whatever size it is.
+fn empty(file: Option<&File>, size: usize) -> io::Result<()> {
+    let Some(file) = file.filter(|_| size > KEPT_AT_REST) else { return Ok(()) };
+    let all = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    Ok(fallocate(file, all, 0, size as u64)?)
 }
 
 fn write_at(file: &File, column: &Column, start: usize) -> io::Result<()> {
@@ -149,8 +168,14 @@ impl Theirs {
                     layout::tensor(place, &text)?
                 }
                 (false, _) => {
+                    gathered.resize(PIECE, 0);
                     let mut words = Words::default();
-                    self.read_at(words.grow(place.size), place.at)?;
+                    words.reserve(place.size);
+                    for at in bytes.step_by(PIECE) {
+                        let piece = &mut gathered[..PIECE.min(place.at + place.size - at)];
+                        self.read_at(piece, at)?;
+                        words.push(piece);
+                    }
                     Tensor { column: Column::Raw(words), shape: place.shape.clone() }
                 }
             });
@@ -161,6 +186,11 @@ impl Theirs {
             self.size = 0;
         }
         Ok(found)
+    }
+
+    /// Gives the system back what lies in large memory, of which all is read.
+    pub(crate) fn empty(&self) -> io::Result<()> {
+        empty(self.file.as_ref(), self.size)
     }
 
     fn read_at(&self, bytes: &mut [u8], at: usize) -> io::Result<()> {

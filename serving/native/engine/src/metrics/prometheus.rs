@@ -80,7 +80,7 @@ pub fn help_of(family: &str) -> &'static str {
     HELP.iter().find(|(name, _)| *name == family).map_or("", |(_, help)| help)
 }
 
-const HELP: [(&str, &str); 46] = [
+const HELP: [(&str, &str); 47] = [
     (REQUEST_COUNT, "Answers by model and status, under TensorFlow Serving's name."),
     (
         REQUEST_LATENCY,
@@ -153,5 +153,9 @@ const HELP: [(&str, &str); 46] = [
     ),
     ("tidegate_request_memory_limit_bytes", "Bytes that requests may hold."),
     ("tidegate_request_memory_refusals_total", "Requests refused because they would have held too much memory."),
+    (
+        "tidegate_spare_memory_bytes",
+        "Bytes of large blocks that were freed and wait for the next batch, before they go back to the system.",
+    ),
     ("tidegate_version_state", "1 for the state in which a version is."),
 ];
