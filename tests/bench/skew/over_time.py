@@ -15,7 +15,7 @@ from tests.bench.skew import data
 from tests.bench.skew.sizes import Sizes
 
 from tidegate_validation.skew import Columns
-from tidegate_validation.skew.e_detector import advance, e_values
+from tidegate_validation.skew.measures.e_detector import advance, e_values
 from tidegate_validation.skew.over_time import over_time
 from tidegate_validation.skew.two_tables import profile_table
 from tidegate_validation.statistics.counting import count_relation

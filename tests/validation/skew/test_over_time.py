@@ -14,7 +14,7 @@ from tests.validation.world import Served
 from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import InvalidInput, Tampered
 from tidegate_validation.skew import SkewReport, report_on_log
-from tidegate_validation.skew.e_detector import advance, e_values
+from tidegate_validation.skew.measures.e_detector import advance, e_values
 from tidegate_validation.skew.over_time import FILE_NAME
 from tidegate_validation.statistics import build_profile
 

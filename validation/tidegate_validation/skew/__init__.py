@@ -1,7 +1,8 @@
 """Training-serving skew: is served data like the training data, for windows of the log, for releases, and for any two
 tables.
 
-Distance, then rule, then finding; `diagnosis` names what explains a shift.
+Numbers (`measures`), then rule, then finding; `columns` and `events` look for what a distance alone would miss, and
+`diagnosis` names what explains a shift.
 """
 
 from tidegate_validation.skew.report import SkewReport, report_on_log

@@ -7,24 +7,24 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidegate_serving.admission import Finding, Outcome
-from tidegate_validation.skew.days import unlike_days
+from tidegate_validation.skew.columns.growing import Growing, told_of_growth
+from tidegate_validation.skew.columns.missing import said_where
+from tidegate_validation.skew.columns.narrowed import narrowed
+from tidegate_validation.skew.columns.renamed import with_new_names
+from tidegate_validation.skew.columns.repeated import columns_that_tell_rows, repeated_rows
+from tidegate_validation.skew.columns.schema import compare_schema
+from tidegate_validation.skew.columns.texts import finding_of_texts
+from tidegate_validation.skew.columns.together import looser_columns
+from tidegate_validation.skew.columns.vectors import finding_of_vectors
 from tidegate_validation.skew.diagnosis.cause import Cause
 from tidegate_validation.skew.diagnosis.frozen import frozen_since
 from tidegate_validation.skew.finding import findings_of
-from tidegate_validation.skew.growing import Growing, told_of_growth
-from tidegate_validation.skew.growth import Growth, growths_of
 from tidegate_validation.skew.inquiry import Inquiry
-from tidegate_validation.skew.missing import said_where
-from tidegate_validation.skew.narrowed import narrowed
-from tidegate_validation.skew.numbers import FeatureNumbers, likeness_of, measure_feature
-from tidegate_validation.skew.onset import date_of, onset
-from tidegate_validation.skew.renamed import with_new_names
-from tidegate_validation.skew.repeated import columns_that_tell_rows, repeated_rows
+from tidegate_validation.skew.measures.days import unlike_days
+from tidegate_validation.skew.measures.growth import Growth, growths_of
+from tidegate_validation.skew.measures.numbers import FeatureNumbers, likeness_of, measure_feature
+from tidegate_validation.skew.measures.onset import date_of, onset
 from tidegate_validation.skew.rule import Judgement, SkewRule, judge
-from tidegate_validation.skew.schema import compare_schema
-from tidegate_validation.skew.texts import finding_of_texts
-from tidegate_validation.skew.together import looser_columns
-from tidegate_validation.skew.vectors import finding_of_vectors
 from tidegate_validation.statistics.counting import count_rows
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.points import digits_name

@@ -20,8 +20,8 @@ from tidegate_validation.skew.diagnosis import (
     transformed,
 )
 from tidegate_validation.skew.diagnosis.cause import AFFINE, FACTOR, Cause, is_usual
-from tidegate_validation.skew.distance import BlockDistance
-from tidegate_validation.skew.numbers import FeatureNumbers
+from tidegate_validation.skew.measures.distance import BlockDistance
+from tidegate_validation.skew.measures.numbers import FeatureNumbers
 from tidegate_validation.skew.rule import Aspect, Judgement, SkewRule
 from tidegate_validation.statistics.numbers import round_up
 

@@ -11,8 +11,8 @@ from tidegate_serving.admission import Outcome
 from tidegate_validation.skew.diagnosis.cause import Cause, find_cause
 from tidegate_validation.skew.diagnosis.rivals import name_cause
 from tidegate_validation.skew.diagnosis.suspect import Joint, Suspect, distance_of, shares_of
-from tidegate_validation.skew.growth import blocks_of
-from tidegate_validation.skew.numbers import FeatureNumbers
+from tidegate_validation.skew.measures.growth import blocks_of
+from tidegate_validation.skew.measures.numbers import FeatureNumbers
 from tidegate_validation.skew.rule import Aspect, Judgement, SkewRule
 from tidegate_validation.statistics.bins import CategoryBins, DiscreteBins, NumericBins
 from tidegate_validation.statistics.counting import count_rows

@@ -19,10 +19,10 @@ from tidegate_serving.admission import Finding, Outcome
 from tidegate_serving.contract.errors import Tampered
 from tidegate_serving.contract.formats import check_format
 from tidegate_serving.files import write_atomically
-from tidegate_validation.skew.distance import block_distance
-from tidegate_validation.skew.e_detector import advance, e_values
-from tidegate_validation.skew.growth import growth_of, growths_of
-from tidegate_validation.skew.numbers import compared_bins, has_order, likeness_of, ordinary_bins
+from tidegate_validation.skew.measures.distance import block_distance
+from tidegate_validation.skew.measures.e_detector import advance, e_values
+from tidegate_validation.skew.measures.growth import growth_of, growths_of
+from tidegate_validation.skew.measures.numbers import compared_bins, has_order, likeness_of, ordinary_bins
 from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.bins import INFINITIES, MISSING
 from tidegate_validation.statistics.counts import FeatureCounts

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.skew.columns.growing import CHECK as GROWTH
+from tidegate_validation.skew.columns.schema import CHECK as SCHEMA
+from tidegate_validation.skew.columns.texts import CHECK as TEXT
 from tidegate_validation.skew.compare import Comparison, compare
 from tidegate_validation.skew.diagnosis.cause import Cause, find_cause
 from tidegate_validation.skew.finding import explain
-from tidegate_validation.skew.growing import CHECK as GROWTH
 from tidegate_validation.skew.rule import SkewRule
-from tidegate_validation.skew.schema import CHECK as SCHEMA
-from tidegate_validation.skew.texts import CHECK as TEXT
 from tidegate_validation.statistics.profile import FeatureProfile, Profile
 from tidegate_validation.statistics.sample import ValueSample
 from tidegate_validation.statistics.window import Window

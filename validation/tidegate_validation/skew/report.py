@@ -14,8 +14,8 @@ from tidegate_serving.contract.log_record import HASH, OMIT
 from tidegate_validation.skew.compare import Comparison, compare
 from tidegate_validation.skew.example_rows import with_examples
 from tidegate_validation.skew.finding import SEVERITY
-from tidegate_validation.skew.numbers import ordinary_bins
-from tidegate_validation.skew.onset import date_of
+from tidegate_validation.skew.measures.numbers import ordinary_bins
+from tidegate_validation.skew.measures.onset import date_of
 from tidegate_validation.skew.over_time import WINDOWS_PER_ALARM, OverTime, over_time
 from tidegate_validation.skew.performance import Performance, performance_in_log
 from tidegate_validation.skew.rollback import RollbackAdvice, advise

@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tidegate_serving.admission import Outcome
-from tidegate_validation.skew.distance import BlockDistance
-from tidegate_validation.skew.numbers import FeatureNumbers, Unseen
+from tidegate_validation.skew.measures.distance import BlockDistance
+from tidegate_validation.skew.measures.numbers import FeatureNumbers, Unseen
 from tidegate_validation.statistics.false_discovery import benjamini_hochberg
 
 

@@ -11,21 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate_serving.admission import Finding
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_validation.skew.calendar_columns import (
+from tidegate_validation.skew.compare import compare
+from tidegate_validation.skew.events.calendar_columns import (
     CalendarColumn,
     calendar_columns,
     distances,
     known_calendar_columns,
     told_of_calendar,
 )
-from tidegate_validation.skew.clocks import clocks_of, known_clocks
-from tidegate_validation.skew.compare import compare
-from tidegate_validation.skew.event_dates import days_after, is_date, running, running_dates, told_of_dates
-from tidegate_validation.skew.example_rows import with_examples
-from tidegate_validation.skew.pairs import compare_pairs
-from tidegate_validation.skew.report import SkewReport, make_report
-from tidegate_validation.skew.rule import SkewRule
-from tidegate_validation.skew.stamps import (
+from tidegate_validation.skew.events.clocks import clocks_of, known_clocks
+from tidegate_validation.skew.events.event_dates import days_after, is_date, running, running_dates, told_of_dates
+from tidegate_validation.skew.events.stamps import (
     delay_name,
     delay_of,
     delays_of,
@@ -34,6 +30,10 @@ from tidegate_validation.skew.stamps import (
     telling_delays,
     told_of_stamps,
 )
+from tidegate_validation.skew.example_rows import with_examples
+from tidegate_validation.skew.pairs import compare_pairs
+from tidegate_validation.skew.report import SkewReport, make_report
+from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.statistics.build import profile_relation
 from tidegate_validation.statistics.event_times import with_times
 from tidegate_validation.statistics.nested import plain

@@ -9,7 +9,7 @@ import numpy as np
 from tidegate_validation.skew.diagnosis.cause import AFFINE, FACTOR, OFFSET, Cause
 from tidegate_validation.skew.diagnosis.suspect import Suspect, both, distance_of
 from tidegate_validation.skew.diagnosis.units import Conversion, affine, named_factors
-from tidegate_validation.skew.growth import blocks_of
+from tidegate_validation.skew.measures.growth import blocks_of
 from tidegate_validation.skew.rule import Aspect
 from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.bins import DiscreteBins, NumericBins

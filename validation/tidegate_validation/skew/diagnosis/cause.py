@@ -25,8 +25,8 @@ from tidegate_validation.skew.diagnosis.landing import (
 from tidegate_validation.skew.diagnosis.scale import ScaleFit, fit_factor, without_zeros
 from tidegate_validation.skew.diagnosis.suspect import like_training
 from tidegate_validation.skew.diagnosis.units import affine, named_factors, nearest_factor, only_common
-from tidegate_validation.skew.distance import BlockDistance, block_distance, delta_alone
-from tidegate_validation.skew.numbers import compared_bins, ordinary_bins
+from tidegate_validation.skew.measures.distance import BlockDistance, block_distance, delta_alone
+from tidegate_validation.skew.measures.numbers import compared_bins, ordinary_bins
 from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.bins import CategoryBins, DiscreteBins, NumericBins
 from tidegate_validation.statistics.counts import FeatureCounts

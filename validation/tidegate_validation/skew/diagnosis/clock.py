@@ -6,7 +6,7 @@ import numpy as np
 
 from tidegate_validation.skew.diagnosis.cause import Cause
 from tidegate_validation.skew.diagnosis.suspect import Suspect, both, distance_of, shares_of
-from tidegate_validation.skew.distance import LARGEST
+from tidegate_validation.skew.measures.distance import LARGEST
 from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.bins import DiscreteBins, NumericBins
 from tidegate_validation.statistics.sample import ValueSample

@@ -21,8 +21,8 @@ from tidegate_validation.skew.diagnosis.part_of_rows import part_in_another_unit
 from tidegate_validation.skew.diagnosis.suspect import Suspect, both, distance_of, like_training, shares_of
 from tidegate_validation.skew.diagnosis.transformed import moved_by_steps, moved_rather, transformed
 from tidegate_validation.skew.diagnosis.units import affine
-from tidegate_validation.skew.distance import LARGEST
-from tidegate_validation.skew.points import PointExcess
+from tidegate_validation.skew.measures.distance import LARGEST
+from tidegate_validation.skew.measures.points import PointExcess
 from tidegate_validation.skew.rule import Aspect
 from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.bins import DiscreteBins, NumericBins

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from tidegate_validation.skew.numbers import FeatureNumbers
+from tidegate_validation.skew.measures.numbers import FeatureNumbers
 from tidegate_validation.skew.rule import Aspect, Judgement
 from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.bins import OFF_SUPPORT

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tidegate_validation.skew.likeness import Timeline
+from tidegate_validation.skew.measures.likeness import Timeline
 from tidegate_validation.statistics.arrays import Floats
 
 _LONGEST = 3

@@ -7,9 +7,9 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate_serving.admission import Finding, Outcome
-from tidegate_validation.skew.distance import ENOUGH_BLOCKS, MIN_EXPECTED
-from tidegate_validation.skew.numbers import compared_bins
-from tidegate_validation.skew.onset import date_of
+from tidegate_validation.skew.measures.distance import ENOUGH_BLOCKS, MIN_EXPECTED
+from tidegate_validation.skew.measures.numbers import compared_bins
+from tidegate_validation.skew.measures.onset import date_of
 from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.profile import FeatureProfile

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from tidegate_validation.skew.numbers import ordinary_bins
+from tidegate_validation.skew.measures.numbers import ordinary_bins
 from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.bins import MISSING
 from tidegate_validation.statistics.blocks import SECONDS

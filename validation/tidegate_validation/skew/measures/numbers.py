@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tidegate_validation.skew.distance import BlockDistance, block_distance, days_alone
-from tidegate_validation.skew.likeness import Likeness, Timeline
-from tidegate_validation.skew.points import PointExcess, heaviest_excess
-from tidegate_validation.skew.signs import Signs, compare_signs
+from tidegate_validation.skew.measures.distance import BlockDistance, block_distance, days_alone
+from tidegate_validation.skew.measures.likeness import Likeness, Timeline
+from tidegate_validation.skew.measures.points import PointExcess, heaviest_excess
+from tidegate_validation.skew.measures.signs import Signs, compare_signs
 from tidegate_validation.statistics.bins import (
     INFINITIES,
     MISSING,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tidegate_serving.admission import Finding
+from tidegate_validation.skew.columns.schema import CHECK
 from tidegate_validation.skew.diagnosis.suspect import distance_of, shares_of
-from tidegate_validation.skew.schema import CHECK
 from tidegate_validation.statistics.bins import CategoryBins
 from tidegate_validation.statistics.counting import count_relation
 from tidegate_validation.statistics.profile import FeatureProfile, Profile

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from tidegate_serving.admission import Finding, Outcome
-from tidegate_validation.skew.distance import block_distance
-from tidegate_validation.skew.level import level_shift, normal_scores
-from tidegate_validation.skew.likeness import Timeline
+from tidegate_validation.skew.measures.distance import block_distance
+from tidegate_validation.skew.measures.level import level_shift, normal_scores
+from tidegate_validation.skew.measures.likeness import Timeline
 from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.statistics.counting import count_repeated
 from tidegate_validation.statistics.counts import REPEATED, FeatureCounts

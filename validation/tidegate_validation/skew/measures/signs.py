@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tidegate_validation.skew.distance import BlockDistance, block_distance
+from tidegate_validation.skew.measures.distance import BlockDistance, block_distance
 from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.bins import OFF_SUPPORT, DiscreteBins, NumericBins
 from tidegate_validation.statistics.counts import FeatureCounts

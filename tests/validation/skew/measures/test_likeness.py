@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tidegate_validation.skew.distance import Chance, block_distance, days_alone
-from tidegate_validation.skew.likeness import Likeness
+from tidegate_validation.skew.measures.distance import Chance, block_distance, days_alone
+from tidegate_validation.skew.measures.likeness import Likeness
 from tidegate_validation.statistics import FeatureCounts
 from tidegate_validation.statistics.arrays import Floats
 

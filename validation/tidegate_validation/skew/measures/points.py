@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidegate_validation.skew.likeness import Apart
+from tidegate_validation.skew.measures.likeness import Apart
 from tidegate_validation.statistics.bins import CategoryBins, DiscreteBins
 from tidegate_validation.statistics.points import heaviest
 from tidegate_validation.statistics.profile import FeatureProfile

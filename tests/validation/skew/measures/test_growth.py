@@ -11,7 +11,7 @@ import pytest
 from tidegate_serving.admission import Outcome
 from tidegate_validation.skew import Columns, SkewReport
 from tidegate_validation.skew.diagnosis.grown import cause_of_growth
-from tidegate_validation.skew.growth import Growth
+from tidegate_validation.skew.measures.growth import Growth
 from tidegate_validation.skew.two_tables import profile_table, report_on_table
 from tidegate_validation.statistics import Profile
 from tidegate_validation.tables import as_table

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.skew.columns.together import CHECK as TOGETHER
 from tidegate_validation.skew.compare import Comparison
 from tidegate_validation.skew.diagnosis.clock import CLOCK, DAY_HOURS
-from tidegate_validation.skew.numbers import compared_bins
-from tidegate_validation.skew.onset import date_of
+from tidegate_validation.skew.measures.numbers import compared_bins
+from tidegate_validation.skew.measures.onset import date_of
 from tidegate_validation.skew.rule import Aspect
-from tidegate_validation.skew.together import CHECK as TOGETHER
 from tidegate_validation.statistics.arrays import Floats, to_numpy
 from tidegate_validation.statistics.bins import DiscreteBins, NumericBins
 from tidegate_validation.statistics.blocks import SECONDS

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tidegate_validation.skew.level import LevelShift, fewer_rows, level_shift, normal_scores
-from tidegate_validation.skew.likeness import Timeline, explain_days, reference_likelihood
-from tidegate_validation.skew.runs import Runs, runs_of
+from tidegate_validation.skew.measures.level import LevelShift, fewer_rows, level_shift, normal_scores
+from tidegate_validation.skew.measures.likeness import Timeline, explain_days, reference_likelihood
+from tidegate_validation.skew.measures.runs import Runs, runs_of
 from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.numbers import root_of_falling

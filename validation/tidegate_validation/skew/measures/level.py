@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tidegate_validation.skew.likeness import Timeline, explain_days
+from tidegate_validation.skew.measures.likeness import Timeline, explain_days
 from tidegate_validation.statistics.arrays import Floats
 
 _HARDLY = 1e-6

@@ -12,7 +12,7 @@ from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.diagnosis.cause import Cause
 from tidegate_validation.skew.diagnosis.grown import cause_of_growth
 from tidegate_validation.skew.finding import explain
-from tidegate_validation.skew.growth import Growth, scatter_within
+from tidegate_validation.skew.measures.growth import Growth, scatter_within
 from tidegate_validation.statistics.profile import FeatureProfile
 from tidegate_validation.statistics.sample import TextSample, ValueSample
 from tidegate_validation.statistics.sql import Family

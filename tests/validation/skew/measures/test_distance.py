@@ -9,8 +9,8 @@ import pytest
 from tests.validation.skew import flights
 
 from tidegate_serving.admission import Outcome
-from tidegate_validation.skew.distance import block_distance
-from tidegate_validation.skew.numbers import measure_feature
+from tidegate_validation.skew.measures.distance import block_distance
+from tidegate_validation.skew.measures.numbers import measure_feature
 from tidegate_validation.skew.rule import Aspect, Judgement, SkewRule, judge
 from tidegate_validation.statistics import FeatureCounts, Profile, make_profile
 

@@ -9,10 +9,10 @@ import pytest
 
 from tidegate_serving.admission import Outcome
 from tidegate_validation.skew import Columns, report_on_tables
-from tidegate_validation.skew.distance import days_alone
-from tidegate_validation.skew.likeness import Likeness, Timeline
-from tidegate_validation.skew.numbers import measure_feature
-from tidegate_validation.skew.points import heaviest_excess
+from tidegate_validation.skew.measures.distance import days_alone
+from tidegate_validation.skew.measures.likeness import Likeness, Timeline
+from tidegate_validation.skew.measures.numbers import measure_feature
+from tidegate_validation.skew.measures.points import heaviest_excess
 from tidegate_validation.statistics import FeatureCounts, make_profile
 from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.bins import NumericBins
