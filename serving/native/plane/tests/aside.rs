@@ -1,6 +1,8 @@
 //! Work that takes long leaves the I/O thread: others are answered meanwhile, and no fault or stop is kept up by it.
 
+use std::future::ready;
 use std::io::Write;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -235,26 +237,27 @@ fn huge_work_leaves_a_thread_and_whoever_waits_too_long_is_told() {
 fn beginnings_of_tls_leave_a_thread_and_end_with_the_server() {
     let (runtime, aside, _jobs) = threads(2);
     let gate = Arc::new(Gate::default());
-    let aside = Arc::new(aside);
+    let begin = |result: u32| {
+        let gate = gate.clone();
+        aside.begin_tls(move || {
+            gate.pass();
+            result
+        })
+    };
     runtime.block_on(async {
-        let begin = |result: u32| {
-            let (aside, gate) = (aside.clone(), gate.clone());
-            tokio::spawn(async move {
-                aside
-                    .begin_tls(move || {
-                        gate.pass();
-                        result
-                    })
-                    .await
-            })
-        };
-        let (first, second) = (begin(1), begin(2));
-        assert_eq!(aside.run(1, soon(), || 7).await, Ok(7));
+        let (mut first, mut second) = (pin!(begin(1)), pin!(begin(2)));
+        tokio::select! {
+            biased;
+            _ = &mut first => unreachable!("the gate is closed"),
+            _ = &mut second => unreachable!("the gate is closed"),
+            () = ready(()) => (),
+        }
+        assert_eq!(aside.run(1, soon(), || 7).await, Ok(7), "a thread is left, though both have begun");
         gate.open();
-        assert_eq!((first.await.unwrap(), second.await.unwrap()), (Some(1), Some(2)));
+        assert_eq!(tokio::join!(first, second), (Some(1), Some(2)));
         assert_eq!(aside.begin_tls(|| panic!("as planned")).await.map(|()| 0), None);
         aside.close();
-        assert_eq!(begin(3).await.unwrap(), None);
+        assert_eq!(begin(3).await, None);
     });
 }
 
