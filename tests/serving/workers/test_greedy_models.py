@@ -31,15 +31,20 @@ from tidegate_serving.workers.version_workers import Staff, VersionWorkers
 
 MEGABYTE = 1 << 20
 MOST = 200 * MEGABYTE
+WAITS = 60  # seconds
 MODEL = """
 import os, signal, socket, threading
+
+def await_the_end():
+    threading.Event().wait({waits})
+    raise RuntimeError("nobody ended this process for {waits} s")
 
 class Model:
     def __init__(self, directory):
         self.kept = []
         if {loads}:
             self.eat()
-            threading.Event().wait()
+            await_the_end()
 
     def eat(self):
         for _ in range(300):
@@ -56,7 +61,7 @@ class Model:
         x = inputs["x"]
         if (x == -1).any():
             self.eat()
-            threading.Event().wait()
+            await_the_end()
         if (x == -2).any():
             threading.Thread(target=self.eat, daemon=True).start()
         if (x == -3).any() and not os.fork():
@@ -72,7 +77,7 @@ class Model:
             for one, _ in self.kept:
                 one.setblocking(False)
                 one.send(b"x" * 150_000)
-            threading.Event().wait()
+            await_the_end()
         if (x == -5).any():
             threading.Thread(target=self.fill, daemon=True).start()
         return {{"y": x * 2}}
@@ -95,7 +100,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
     with versions_in_workers(tmp_path) as load:
         yield lambda name, *, alone=True, loads=False: load(
             name,
-            Draft(files={"model.py": MODEL.format(loads=loads)}),
+            Draft(files={"model.py": MODEL.format(loads=loads, waits=WAITS)}),
             Staff(1, WorkerPlace(memory_bytes=MOST), None if alone else shared),
         )
 
@@ -213,7 +218,7 @@ def test_processes_that_started_each_other_in_turn_are_all_found(
 
 
 def test_an_engine_bounds_its_workers(tmp_path: Path) -> None:
-    publish(tmp_path / "r", "a", 1, Draft(files={"model.py": MODEL.format(loads=False)}))
+    publish(tmp_path / "r", "a", 1, Draft(files={"model.py": MODEL.format(loads=False, waits=WAITS)}))
     config = {"repository": tmp_path / "r", "allow_unverified": True, "worker_memory_bytes": MOST}
     with EngineProcess(tmp_path / "engine", **config) as engine, engine.client() as client:
         with pytest.raises(ModelFailed, match="MB of memory, and worker_memory_bytes allows 200 MB"):
