@@ -18,6 +18,7 @@ from tests.support.models.versions_in_workers import asked, versions_in_workers
 
 from tidegate_serving.contract.errors import ModelFailed
 from tidegate_serving.workers.host import started
+from tidegate_serving.workers.kept import KeptProcess
 from tidegate_serving.workers.place import WorkerPlace
 from tidegate_serving.workers.standstill import Standstill
 from tidegate_serving.workers.version_workers import Staff, VersionWorkers
@@ -66,6 +67,30 @@ with versions_in_workers(Path(sys.argv[1])) as load:
     asked(load("a", Draft(files={"model.py": MODEL}), STAFF), -1)
     print("asked", flush=True)
     sys.stdin.read()
+"""
+FAMILY = """
+import os, select, sys
+
+seen, told = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND), int(sys.argv[2])
+lives, end = os.pipe()
+
+def child(is_orphan, is_daemon):
+    if os.fork():
+        return
+    if is_orphan and os.fork():
+        os._exit(0)
+    if is_daemon:
+        os.setsid()
+    os.close(end)
+    os.write(told, f"{os.getpid()}\\n".encode())
+    select.select([] if is_daemon else [lives], [], [], 60)
+    if not is_daemon:
+        os.write(seen, b"!")
+    os._exit(0)
+
+for number in range(30):
+    child(number % 3 > 0, number % 3 > 1)
+select.select([lives], [], [], 60)
 """
 STAFF = Staff(1, WorkerPlace(memory_bytes=250 * MEGABYTE), None)
 
@@ -141,6 +166,22 @@ def test_a_keeper_that_somebody_stops_is_replaced_with_its_process(workers: Vers
     os.kill(parent(before), signal.SIGSTOP)
     eventually(lambda: not lives(before))
     assert asked(workers, 3) == 6
+
+
+def test_a_program_and_its_group_are_ended_before_any_of_them_sees_it_and_orphans_with_them(tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    seen.touch()
+    children, told = os.pipe()
+    with os.fdopen(children) as lines:
+        command = [sys.executable, "-I", "-S", "-c", FAMILY, str(seen), str(told)]
+        kept = KeptProcess(command, told)
+        os.close(told)
+        family = [int(lines.readline()) for _ in range(30)]
+        assert all(map(lives, family))
+        kept.end()
+        assert kept.wait() == -signal.SIGKILL
+    assert not any(map(lives, family))
+    assert not seen.read_bytes(), "some of its group outlived it"
 
 
 def test_a_program_that_cannot_be_started_is_named() -> None:
