@@ -335,6 +335,12 @@ def test_memory_that_seems_to_leak_is_measured_again(tmp_path: Path, held: int, 
     assert re.search(r"; measured twice, and it grew over \d+ calls at first$", told.sentence)
 
 
+def test_a_leak_is_told_in_units_that_a_reader_can_follow(tmp_path: Path) -> None:
+    line = "self.kept = getattr(self, 'kept', []); self.kept.append(b'x' * 3_000_000)"
+    (told,) = (one for one in examined(tmp_path, before_return(line)) if one.check == "memory")
+    assert re.match(r"memory grows by [23]\.\d MiB with every call, over 160 calls", told.sentence), told.sentence
+
+
 MANY_THREADS = """if not hasattr(self, 'started'):
             self.started = [threading.Thread(target=threading.Event().wait, daemon=True) for _ in range(40)]
             [thread.start() for thread in self.started]"""

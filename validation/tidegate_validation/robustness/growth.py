@@ -17,7 +17,7 @@ from tidegate_validation.sandbox.answer import Answer
 
 _WARM = 0.3
 _LEAST_LEAKED = 1 << 20
-_KILOBYTE = 1024
+_KILOBYTE, _MEGABYTE = 1 << 10, 1 << 20
 _PARTS = 3
 _SUSPICIOUS, _PLAIN = 1 << 14, 1 << 23
 _LEAST_LEFT = 5
@@ -106,7 +106,8 @@ def _judged(examination: Examination, usage: UsageHistory) -> list[Finding]:
     findings.append(_memory(usage.resident, examination.limits.leak_kb))
     per_call = (usage.log_after - usage.log_before) / calls / _KILOBYTE
     if per_call > examination.limits.log_kb:
-        sentence = f"it writes {per_call:.0f} KiB to its log with every call, which would fill a server's disk"
+        written = _amount(per_call * _KILOBYTE)
+        sentence = f"it writes {written} to its log with every call, which would fill a server's disk"
         limit = float(examination.limits.log_kb)
         findings.append(Finding("log", "calls", Outcome.WARN, sentence, number=per_call, limit=limit))
     return findings
@@ -143,7 +144,7 @@ def _memory(resident: Sequence[int], limit: float) -> Finding:
     parts = [float(np.median(part)) for part in np.array_split(warm, _PARTS)]
     risen = all(later - earlier > _LEAST_LEAKED / 8 for earlier, later in pairwise(parts))
     grows = low / _KILOBYTE > limit and risen and warm[-1] - warm[0] > _LEAST_LEAKED
-    words = f"memory grows by {slope / _KILOBYTE:.3g} KiB with every call, over {len(resident)} calls"
+    words = f"memory grows by {_amount(slope)} with every call, over {len(resident)} calls"
     return Finding(
         "memory",
         "resident memory",
@@ -154,6 +155,11 @@ def _memory(resident: Sequence[int], limit: float) -> Finding:
         limit=limit,
         cause={"kind": "leak"} if grows else None,
     )
+
+
+def _amount(size: float) -> str:
+    """So many bytes, in KiB or MiB."""
+    return f"{size / _KILOBYTE:.1f} KiB" if size < _MEGABYTE else f"{size / _MEGABYTE:.1f} MiB"
 
 
 def _leak(name: str, sentence: str, per_call: float) -> Finding:
