@@ -103,7 +103,7 @@ def test_a_running_engine_says_what_it_lives_by_and_reads_it_again(run: Command,
         (["--help"], 0, "--model_config_file=", ""),
         ([], 2, "", "Failed to start server. Error: Both model_base_path and model_config_file are empty!"),
         (["--prot=1"], 2, "", "did you mean --port?"),
-        (["--ssl_config_file=/x"], 2, "", "--ssl_config_file is not supported"),
+        (["--use_alts_credentials"], 2, "", "--use_alts_credentials is not supported"),
     ],
 )
 def test_the_model_server_says_what_is_wrong(

@@ -26,14 +26,19 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RemoteEngine]:
         yield remote
 
 
-def check(connection: EngineConnection, service: str) -> int:
+def ask(connection: EngineConnection, method: str, request: Any, answer: str) -> Any:
     with open_channel(connection) as channel:
         call: Any = channel.unary_unary(
-            f"/{HEALTH}.Health/Check",
+            f"/{HEALTH}.Health/{method}",
             request_serializer=lambda request: request.SerializeToString(),
-            response_deserializer=message(f"{HEALTH}.HealthCheckResponse").FromString,
+            response_deserializer=message(f"{HEALTH}.{answer}").FromString,
         )
-        return int(call(message(f"{HEALTH}.HealthCheckRequest")(service=service), timeout=20).status)
+        return call(request, timeout=20)
+
+
+def check(connection: EngineConnection, service: str) -> int:
+    request = message(f"{HEALTH}.HealthCheckRequest")(service=service)
+    return int(ask(connection, "Check", request, "HealthCheckResponse").status)
 
 
 def reflect(connection: EngineConnection, service: str, **asked: str) -> Any:
@@ -50,6 +55,11 @@ def reflect(connection: EngineConnection, service: str, **asked: str) -> Any:
 @pytest.mark.parametrize("service", ["", "tidegate.v1.Control"])
 def test_health_needs_no_token(engine: RemoteEngine, service: str) -> None:
     assert check(engine.connection(), service) == 1
+
+
+def test_health_of_all_services_needs_none_either(engine: RemoteEngine) -> None:
+    listed = ask(engine.connection(), "List", message(f"{HEALTH}.HealthListRequest")(), "HealthListResponse")
+    assert {service: found.status for service, found in listed.statuses.items()} == {"": 1, "tidegate.v1.Control": 1}
 
 
 def test_health_of_a_service_that_is_not_there(engine: RemoteEngine) -> None:

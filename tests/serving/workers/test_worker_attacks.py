@@ -202,7 +202,9 @@ def test_a_process_that_somebody_stops_is_replaced(make: Make) -> None:
 
 
 def test_a_process_that_stops_while_it_loads_is_ended(tmp_path: Path) -> None:
-    stops = "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)\n"
+    stops = (
+        "import os, signal, time\nos.kill(os.getpid(), signal.SIGSTOP)\ntime.sleep(600)\n"  # it may stop a bit later
+    )
     directory = publish(tmp_path, "a", 1, Draft(files={"model.py": stops + MODEL.format(garbage=b"")}))
     task = WorkerTask(directory, (directory / "manifest.json").read_text(), PlatformOptions())
     workers = VersionWorkers(ServableId("a", 1), task, Staff(1, WorkerPlace()), WorkerGauges())

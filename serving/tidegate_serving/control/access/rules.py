@@ -114,6 +114,7 @@ _CONTROL: Mapping[str, Rule] = {
 }
 _OTHERS: Mapping[str, Rule] = {
     f"{HEALTH}/Check": Rule(_plain("health", None)),
+    f"{HEALTH}/List": Rule(_plain("health", None)),
     f"{HEALTH}/Watch": Rule(_plain("health", None)),
     **{f"{service}/ServerReflectionInfo": Rule(_plain("reflection", Role.LOOK)) for service in REFLECTION},
 }
