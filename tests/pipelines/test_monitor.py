@@ -96,11 +96,17 @@ def test_what_cannot_be_told_is_never_kept_quiet(outcome: Outcome, action: Actio
 
 
 class SteppedEvent(threading.Event):
-    """An event whose waits are over at once; `waited` is how long each would have been."""
+    """An event whose waits are over at once; `waited` is how long each would have been, and a second window sets it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.waited: list[float | None] = []
+        self.seen: list[Observation] = []
+
+    def hear(self, observation: Observation) -> None:
+        self.seen.append(observation)
+        if len(self.seen) == 2:
+            self.set()
 
     def wait(self, timeout: float | None = None) -> bool:
         self.waited.append(timeout)
@@ -112,21 +118,15 @@ def test_an_engine_that_is_away_is_said_and_watched_again_when_it_is_back(
 ) -> None:
     watch = serve(world, endpoints, "away", 1.0)
     said: list[str] = []
-    seen: list[Observation] = []
     stop = SteppedEvent()
 
     def reached(*, control: str, servable: str) -> Path:
         return serving_directory(control=control if len(said) >= 3 else "127.0.0.1:1", servable=servable)
 
-    def hear(observation: Observation) -> None:
-        seen.append(observation)
-        if len(seen) == 2:
-            stop.set()
-
     monkeypatch.setattr("tidegate_pipelines.monitor.serving_directory", reached)
-    monitor(watch, hear, stop, on_away=lambda error: said.append(error.message))
+    monitor(watch, stop.hear, stop, on_away=lambda error: said.append(error.message))
     assert ["127.0.0.1:1" in words for words in said] == [True, True, True]
-    assert [observation.action for observation in seen] == [Action.KEEP, Action.KEEP]
+    assert [observation.action for observation in stop.seen] == [Action.KEEP, Action.KEEP]
     assert stop.waited == [1.0, 2.0, 4.0, watch.every, watch.every]
 
 
@@ -135,21 +135,15 @@ def test_an_engine_that_serves_nothing_since_it_began_anew_is_watched_again_when
 ) -> None:
     watch = serve(world, endpoints, "anew", 1.0)
     said: list[str] = []
-    seen: list[Observation] = []
     stop = SteppedEvent()
 
     def reached(*, control: str, servable: str) -> Path:
-        return serving_directory(control=control, servable="nobody" if len(seen) == 1 and not said else servable)
-
-    def hear(observation: Observation) -> None:
-        seen.append(observation)
-        if len(seen) == 2:
-            stop.set()
+        return serving_directory(control=control, servable="nobody" if len(stop.seen) == 1 and not said else servable)
 
     monkeypatch.setattr("tidegate_pipelines.monitor.serving_directory", reached)
-    monitor(watch, hear, stop, on_away=lambda error: said.append(error.message))
+    monitor(watch, stop.hear, stop, on_away=lambda error: said.append(error.message))
     assert ["nothing serves" in words for words in said] == [True]
-    assert [observation.action for observation in seen] == [Action.KEEP, Action.KEEP]
+    assert [observation.action for observation in stop.seen] == [Action.KEEP, Action.KEEP]
 
 
 def test_what_time_does_not_heal_ends_the_watch(world: World, endpoints: Endpoints) -> None:

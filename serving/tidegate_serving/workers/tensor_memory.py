@@ -22,7 +22,7 @@ from tidegate_serving.contract.tensors import Array, decode, dtype_name, element
 
 _ALIGNED = 64
 _LEAST_BYTES = 1 << 16
-_KEPT_BYTES = 32 << 20  # larger memory is for one batch alone, on both sides
+_KEPT_BYTES = 32 << 20  # larger memory is for one batch alone; the same as in the crate workers, on the other side
 _KEPT_LAYOUTS = 256
 _LONGEST_KEPT = 4096
 _Shapes = tuple[tuple[str, np.dtype[Any], tuple[int, ...]], ...]

@@ -69,14 +69,14 @@ def _rows_of(
     findings: Sequence[Finding], comparison: Comparison, profile: Profile, window: Window
 ) -> dict[int, list[dict[str, Any]]]:
     """Rows by the identity of the finding that they show, in one pass over the window."""
+    if not findings:
+        return {}
     terms, conditions = [], []
     for index, one in enumerate(findings):
         feature = profile.features[one.subject]
         term = term_of(window.connection, index, feature, window.columns.get(one.subject, one.subject), window.types)
         terms.append(term)
         conditions.append(_condition(one, term, window, profile.counts[one.subject], comparison.counts[one.subject]))
-    if not findings:
-        return {}
     columns = [quote(window.columns.get(one.subject, one.subject)) for one in findings]
     identity = _identity(window)
     order = ", ".join(identity.values())

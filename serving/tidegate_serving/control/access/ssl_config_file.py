@@ -20,7 +20,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SslConfigFile:
-    """The file, which config key `grpc_ssl_config` names, or the model server's flag `--ssl_config_file`."""
+    """The file that config key `grpc_ssl_config` names, or the model server's flag `--ssl_config_file`. It is called
+    `certificate`, as in `CertificateFiles`, for that is in it, too."""
 
     certificate: Path
 
