@@ -53,7 +53,7 @@ def test_why_batches_closed_and_what_to_change(tidegate: Command, engine: Engine
     table = tidegate("explain").stdout
     assert f"walk:4 serving_default: {sentence}" in table
     (row,) = [line.split() for line in table.splitlines() if " timeout " in line]
-    assert row == ["walk:4", "serving_default", "timeout", "30", "75", "%", "1.0", "1.0", "8"]
+    assert row == ["walk:4", "serving_default", "timeout", "30", "75", "%", "1.0", "1.0", "of", "8"]
 
 
 def test_a_span_shows_only_what_ran_in_it(tidegate: Command) -> None:

@@ -66,7 +66,7 @@ def explain(
     if not batches:
         say(f"no batch has run{f' in {during}' if during else ''}: send requests first")
         return
-    columns = ("version", "signature", "closed by", "batches", "share", "requests", "rows", "of")
+    columns = ("version", "signature", "closed by", "batches", "share", "requests", "rows")
     show_table(
         "why batches closed; requests and rows are those of one batch, on average",
         columns,
@@ -81,6 +81,6 @@ def _rows(one: SignatureBatches) -> Iterator[tuple[str, ...]]:
     for reason, closed in sorted(one.closed.items(), key=lambda item: -item[1].batches):
         yield (
             *(f"{one.model}:{one.version}", one.signature, reason, f"{closed.batches:.0f}"),
-            *(f"{one.share(reason) * 100:.0f} %", f"{closed.requests_each:.1f}", f"{closed.rows_each:.1f}"),
-            f"{one.max_rows:.0f}",
+            *(f"{one.share(reason) * 100:.0f} %", f"{closed.requests_each:.1f}"),
+            f"{closed.rows_each:.1f} of {one.max_rows:.0f}",
         )

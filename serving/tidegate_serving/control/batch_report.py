@@ -125,7 +125,7 @@ def signature_batches(
 def advice(batches: SignatureBatches) -> Iterator[str]:
     """What to change, and the numbers that say so; one sentence that says so where there is nothing to change."""
     if batches.all.batches < FEW:
-        yield f"only {batches.all.batches:.0f} batches so far: too few to tell"
+        yield f"batches so far: {batches.all.batches:.0f}, too few to tell"
         return
     rules = (_about_timeout, _about_full, _about_shapes, _about_alone, _about_deadlines, _about_rejections)
     found = [sentence for rule in rules for sentence in rule(batches)]

@@ -10,25 +10,11 @@ from tests.bench.rows import Row
 from tests.support.engine.model_server import ModelServerProcess
 from tests.support.engine.process import EngineProcess
 from tests.support.engine.reloading import ask_reload, reload_models
+from tests.support.models.hard_loads import COUNTS, LEAVES_SLOWLY
 from tests.support.models.versions import Draft, publish
 
 CORRUPT_SECONDS = 5.0
 AGAIN = 40
-COUNTS = """
-with open({path!r}, "a") as tries:
-    tries.write("x")
-raise RuntimeError("no such luck")
-"""
-LEAVES_SLOWLY = """
-import time
-
-class Model:
-    def __del__(self):
-        time.sleep(0.05)
-
-    def predict(self, inputs):
-        return {"y": inputs["x"]}
-"""
 
 
 def measure() -> Sequence[Row]:

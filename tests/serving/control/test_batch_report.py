@@ -72,7 +72,7 @@ def test_names_are_what_they_were_before_they_became_labels() -> None:
 
 
 def test_few_batches_say_nothing() -> None:
-    assert only(batches(timeout=(19, 19, 19))) == "only 19 batches so far: too few to tell"
+    assert only(batches(timeout=(19, 19, 19))) == "batches so far: 19, too few to tell"
 
 
 def test_a_timeout_in_which_nobody_comes_gains_nothing() -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
-from typing import Self
 
 from tests.support.engine.process import EngineProcess, free_port
 
@@ -22,16 +19,13 @@ class ModelServerProcess(EngineProcess):
             if not any(flag.startswith(f"--{name}=") for flag in flags):
                 self.flags.append(f"--{name}={free_port()}")
 
-    def launch(self) -> Self:
-        """Starts the process and does not wait for it."""
-        command = [sys.executable, "-m", "tidegate_serving.model_server", *self.flags]
-        env = {key: value for key, value in os.environ.items() if not key.startswith("TIDEGATE_")}
-        env.update(
-            PYTHONFAULTHANDLER="1",
-            TIDEGATE_READY_FILE=str(self.ready_file),
-            TIDEGATE_QUIET_SECONDS=str(self.quiet_seconds),
-            CUDA_VISIBLE_DEVICES="",
-        )
-        with self.errors.open("ab") as errors:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=errors, env=env)
-        return self
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "tidegate_serving.model_server", *self.flags]
+
+    def environment(self) -> dict[str, str]:
+        return {
+            **super().environment(),
+            "TIDEGATE_READY_FILE": str(self.ready_file),
+            "TIDEGATE_QUIET_SECONDS": str(self.quiet_seconds),
+            "CUDA_VISIBLE_DEVICES": "",
+        }

@@ -2,67 +2,41 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
 import sys
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import httpx
 from tests.support.eventually import eventually
+from tests.support.server_process import ServerProcess
 
 from tidegate_pipelines.hub.store import FINAL
 
 
-class HubProcess:
-    """A context manager that leaves nothing running; `config` is the text of its TOML file."""
+class HubProcess(ServerProcess):
+    """`config` is the text of its TOML file. A second start listens where the first did."""
+
+    ready_seconds = 60.0
 
     def __init__(self, folder: Path, config: str = "", environment: dict[str, str] | None = None) -> None:
-        self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
+        super().__init__(folder)
         self.config = folder / "hub.toml"
         self.config.write_text(f'directory = "{folder}/hub"\n{config}')
-        self.ready_file = folder / "ready.json"
-        self.output = folder / "output.txt"
-        self.environment = environment or {}
+        self.more = environment or {}
         self.address = "127.0.0.1:0"
         self.url = ""
-        self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> Self:
-        """Starts it and waits until it answers; a second start listens where the first did."""
-        self.ready_file.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "tidegate_pipelines.cli", "hub", "--config", str(self.config)]
-        command += ["--address", self.address, "--ready-file", str(self.ready_file)]
-        env = {key: value for key, value in os.environ.items() if not key.startswith(("TIDEGATE_", "MLFLOW_"))}
-        with self.output.open("ab") as output:
-            self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=env | self.environment
-            )
-        eventually(lambda: self.ready_file.is_file() or self._ended(), 60)
-        assert self.ready_file.is_file(), self.said()
-        self.url = json.loads(self.ready_file.read_text())["address"]
+    def command(self) -> list[str]:
+        hub = [sys.executable, "-m", "tidegate_pipelines.cli", "hub", "--config", str(self.config)]
+        return [*hub, "--address", self.address, "--ready-file", str(self.ready_file)]
+
+    def environment(self) -> dict[str, str]:
+        ours = {key: value for key, value in super().environment().items() if not key.startswith("MLFLOW_")}
+        return ours | self.more
+
+    def ready(self, told: Any) -> None:
+        self.url = told["address"]
         self.address = self.url.removeprefix("http://")
-        return self
-
-    def said(self) -> str:
-        """What it wrote so far."""
-        return self.output.read_text(errors="replace")
-
-    def kill(self) -> None:
-        """SIGKILL, to the hub alone."""
-        assert self.process is not None
-        self.process.kill()
-        self.process.wait(30)
-
-    def stop(self) -> int:
-        """SIGTERM; its exit status."""
-        assert self.process is not None
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(60)
 
     def get(self, path: str, **query: Any) -> Any:
         """The JSON at a path under /api/v1."""
@@ -92,17 +66,3 @@ class HubProcess:
             raise AssertionError(f"{self.get('/releases')}\n{self.said()[-8000:]}") from None
         assert found is not None
         return found
-
-    def _ended(self) -> bool:
-        return self.process is None or self.process.poll() is not None
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if not self._ended():
-            self.stop()
-        if kind is not None:
-            print(self.said()[-8000:])

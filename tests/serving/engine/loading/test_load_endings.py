@@ -10,24 +10,10 @@ from tests.support.engine.model_server import ModelServerProcess
 from tests.support.engine.process import EngineProcess
 from tests.support.engine.reloading import ask_reload, reload_models
 from tests.support.eventually import eventually
+from tests.support.models.hard_loads import COUNTS, LEAVES_SLOWLY
 from tests.support.models.versions import Draft, adding, publish
 
 ONE = np.ones(1, np.float32)
-COUNTS = """
-with open({path!r}, "a") as tries:
-    tries.write("x")
-raise RuntimeError("no such luck")
-"""
-LEAVES_SLOWLY = """
-import time
-
-class Model:
-    def __del__(self):
-        time.sleep(0.05)
-
-    def predict(self, inputs):
-        return {"y": inputs["x"]}
-"""
 
 
 @pytest.mark.parametrize("retries", [0, 2])

@@ -88,8 +88,8 @@ def test_lines_go_to_standard_error_and_of_slow_requests_alone(tmp_path: Path) -
     with engine_with(tmp_path, **slow) as engine:
         rest = serve_model(engine, tmp_path)
         assert predict(rest, 2.0, x_request_id="slow-one") == 200
-        eventually(lambda: "slow-one" in engine.errors.read_text())
-    (line,) = (json.loads(line) for line in engine.errors.read_text().splitlines() if "slow-one" in line)
+        eventually(lambda: "slow-one" in engine.said())
+    (line,) = (json.loads(line) for line in engine.said().splitlines() if "slow-one" in line)
     assert line["slow"] is True
     assert line["status"] == "OK"
 
