@@ -17,7 +17,7 @@ import typer.main
 from tidegate_pipelines.cli.app import app
 from tidegate_pipelines.hub import config as hub_config
 from tidegate_pipelines.hub import people_config
-from tidegate_serving.config import BatchingConfig, EngineConfig, ModelConfig
+from tidegate_serving.config import BatchingConfig, EngineConfig, FleetConfig, ModelConfig
 from tidegate_serving.config.view import FIXED
 from tidegate_validation.quality.rule import QualityRule
 
@@ -90,7 +90,7 @@ def test_every_room_is_in_the_table() -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("config", [EngineConfig, BatchingConfig, ModelConfig])
+@pytest.mark.parametrize("config", [EngineConfig, BatchingConfig, FleetConfig, ModelConfig])
 def test_every_config_key_is_told_with_its_default(config: Any) -> None:
     page = told("docs/configuration.md")
     for one in dataclasses.fields(config):

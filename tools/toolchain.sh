@@ -3,6 +3,8 @@
 #   toolchain.sh uv PYTHON          path of uv, put into .tools/venv if the machine has none
 #   toolchain.sh cargo              path of a cargo that is new enough
 #   toolchain.sh debian COMMAND:PACKAGE...   makes sure that the commands are there
+#   toolchain.sh unpacked COMMAND:PACKAGE   path of a command, unpacked into .tools/debian if the machine has none: of a
+#                                   package that would start a service if it were installed
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -52,9 +54,27 @@ find_commands() {
     [ ${#missing[@]} = 0 ] || install "${missing[@]}"
 }
 
+find_unpacked() {
+    local command="${1%%:*}" package="${1##*:}" aside
+    local place="$PWD/.tools/debian/$package" get="apt-get -o APT::Sandbox::User=root download -qq"
+    command -v "$command" && return
+    if [ ! -d "$place" ]; then
+        echo "unpacking $package from Debian" >&2
+        mkdir -p .tools/debian
+        aside="$(mktemp -d .tools/debian/.XXXXXX)"
+        (cd "$aside" && { $get "$package" >&2 || { apt-get update -qq >&2 && $get "$package" >&2; }; }) ||
+            { echo "tidegate needs $command: install $package and try again" >&2; exit 1; }
+        dpkg -x "$aside/$package"_*.deb "$aside/root"
+        mv -T "$aside/root" "$place" 2>/dev/null || [ -d "$place" ] # another one was faster
+        rm -r "$aside"
+    fi
+    find "$place" -path "*/bin/$command" -print -quit
+}
+
 case "${1:-}" in
     uv) find_uv "${2:-python3}" ;;
     cargo) find_cargo ;;
     debian) shift; find_commands "$@" ;;
-    *) sed -n '2,6p' "$0" >&2; exit 2 ;;
+    unpacked) find_unpacked "$2" ;;
+    *) sed -n '2,8p' "$0" >&2; exit 2 ;;
 esac

@@ -16,6 +16,7 @@ from typing import Any, Self
 from tidegate_serving.config import EngineConfig, ModelConfig
 from tidegate_serving.config.view import ConfigDiff
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput
+from tidegate_serving.contract.gauges import Gauges
 from tidegate_serving.contract.servable import ServableId, State, StateChange
 from tidegate_serving.contract.signature import SERVING_DEFAULT
 from tidegate_serving.control.status import EngineStatus
@@ -136,6 +137,11 @@ class Engine:
     def problems(self) -> Reports:
         """Where a program that decides what is served says what stands in its way; status and the journal show it."""
         return self._live().lifecycle.problems
+
+    @property
+    def gauges(self) -> Gauges:
+        """Where a program shows numbers of its own among the engine's metrics."""
+        return self._live().plane()
 
     def watched_by(self, stop: StopSignal) -> None:
         """Where the process has to be ended by force, the calls of models that run are named."""

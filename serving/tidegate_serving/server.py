@@ -45,7 +45,8 @@ def run(
     allow_many(config.max_connections)
     engine = Engine(config, reread=reread)
     with StopSignal() as stop:
-        stop.guard.arm(int((config.drain_seconds + _BEYOND_SECONDS) * 1000))
+        leave_seconds = config.fleet.leave_seconds if config.fleet.etcd else 0.0
+        stop.guard.arm(int((leave_seconds + config.drain_seconds + _BEYOND_SECONDS) * 1000))
         try:
             with stop.interrupting():
                 addresses = engine.start()
@@ -63,7 +64,7 @@ def run(
             _log.info("stopped before the engine was up")
             return 0
         _log.info("serving: gRPC %s, REST %s, control %s", addresses.grpc, addresses.rest, addresses.control)
-        with nullcontext() if beside is None else beside(engine):
+        with nullcontext() if beside is None else beside(engine), _in_its_fleet(engine, config):
             while not stop.wait():
                 reload(engine)
         status = _stop(engine, config)
@@ -80,6 +81,15 @@ def reload(engine: Engine) -> None:
         _log.error("the config was not reloaded, nothing was changed: %s", error)
     else:
         _log.info("the config was read again: %s", f"\n{changes}" if changes else changes)
+
+
+def _in_its_fleet(engine: Engine, config: EngineConfig) -> AbstractContextManager[object]:
+    if not config.fleet.etcd:
+        return nullcontext()
+    # An engine in no fleet starts without gRPC for Python where it needs it for nothing else.
+    from tidegate_serving.fleet.membership import member, node_of
+
+    return member(config.fleet, node_of(config, engine.addresses), engine.problems, engine.gauges)
 
 
 def _stop(engine: Engine, config: EngineConfig) -> int:

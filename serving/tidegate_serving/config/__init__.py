@@ -4,6 +4,7 @@ The command line and embedding programs ask here; the other modules of this room
 """
 
 from tidegate_serving.config.engine_config import EngineConfig
+from tidegate_serving.config.fleet import FleetConfig
 from tidegate_serving.config.model import BatchingConfig, ModelConfig
 
-__all__ = ["BatchingConfig", "EngineConfig", "ModelConfig"]
+__all__ = ["BatchingConfig", "EngineConfig", "FleetConfig", "ModelConfig"]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tidegate_serving.config.fleet import FleetConfig
 from tidegate_serving.config.layers import layered
 from tidegate_serving.config.machine_memory import usable_memory
 from tidegate_serving.config.model import (
@@ -33,7 +34,7 @@ from tidegate_serving.sources.file_system.version_policy import parse_version_po
 from tidegate_serving.typed_config import NOT_A_KEY, check_bounds, keys, read_config, within
 
 __all__ = ["BatchingConfig", "EngineConfig", "ModelConfig"]
-TABLES = ("batching", "models", "platforms", "sources", "push_stores", "device_limits_bytes", "log_columns")
+TABLES = ("batching", "models", "platforms", "sources", "push_stores", "device_limits_bytes", "log_columns", "fleet")
 Setting = str | int | float | bool
 MESSAGE_BYTES = (1, 2**40)
 CONNECTIONS = (1, 2**31 - 1)
@@ -153,6 +154,7 @@ class EngineConfig:
     platforms: settings of single platforms, by platform and key.
     sources: further sources, such as `object_store` and `mlflow`, each by its name with a table of its own.
     push_stores: object stores from which versions may be pushed by address, each by a name with a table of its own.
+    fleet: the fleet of engines that this one is a node of.
     origins: where values came from, by dotted key; what is not named is a default. Not a key of its own.
     """
 
@@ -240,6 +242,7 @@ class EngineConfig:
     platforms: Mapping[str, Mapping[str, Setting]] = field(default_factory=dict)
     sources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     push_stores: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    fleet: FleetConfig = field(default_factory=FleetConfig)
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False, metadata=NOT_A_KEY)
 
     def __post_init__(self) -> None:
@@ -256,6 +259,7 @@ class EngineConfig:
         self._check_control()
         self._check_data()
         self._check_telemetry()
+        self._check_fleet()
         if self.allow_unpublished and not self.allow_unverified:
             raise InvalidInput(
                 "allow_unpublished is set without allow_unverified: a directory without a manifest can have no "
@@ -318,6 +322,18 @@ class EngineConfig:
             raise InvalidInput(
                 f"trace_endpoint is {self.trace_endpoint!r}: write a URL such as http://127.0.0.1:4318/v1/traces"
             )
+
+    def _check_fleet(self) -> None:
+        if self.fleet.etcd and not self.control_address:
+            raise InvalidInput(
+                "fleet.etcd is set without control_address: a node is told over it what to serve, set both"
+            )
+        for name in ADDRESSES if self.fleet.etcd and not self.fleet.host else ():
+            if (address := getattr(self, name)).rpartition(":")[0] in ("0.0.0.0", "[::]"):
+                raise InvalidInput(
+                    f"fleet.host is empty and {name} is {address}, at which nobody else reaches this engine: set "
+                    "fleet.host to its name or address"
+                )
 
     def _check_log(self) -> None:
         if self.prediction_log_path is not None and self.log_path is None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate_serving.config.engine_config import EngineConfig
+from tidegate_serving.config.fleet import FleetConfig
 from tidegate_serving.config.model import BatchingConfig, ModelConfig
 from tidegate_serving.contract.errors import FailedPrecondition
 from tidegate_serving.redaction import REMOVED, hidden, is_secret
@@ -60,6 +61,7 @@ FIXED = {
     "trace_endpoint": "it is set when the endpoints open",
     "trace_sampling_rate": "it is set when the endpoints open",
     "ready_file": "it is written at the start",
+    "fleet": "the engine is a node under that name",
 }
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 
@@ -167,7 +169,7 @@ def to_toml(values: list[ConfigValue]) -> str:
 
 
 def _flat(key: str, value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, BatchingConfig | ModelConfig):
+    if isinstance(value, BatchingConfig | FleetConfig | ModelConfig):
         unset = isinstance(value, ModelConfig)
         for known in dataclasses.fields(value):
             item = getattr(value, known.name)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from tidegate_serving.config.fleet import PROBLEM as FLEET
 from tidegate_serving.contract.servable import ServableId, State, StateChange
 from tidegate_serving.control.access.access_file import CERTIFICATE, DATA_CERTIFICATE, DATA_NAME
 from tidegate_serving.control.access.access_file import NAME as ACCESS_FILE
@@ -23,7 +24,7 @@ from tidegate_serving.sources.file_system.source import FileSystemSource
 from tidegate_serving.sources.problems import SourceProblems
 
 _REASONS = 20
-_BESIDE = (ACCESS_FILE, CERTIFICATE, DATA_NAME, DATA_CERTIFICATE, INFERENCE_LOG)
+_BESIDE = (ACCESS_FILE, CERTIFICATE, DATA_NAME, DATA_CERTIFICATE, INFERENCE_LOG, FLEET)
 _log = logging.getLogger(__name__)
 _SIGNAL_SECONDS = 1.0  # how long a waiting main thread may be deaf to signals
 _IDLE_SECONDS = 0.05

@@ -1,0 +1,53 @@
+"""How an engine takes part in a fleet: where etcd is, and what the node says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tidegate_serving.connection import EngineConnection
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.servable import is_name
+from tidegate_serving.typed_config import check_bounds, within
+
+PROBLEM = "fleet"
+"""Under this name an engine says what stands between it and its fleet; what it serves does not hang on it."""
+LEASE_SECONDS = (2, 600)
+LEAVE_SECONDS = (0, 10**9)
+_BYTES = (0, 2**63 - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class FleetConfig:
+    """The table `[fleet]`. Without `etcd` the engine is in no fleet.
+
+    etcd: etcd's endpoints, `host:port` with commas between, or `tidegates://host:port?ca=FILE` with TLS.
+    name: the fleet's name.
+    node: this engine's name in it; empty for host and port of its control address.
+    host: the host at which others reach this engine's ports; empty for that of each address.
+    capacity_bytes: what all models of this node may take; 0 for memory_limit_bytes, and where that is 0 too, for the
+        memory that this process may use.
+    labels: what models can ask of a node, such as `gpu = "yes"`.
+    lease_seconds: so long after its process died does a node count as gone.
+    leave_seconds: how long a stopping engine waits, before it drains, for its models to be available elsewhere.
+    """
+
+    etcd: str = ""
+    name: str = "default"
+    node: str = ""
+    host: str = ""
+    capacity_bytes: int = within(_BYTES, 0)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    lease_seconds: int = within(LEASE_SECONDS, 10)
+    leave_seconds: float = within(LEAVE_SECONDS, 10.0)
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
+        if self.etcd:
+            EngineConnection.of(self.etcd)
+        for key in ("name", "node"):
+            value = getattr(self, key)
+            if value and not is_name(value):
+                raise InvalidInput(f"{key} is {value!r}: use letters, digits, and . _ - between them")
+        if not self.name:
+            raise InvalidInput("name is empty: name the fleet, or leave it out for `default`")

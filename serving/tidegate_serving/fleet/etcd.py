@@ -1,0 +1,213 @@
+"""A client of etcd, as far as a fleet needs one: read a prefix, change keys together, hold a lease, hear of changes.
+
+It speaks etcd's gRPC API (version 3.4 and later) over the library that the control port uses, from any thread. An
+endpoint that does not answer is followed by the next one, on a new connection.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import grpc
+
+from tidegate_serving.channels import open_channel
+from tidegate_serving.connection import EngineConnection
+from tidegate_serving.contract.errors import InvalidInput, ResourceExhausted, TidegateError, Unavailable
+from tidegate_serving.contract.messages import message
+
+CALL_SECONDS = 5.0
+_T = TypeVar("_T")
+_GONE = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.CANCELLED,
+    grpc.StatusCode.UNKNOWN,
+    grpc.StatusCode.INTERNAL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A key's value, and the revision of its last change."""
+
+    value: bytes
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All keys below a prefix at one revision, by what follows the prefix."""
+
+    revision: int = 0
+    entries: Mapping[str, Entry] = field(default_factory=dict)
+
+    def below(self, folder: str) -> dict[str, Entry]:
+        """The entries in a folder, by what follows it."""
+        return {key.removeprefix(folder): one for key, one in self.entries.items() if key.startswith(folder)}
+
+
+class Etcd:
+    """A cluster at `host:port`, several with commas between, or `tidegates://` with TLS as in EngineConnection.
+
+    Every method raises Unavailable, naming the endpoints, where none of them answers within five seconds.
+    """
+
+    def __init__(self, endpoints: str) -> None:
+        self._connections = EngineConnection.of(endpoints).each()
+        self._endpoints = endpoints
+        self._lock = threading.Lock()
+        self._turn = 0
+        self._channel: grpc.Channel | None = None
+
+    def read(self, prefix: str) -> Snapshot:
+        """Every key that begins with `prefix`."""
+        request = message("etcdserverpb.RangeRequest")(key=prefix.encode(), range_end=_after(prefix))
+        answer = self._unary("KV/Range", request, "RangeResponse")
+        entries = {
+            one.key.decode(errors="replace").removeprefix(prefix): Entry(one.value, one.mod_revision)
+            for one in answer.kvs
+        }
+        return Snapshot(answer.header.revision, entries)
+
+    def commit(
+        self,
+        unchanged: Mapping[str, int],
+        puts: Mapping[str, bytes],
+        deletes: Collection[str] = (),
+        lease: int = 0,
+    ) -> int | None:
+        """Writes and deletes keys in one transaction, if all of `unchanged` are at these revisions (0: not there); the
+        new revision, or None where one is not, and then nothing has changed. What is written goes with the lease."""
+        request = message("etcdserverpb.TxnRequest")()
+        for key, revision in unchanged.items():
+            request.compare.add(target="MOD", key=key.encode(), mod_revision=revision)
+        for key, value in puts.items():
+            put = request.success.add().request_put
+            put.key, put.value, put.lease = key.encode(), value, lease
+        for key in deletes:
+            request.success.add().request_delete_range.key = key.encode()
+        answer = self._unary("KV/Txn", request, "TxnResponse")
+        return int(answer.header.revision) if answer.succeeded else None
+
+    def grant(self, seconds: int) -> int:
+        """A new lease, which ends by itself after `seconds`."""
+        request = message("etcdserverpb.LeaseGrantRequest")(TTL=seconds)
+        return int(self._unary("Lease/LeaseGrant", request, "LeaseGrantResponse").ID)
+
+    def keep_alive(self, lease: int) -> bool:
+        """Has a lease begin anew; False where it is gone."""
+        request = message("etcdserverpb.LeaseKeepAliveRequest")(ID=lease)
+
+        def ask(channel: grpc.Channel) -> Any:
+            call = _stream(channel, "Lease/LeaseKeepAlive", "LeaseKeepAliveResponse")
+            answers = call(iter([request]), timeout=CALL_SECONDS)
+            try:
+                return next(answers)
+            finally:
+                answers.cancel()
+
+        return bool(self._asked(ask).TTL > 0)
+
+    def revoke(self, lease: int) -> None:
+        """Ends a lease now; its keys go with it."""
+        self._unary("Lease/LeaseRevoke", message("etcdserverpb.LeaseRevokeRequest")(ID=lease), "LeaseRevokeResponse")
+
+    def changes(self, prefix: str, after: int) -> Iterator[int]:
+        """The revision of each change below `prefix` later than revision `after`, as they happen, until `close`."""
+        request = message("etcdserverpb.WatchRequest")()
+        request.create_request.key, request.create_request.range_end = prefix.encode(), _after(prefix)
+        request.create_request.start_revision = after + 1
+        asking: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        asking.put(request)
+        channel = self._open()
+        try:
+            answers = _stream(channel, "Watch/Watch", "WatchResponse")(iter(asking.get, None))
+        except ValueError as error:
+            raise Unavailable(f"the connection to etcd at {self._endpoints} was closed: watch again") from error
+        try:
+            for answer in answers:
+                if answer.canceled:  # such as where old revisions were compacted: read again, and watch from there
+                    raise Unavailable(
+                        f"etcd at {self._endpoints} ended a watch ({answer.cancel_reason}): it is begun anew"
+                    )
+                if not answer.created:
+                    yield int(answer.header.revision)
+        except grpc.RpcError as error:
+            raise self._said(error, channel) from error
+        finally:
+            asking.put(None)
+            answers.cancel()
+
+    def close(self) -> None:
+        """Closes the connection; whoever waits for changes hears Unavailable."""
+        with self._lock:
+            channel, self._channel = self._channel, None
+        if channel is not None:
+            channel.close()
+
+    def _unary(self, method: str, request: Any, answer: str) -> Any:
+        def ask(channel: grpc.Channel) -> Any:
+            call = channel.unary_unary(
+                f"/etcdserverpb.{method}",
+                request_serializer=_bytes,
+                response_deserializer=message(f"etcdserverpb.{answer}").FromString,
+            )
+            return call(request, timeout=CALL_SECONDS)
+
+        return self._asked(ask)
+
+    def _asked(self, ask: Callable[[grpc.Channel], _T]) -> _T:
+        """The answer of the first endpoint that gives one, from the one that answered last on."""
+        for left in range(len(self._connections) - 1, -1, -1):
+            channel = self._open()
+            try:
+                return ask(channel)
+            except grpc.RpcError as error:
+                said = self._said(error, channel)
+                if not isinstance(said, Unavailable) or not left:
+                    raise said from error
+            except (StopIteration, ValueError) as error:  # it ended, or was closed meanwhile
+                raise Unavailable(f"etcd at {self._endpoints} ended a call without an answer: try again") from error
+        raise Unavailable(f"etcd at {self._endpoints} does not answer")
+
+    def _open(self) -> grpc.Channel:
+        with self._lock:
+            if self._channel is None:
+                self._channel = open_channel(self._connections[self._turn % len(self._connections)])
+            return self._channel
+
+    def _said(self, error: grpc.RpcError, channel: grpc.Channel) -> TidegateError:
+        """What an error of gRPC's means. A connection that failed is given up: a new one does not wait for its turn."""
+        status: Any = error
+        code, details = status.code(), status.details()
+        if code not in _GONE:
+            kind = ResourceExhausted if code is grpc.StatusCode.RESOURCE_EXHAUSTED else InvalidInput
+            return kind(f"etcd at {self._endpoints} refused ({details}): look at its log")
+        with self._lock:
+            if self._channel is channel:
+                self._channel, self._turn = None, self._turn + 1
+        channel.close()
+        return Unavailable(f"etcd at {self._endpoints} does not answer ({details}): start it, or check the address")
+
+
+def _stream(channel: grpc.Channel, method: str, answer: str) -> Any:
+    return channel.stream_stream(
+        f"/etcdserverpb.{method}",
+        request_serializer=_bytes,
+        response_deserializer=message(f"etcdserverpb.{answer}").FromString,
+    )
+
+
+def _after(prefix: str) -> bytes:
+    """The first key that does not begin with a prefix, which ends in ASCII."""
+    key = prefix.encode()
+    return key[:-1] + bytes([key[-1] + 1])
+
+
+def _bytes(request: Any) -> bytes:
+    data: bytes = request.SerializeToString()
+    return data

@@ -1,0 +1,108 @@
+"""An engine as a node of a fleet: it is there from the start of its service until it is told to stop, and leaves first.
+
+The server enters this while the engine serves. Whether etcd answers changes nothing of what the engine serves: that is
+told as a problem in status, journal and log, and by the gauge `tidegate_fleet_connected`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from tidegate_serving.config import EngineConfig, FleetConfig
+from tidegate_serving.config.fleet import PROBLEM
+from tidegate_serving.config.machine_memory import usable_memory
+from tidegate_serving.contract.errors import TidegateError
+from tidegate_serving.contract.gauges import Gauges
+from tidegate_serving.fleet.etcd import Etcd
+from tidegate_serving.fleet.keys import LEADER, NODES, ROUTES, FleetKeys
+from tidegate_serving.fleet.node import Node
+from tidegate_serving.fleet.presence import Presence
+from tidegate_serving.runtime.running_engine import EngineAddresses
+from tidegate_serving.sources.problems import Reports
+
+GAUGE = "tidegate_fleet_connected"
+_GAUGE_HELP = "Whether etcd knows this node of the fleet, 1 or 0."
+_LOOK_SECONDS = 0.1
+_log = logging.getLogger(__name__)
+
+
+def node_of(config: EngineConfig, addresses: EngineAddresses) -> Node:
+    """What an engine that listens there says of itself."""
+    fleet = config.fleet
+    capacity = fleet.capacity_bytes or config.memory_limit_bytes or usable_memory()
+    grpc, rest, control = (_reached_at(one, fleet.host) for one in (addresses.grpc, addresses.rest, addresses.control))
+    name = fleet.node or control.replace(":", "-").replace("[", "").replace("]", "")
+    return Node(name, grpc, rest, control, capacity, fleet.labels)
+
+
+@contextmanager
+def member(config: FleetConfig, node: Node, problems: Reports, gauges: Gauges) -> Iterator[None]:
+    """The engine is a node of its fleet meanwhile; at the end it waits, for `leave_seconds` at most, until its models
+    are available elsewhere, and is none any more."""
+    membership = Membership(config, node, problems, gauges)
+    membership.start()
+    try:
+        yield
+    finally:
+        membership.leave()
+
+
+class Membership:
+    """One node's key in etcd; see `member`."""
+
+    def __init__(self, config: FleetConfig, node: Node, problems: Reports, gauges: Gauges) -> None:
+        self._config = config
+        self._node = node
+        self._problems = problems
+        self._gauges = gauges
+        self._keys = FleetKeys(config.name)
+        self._etcd = Etcd(config.etcd)
+        key = self._keys.key(NODES, node.id)
+        self._presence = Presence(self._etcd, key, self._document, config.lease_seconds, self._told)
+        self._pause = threading.Event()
+
+    def start(self) -> None:
+        """The node is there as soon as etcd answers."""
+        _log.info("node %s of fleet %s, in etcd at %s", self._node.id, self._config.name, self._config.etcd)
+        self._presence.start()
+
+    def leave(self) -> None:
+        """The node is to be emptied; once it is, or after `leave_seconds`, it is gone."""
+        if self._presence.revision:
+            self._node = replace(self._node, leaving=True)
+            self._presence.beat()
+            deadline = time.monotonic() + self._config.leave_seconds
+            with contextlib.suppress(TidegateError):  # where etcd goes away now, nobody can place anything elsewhere
+                while time.monotonic() < deadline and self._needed():
+                    self._pause.wait(_LOOK_SECONDS)
+        self._presence.stop()
+        self._etcd.close()
+
+    def _needed(self) -> bool:
+        """Whether requests still come here by the fleet's routes, and somebody leads who can change that."""
+        found = self._etcd.read(self._keys.prefix).entries
+        if LEADER not in found or ROUTES not in found:
+            return False
+        models = json.loads(found[ROUTES].value)["models"].values()
+        return any(self._node.id in model["nodes"] for model in models)
+
+    def _document(self) -> bytes:
+        return self._node.to_bytes()
+
+    def _told(self, error: TidegateError | None) -> None:
+        self._gauges.set_gauges(GAUGE, _GAUGE_HELP, [([], 0.0 if error else 1.0)])
+        if error is None:
+            self._problems.settle("", PROBLEM)
+        else:
+            self._problems.report("", PROBLEM, error)
+
+
+def _reached_at(address: str, host: str) -> str:
+    return f"{host}:{address.rpartition(':')[2]}" if host and address else address

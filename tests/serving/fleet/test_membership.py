@@ -1,0 +1,123 @@
+"""An engine as a node: real processes and a real etcd."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.support.engine.control import push_and_wait
+from tests.support.engine.process import EngineProcess, free_port
+from tests.support.eventually import eventually
+from tests.support.models.versions import publish
+from tests.support.neighbours.etcd import EtcdProcess, etcd_process
+
+from tidegate_serving.config import EngineConfig, FleetConfig
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.fleet.keys import LEADER, NODES, ROUTES, FleetKeys
+from tidegate_serving.fleet.membership import node_of
+from tidegate_serving.fleet.node import Node
+from tidegate_serving.runtime.running_engine import EngineAddresses
+
+CONNECTED = "tidegate_fleet_connected"
+
+
+@pytest.fixture
+def server() -> Iterator[EtcdProcess]:
+    with etcd_process() as running:
+        yield running
+
+
+def nodes(server: EtcdProcess, fleet: str) -> dict[str, Node]:
+    etcd = server.client()
+    found = etcd.read(FleetKeys(fleet).prefix).below(NODES)
+    etcd.close()
+    return {name: Node.from_bytes(name, one.value) for name, one in found.items()}
+
+
+def node(folder: Path, server: EtcdProcess, **fleet: object) -> EngineProcess:
+    values = {"etcd": server.address, "name": "f", "node": "a", "lease_seconds": 2, **fleet}
+    return EngineProcess(folder, allow_unverified=True, roots=[folder], isolation="engine", fleet=values)
+
+
+def test_an_engine_is_a_node_from_start_to_stop(tmp_path: Path, server: EtcdProcess) -> None:
+    with node(tmp_path, server, capacity_bytes=1000) as engine:
+        found = eventually(lambda: nodes(server, "f").get("a"))
+        where = engine.addresses
+        assert found == Node("a", where["grpc"], where["rest"], where["control"], 1000)
+        assert engine.stop() == 0
+    assert nodes(server, "f") == {}
+
+
+def test_a_killed_engine_is_no_node_any_more_and_one_of_its_name_takes_its_place(
+    tmp_path: Path, server: EtcdProcess
+) -> None:
+    with node(tmp_path / "one", server) as killed:
+        eventually(lambda: nodes(server, "f"))
+        assert killed.process is not None
+        os.kill(killed.process.pid, signal.SIGKILL)
+        killed.wait()
+        with node(tmp_path / "two", server) as other:
+            eventually(lambda: nodes(server, "f").get("a", Node("", "", "", "", 0)).grpc == other.addresses["grpc"])
+
+
+def test_without_etcd_an_engine_serves_what_it_has_and_says_so_until_it_is_back(
+    tmp_path: Path, server: EtcdProcess
+) -> None:
+    with node(tmp_path, server) as engine, engine.control() as control, engine.client() as client:
+        push_and_wait(control, publish(tmp_path, "half", 1))
+        eventually(lambda: control.status().counters.get(CONNECTED) == 1)
+        server.kill()
+        problem = eventually(lambda: control.status().problems)[0]
+        assert (problem.source, problem.error_code) == ("fleet", "unavailable")
+        assert f"etcd at {server.address} does not answer" in problem.error_message
+        assert control.status().counters[CONNECTED] == 0
+        assert client.predict("half", {"x": np.array([2.0], np.float32)})["y"].tolist() == [3.0]
+        server.start()
+        eventually(lambda: not control.status().problems)
+        assert "a" in nodes(server, "f")
+
+
+def test_an_engine_that_never_saw_etcd_is_ready_all_the_same(tmp_path: Path) -> None:
+    with EngineProcess(tmp_path, fleet={"etcd": f"127.0.0.1:{free_port()}"}) as engine, engine.control() as control:
+        eventually(lambda: control.status().problems)
+        with urllib.request.urlopen(f"http://{engine.addresses['rest']}/v2/health/ready") as answer:
+            assert answer.status == 200
+
+
+def test_a_node_that_is_told_to_stop_waits_until_no_route_leads_to_it(tmp_path: Path, server: EtcdProcess) -> None:
+    keys = FleetKeys("f")
+    with node(tmp_path, server, leave_seconds=600) as engine:
+        eventually(lambda: nodes(server, "f"))
+        etcd = server.client()
+        routes = {"format": "tidegate.fleet-routes/1", "nodes": {}, "models": {"m": {"nodes": ["a"], "known": True}}}
+        etcd.commit({}, {keys.key(LEADER): b"c", keys.key(ROUTES): json.dumps(routes).encode()})
+        engine.terminate()
+        eventually(lambda: nodes(server, "f")["a"].leaving)
+        assert engine.process is not None
+        assert engine.process.poll() is None
+        routes["models"] = {"m": {"nodes": ["b"], "known": True}}
+        etcd.commit({}, {keys.key(ROUTES): json.dumps(routes).encode()})
+        etcd.close()
+        assert engine.wait() == 0
+
+
+def test_a_node_is_called_and_reached_as_its_config_says() -> None:
+    addresses = EngineAddresses("0.0.0.0:1", "0.0.0.0:2", "0.0.0.0:3")
+    config = EngineConfig(fleet=FleetConfig(etcd="e:2379", host="tide-1", labels={"gpu": "yes"}), memory_limit_bytes=7)
+    assert node_of(config, addresses) == Node("tide-1-3", "tide-1:1", "tide-1:2", "tide-1:3", 7, {"gpu": "yes"})
+
+
+def test_a_node_that_nobody_could_reach_is_refused() -> None:
+    fleet = FleetConfig(etcd="e:2379")
+    with pytest.raises(InvalidInput, match=r"fleet\.host is empty and grpc_address is 0\.0\.0\.0:8500"):
+        EngineConfig(fleet=fleet, grpc_address="0.0.0.0:8500")
+    with pytest.raises(InvalidInput, match=r"fleet\.etcd is set without control_address"):
+        EngineConfig(fleet=fleet, control_address="")
+    with pytest.raises(InvalidInput, match=r"node is 'a/b'"):
+        FleetConfig(node="a/b")

@@ -1,0 +1,82 @@
+"""A real etcd of Debian's in a process of its own, which can be killed and started again over the same folder."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.support.engine.process import free_port
+from tests.support.eventually import eventually
+
+from tidegate_serving.contract.errors import Unavailable
+from tidegate_serving.fleet.etcd import Etcd
+
+_TOOLCHAIN = Path(__file__).resolve().parents[3] / "tools/toolchain.sh"
+
+
+@dataclass
+class EtcdProcess:
+    """One member that is a cluster of its own; `address` is where it answers."""
+
+    folder: Path
+    port: int = field(default_factory=free_port)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def client(self) -> Etcd:
+        return Etcd(self.address)
+
+    def start(self) -> None:
+        """Starts it and waits until it answers."""
+        client, peer = f"http://{self.address}", f"http://127.0.0.1:{free_port()}"
+        command = [program(), "--name", "one", "--data-dir", str(self.folder / "data"), "--unsafe-no-fsync"]
+        command += ["--listen-client-urls", client, "--advertise-client-urls", client, "--log-level", "error"]
+        command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
+        command += ["--initial-cluster", f"one={peer}"]
+        with (self.folder / "etcd.log").open("ab") as log:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        eventually(self._answers)
+
+    def kill(self) -> None:
+        """Ends it at once; what was committed stays."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(30)
+            self.process = None
+
+    def _answers(self) -> bool:
+        etcd = self.client()
+        try:
+            etcd.read("/")
+        except Unavailable:
+            return False
+        finally:
+            etcd.close()
+        return True
+
+
+@contextmanager
+def etcd_process() -> Iterator[EtcdProcess]:
+    """A running etcd."""
+    folder = Path(tempfile.mkdtemp(prefix="tidegate-etcd-"))
+    server = EtcdProcess(folder)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()
+        shutil.rmtree(folder)
+
+
+def program() -> str:
+    """Its path; it is fetched where the machine has none."""
+    command = [str(_TOOLCHAIN), "unpacked", "etcd:etcd-server"]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
