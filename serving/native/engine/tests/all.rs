@@ -7,6 +7,7 @@ mod answering;
 mod disposal;
 mod histogram;
 mod inflight;
+mod log_turns;
 mod metrics;
 mod priorities;
 mod queue;

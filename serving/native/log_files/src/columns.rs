@@ -258,3 +258,83 @@ fn plain<T: DataType>(writer: &mut SerializedColumnWriter<'_>, values: &[T::T], 
     writer.typed::<T>().write_batch(values, definition, repetition)?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::sync::{Arc, Weak};
+
+    use http::HeaderValue;
+    use parquet::file::writer::SerializedFileWriter;
+    use tidegate_codec::signatures::Signature;
+    use tidegate_codec::tensors::Words;
+    use tidegate_engine::batching::{ExecutorPool, ServedSignature, ThreadStarter, Unanswered};
+    use tidegate_engine::memory::Memory;
+
+    use super::*;
+    use crate::schema::{properties, schema};
+
+    const ROWS: usize = 4096;
+    const WIDTH: usize = 512;
+    /// A turn is half a millisecond, and no computer encodes eight megabytes in four of them.
+    const LEAST_PAUSES: u64 = 4;
+
+    struct Nobody;
+
+    impl ThreadStarter for Nobody {
+        fn start_thread(&self) {}
+    }
+
+    /// Rows of numbers that nobody has an answer to.
+    fn block() -> LogBlock {
+        let spec = |name, shape: &[i64]| vec![TensorSpec::new(name, DType::Float32, shape)];
+        let inputs = spec("x", &[-1, WIDTH as i64]);
+        let signature = Signature::new("s".to_owned(), String::new(), inputs, spec("y", &[-1])).unwrap();
+        let memory = Arc::new(Memory::new(1 << 30, 1 << 20));
+        let nobody: Weak<Nobody> = Weak::new();
+        let mut block = LogBlock::new(Arc::new(ServedSignature {
+            model: "m".into(),
+            version: 1,
+            version_header: HeaderValue::from(1),
+            unanswered: Unanswered::new(memory.of_model("m"), &signature.outputs, Arc::new(ExecutorPool::new(nobody))),
+            signature,
+            memory: memory.of_model("m"),
+            log: memory.of_log("m"),
+            metrics: Arc::default(),
+            times: Arc::default(),
+        }));
+        let mut words = Words::default();
+        words.push(&vec![1; 4 * ROWS * WIDTH]);
+        block.inputs[0].values = Column::Raw(words);
+        block.inputs[0].shapes.push(ROWS, Some(&[WIDTH]));
+        block.outputs[0].shapes.push(ROWS, None);
+        (0..ROWS).for_each(|_| block.request_id.push(b"id"));
+        block.trace_id = vec![None; ROWS];
+        block.row = vec![0; ROWS];
+        (block.role, block.status) = (vec![0; ROWS], vec![13; ROWS]);
+        (block.received_at_us, block.latency_us) = (vec![0; ROWS], vec![0; ROWS]);
+        block.rows = ROWS;
+        block
+    }
+
+    /// How often this thread has given its processor up.
+    fn pauses() -> u64 {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches")).unwrap();
+        line.split_whitespace().last().unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn others_have_the_processor_between_the_pieces_of_a_large_block() {
+        let (block, rules) = (block(), ColumnRules::new(HashMap::new(), b""));
+        let signature = &block.served.signature;
+        let (schema, properties) = (schema(signature, &rules).unwrap(), Arc::new(properties(signature, &rules)));
+        let mut file = SerializedFileWriter::new(Vec::new(), schema, properties).unwrap();
+        let mut group = file.next_row_group().unwrap();
+        let before = pauses();
+        write(&mut group, &block, &[], std::slice::from_ref(&(0..ROWS)), &rules).unwrap();
+        let paused = pauses() - before;
+        group.close().unwrap();
+        assert!(paused >= LEAST_PAUSES, "{paused} pauses");
+    }
+}

@@ -1,0 +1,59 @@
+//! The log's thread works in short turns: while it makes blocks of much that waits, it lets others have the processor.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::support::fixture;
+use tidegate_codec::status::{Code, Status};
+use tidegate_codec::tensors::{Column, Words};
+use tidegate_engine::batching::{Entry, Kept, Part};
+use tidegate_engine::log::{Log, LogBlock, LogLimits, LogSink, Outcome, Record};
+use tidegate_engine::metrics::Metrics;
+use tidegate_engine::sync::lock;
+
+const RECORDS: usize = 64;
+const ROWS: usize = 4096;
+/// A turn is half a millisecond, and most records alone take longer.
+const LEAST_PAUSES: u64 = 8;
+
+/// How often its thread had given its processor up when each block came.
+#[derive(Default)]
+struct Pauses(Mutex<Vec<u64>>);
+
+impl LogSink for Pauses {
+    fn take(&self, _: LogBlock) -> bool {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches")).unwrap();
+        lock(&self.0).push(line.split_whitespace().last().unwrap().parse().unwrap());
+        true
+    }
+}
+
+#[test]
+fn the_log_gives_way_while_it_makes_many_blocks() {
+    let fixture = fixture(ROWS, ROWS);
+    let metrics = Arc::<Metrics>::default();
+    let limits = LogLimits { block_rows: 1, interval: Duration::from_secs(3600), buffer_bytes: 1 << 30 };
+    let log = Log::new(&limits, metrics);
+    for slot in 0..RECORDS {
+        let entry = Entry { rows: ROWS, logged: true, ..fixture.entry(slot as u64) };
+        let mut words = Words::default();
+        words.push(&[0; 4 * ROWS]);
+        let failed = Err(Status::internal("it failed"));
+        log.offer(Record {
+            served: fixture.queue.served.clone(),
+            entries: vec![entry],
+            outcomes: vec![Outcome { code: Code::Internal, latency_us: 1, logged: true }],
+            inputs: vec![Kept::copy(&Column::Raw(words))],
+            shapes: [vec![]].into(),
+            parts: vec![Part { entries: 0..1, first_row: 0, unbatched: false, outputs: failed, errors: Vec::new() }],
+            memory: None,
+        });
+    }
+    log.close();
+    let pauses = Pauses::default();
+    log.run(&pauses);
+    let pauses = pauses.0.into_inner().unwrap();
+    let (first, last) = (pauses[0], pauses[RECORDS - 1]);
+    assert!(last - first >= LEAST_PAUSES, "{} pauses in {RECORDS} records", last - first);
+}
