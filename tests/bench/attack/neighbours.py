@@ -34,7 +34,7 @@ def mass_time_out() -> Sequence[Row]:
     latest, ratio = late[3], felt.p99 / before.p99
     print(f"mass-time-out: gRPC codes {codes}, all sent after {found['sent_after']:.2f} s")
     words = (
-        f"first {late[0]:.1f}, median {late[1]:.1f}; a deadline may be {1e3 * found['longest']:.1f} later than meant"
+        f"first {late[0]:.1f}, median {late[1]:.1f}; of the {found['known']:,} whose deadline is known to a millisecond"
     )
     floor = f"mass-time-out: {REQUESTS:,} requests read and refused at once, the floor of the former"
     others = f"quiet {before.p99:.1f}, now {felt.p99:.1f} ms; median {before.median:.1f} and {felt.median:.1f} ms"
