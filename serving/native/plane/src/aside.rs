@@ -3,6 +3,7 @@
 //! any time.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,6 +14,8 @@ use tidegate_engine::sync::lock;
 use tokio::runtime::Handle;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::time::{sleep_until, timeout_at};
+
+use crate::fair_turns::{FairTurn, FairTurns};
 
 /// What an I/O thread reads or writes itself, in bytes: up to about a millisecond of JSON.
 pub const LARGE: usize = 64 << 10;
@@ -28,7 +31,14 @@ const IDLE: Duration = Duration::from_secs(1);
 
 /// As many pieces of work are handed over at a time as there are threads, and one less of each kind that may come in
 /// any number.
-type Permits = (Option<OwnedSemaphorePermit>, OwnedSemaphorePermit);
+type Permits = (Option<OfKind>, OwnedSemaphorePermit);
+
+/// Held until the work is done.
+#[expect(dead_code, reason = "they end when they are dropped")]
+enum OfKind {
+    Huge(OwnedSemaphorePermit),
+    Tls(FairTurn),
+}
 
 struct Job {
     /// Where tasks run that the work begins.
@@ -55,7 +65,7 @@ pub struct Aside {
     threads: usize,
     turns: Arc<Semaphore>,
     huge_turns: Arc<Semaphore>,
-    tls_turns: Arc<Semaphore>,
+    tls_turns: Arc<FairTurns>,
     jobs: Arc<Jobs>,
     closed: watch::Sender<bool>,
 }
@@ -77,7 +87,7 @@ pub fn aside(threads: usize) -> (Aside, AsideJobs) {
         threads,
         turns: turns(threads),
         huge_turns: turns(threads - 1),
-        tls_turns: turns(threads - 1),
+        tls_turns: FairTurns::new(threads - 1),
         jobs: jobs.clone(),
         closed: watch::channel(false).0,
     };
@@ -97,21 +107,23 @@ impl Aside {
     }
 
     async fn permits(&self, bytes: usize) -> Result<Permits, AcquireError> {
-        match bytes > HUGE {
-            true => self.permits_of(&self.huge_turns).await,
-            false => Ok((None, self.turns.clone().acquire_owned().await?)),
-        }
+        let huge = match bytes > HUGE {
+            true => Some(OfKind::Huge(self.huge_turns.clone().acquire_owned().await?)),
+            false => None,
+        };
+        Ok((huge, self.turns.clone().acquire_owned().await?))
     }
 
-    async fn permits_of(&self, kind: &Arc<Semaphore>) -> Result<Permits, AcquireError> {
-        let one = kind.clone().acquire_owned().await?;
-        Ok((Some(one), self.turns.clone().acquire_owned().await?))
-    }
-
-    /// What the work on a TLS connection's keys gives, which takes long however few bytes came; None where the server
-    /// stops, or the work panics. However many connections begin, a thread is left for requests.
-    pub async fn begin_tls<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-        let permits = self.permits_of(&self.tls_turns).await.ok()?;
+    /// What the work on the keys of a TLS connection with this peer gives, which takes long however few bytes came; None
+    /// where the server stops, or the work panics. However many connections begin, a thread is left for requests, and
+    /// however many begin with one peer, those with others have their turns between them.
+    pub async fn begin_tls<T: Send + 'static>(
+        &self,
+        peer: IpAddr,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let own = self.tls_turns.turn(peer).await?;
+        let permits = (Some(OfKind::Tls(own)), self.turns.clone().acquire_owned().await.ok()?);
         let (sender, result) = oneshot::channel();
         Turn { jobs: self.jobs.clone(), permits }.begin(move || drop(sender.send(work())));
         result.await.ok()

@@ -8,6 +8,7 @@ pub mod connections;
 pub mod control;
 pub mod drain;
 pub mod endpoints;
+mod fair_turns;
 pub mod file_digest;
 pub mod hooks;
 pub mod io;

@@ -2,10 +2,11 @@
 
 use std::future::ready;
 use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::support::grpc::{PREDICT, frame};
@@ -21,11 +22,15 @@ use tidegate_codec::dtype::DType;
 use tidegate_codec::status::Code;
 use tidegate_codec::tensors::Tensor;
 use tidegate_engine::batching::Batching;
+use tidegate_engine::sync::lock;
 use tidegate_plane::aside::{Aside, AsideJobs, aside};
 use tidegate_plane::settings::Settings;
 use tokio::runtime::{Builder, Runtime};
+use tokio::task::yield_now;
 
 const MB: usize = 1 << 20;
+const ONE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 
 /// Models `m`, which takes and gives a million rows, and `other`.
 fn running() -> Running {
@@ -239,7 +244,7 @@ fn beginnings_of_tls_leave_a_thread_and_end_with_the_server() {
     let gate = Arc::new(Gate::default());
     let begin = |result: u32| {
         let gate = gate.clone();
-        aside.begin_tls(move || {
+        aside.begin_tls(ONE, move || {
             gate.pass();
             result
         })
@@ -255,10 +260,37 @@ fn beginnings_of_tls_leave_a_thread_and_end_with_the_server() {
         assert_eq!(aside.run(1, soon(), || 7).await, Ok(7), "a thread is left, though both have begun");
         gate.open();
         assert_eq!(tokio::join!(first, second), (Some(1), Some(2)));
-        assert_eq!(aside.begin_tls(|| panic!("as planned")).await.map(|()| 0), None);
+        assert_eq!(aside.begin_tls(ONE, || panic!("as planned")).await.map(|()| 0), None);
         aside.close();
         assert_eq!(begin(3).await, None);
     });
+}
+
+#[test]
+fn a_flood_of_tls_from_one_address_leaves_turns_to_others() {
+    let (runtime, aside, _jobs) = threads(2);
+    let (aside, gate, order) = (Arc::new(aside), Arc::new(Gate::default()), Arc::new(Mutex::new(Vec::new())));
+    let begin = |peer: IpAddr| {
+        let (aside, gate, order) = (aside.clone(), gate.clone(), order.clone());
+        runtime.spawn(async move {
+            let work = move || {
+                gate.pass();
+                lock(&order).push(peer);
+            };
+            aside.begin_tls(peer, work).await.unwrap();
+        })
+    };
+    let mut all: Vec<_> = (0..30).map(|_| begin(ONE)).collect();
+    all.push(begin(OTHER));
+    runtime.block_on(async {
+        yield_now().await;
+        gate.open();
+        for one in all {
+            one.await.unwrap();
+        }
+    });
+    let place = lock(&order).iter().position(|peer| *peer == OTHER).unwrap();
+    assert!(place <= 2, "it came behind {place} others");
 }
 
 #[test]

@@ -317,7 +317,7 @@ impl Host {
         let (host, lifeline) = (self.clone(), open.lifeline.clone());
         self.spawn(open, async move {
             let patience = host.engine.limits.header_timeout();
-            let begun = tokio::time::timeout(patience, tls::accept(socket, tls, &host.aside)).await;
+            let begun = tokio::time::timeout(patience, tls::accept(socket, from.ip(), tls, &host.aside)).await;
             let Ok(Ok((socket, names))) = begun else {
                 host.engine.metrics.tls_failures[endpoint as usize].fetch_add(1, Ordering::Relaxed);
                 return;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
@@ -88,15 +89,16 @@ fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, 
 }
 
 /// Begins TLS on an accepted socket; with it come the names of the client's certificate. Who speaks plain text is told so.
-/// Keys are made and signed aside: a client needs next to nothing to ask for that.
+/// Keys are made and signed aside, for one peer after the other: a client needs next to nothing to ask for that.
 pub async fn accept(
     socket: TcpStream,
+    peer: IpAddr,
     tls: Arc<ServerConfig>,
     aside: &Aside,
 ) -> io::Result<(TlsStream<TcpStream>, Vec<String>)> {
     let socket = plain_text::refuse(socket).await?;
     let hello = LazyConfigAcceptor::new(Acceptor::default(), socket).await?;
-    let signed = aside.begin_tls(move || hello.into_stream(tls)).await;
+    let signed = aside.begin_tls(peer, move || hello.into_stream(tls)).await;
     let stream = signed.ok_or(io::ErrorKind::ConnectionAborted)?.await?;
     let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     let names = shown.map(|shown| certificate::names(shown)).unwrap_or_default();
