@@ -46,8 +46,16 @@ class MlModel:
     def code(self) -> Path | None:
         """The folder of modules that the model brings along; None where it brings none."""
         told = (self.flavours.get("python_function") or {}).get("code")
-        folder = self.root / str(told)
-        return folder if told and folder.is_dir() else None
+        return folder if told and (folder := self.inside(told)).is_dir() else None
+
+    def inside(self, told: object) -> Path:
+        """The path of what it names. InvalidInput where that lies outside its folder: no manifest lists it there."""
+        path = self.root / str(told)
+        if not path.resolve().is_relative_to(self.root.resolve()):
+            raise InvalidInput(
+                f"{self.root / FILE} names {told!r}, which lies outside its own folder: log the model again"
+            )
+        return path
 
     @property
     def has_signature(self) -> bool:
@@ -80,10 +88,16 @@ class MlModel:
     def example(self) -> dict[str, Any]:
         """The first row of the input example by input name; nothing where there is none that fits."""
         info = self.document.get("saved_input_example_info") or {}
-        path = self.root / str(info.get("artifact_path"))
-        if info.get("type") not in ("dataframe", "ndarray") or not path.is_file() or not self.has_signature:
+        if info.get("type") not in ("dataframe", "ndarray") or not self.has_signature:
             return {}
-        return _first_row(json.loads(path.read_text(encoding="utf-8")), self.signature())
+        path = self.inside(info.get("artifact_path"))
+        if not path.is_file():
+            return {}
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise InvalidInput(f"the input example {path} is no JSON: {error}") from error
+        return _first_row(data, self.signature())
 
 
 def read_mlmodel(directory: Path, manifest: Manifest) -> MlModel:

@@ -18,7 +18,7 @@ from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import FileEntry, Manifest
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
 from tidegate_serving.platforms.loader import Servable
-from tidegate_serving.platforms.mlflow.mlmodel import FILE, OUTPUT, MlModel, read_mlmodel
+from tidegate_serving.platforms.mlflow.mlmodel import OUTPUT, MlModel, read_mlmodel
 from tidegate_serving.platforms.platform import ModelDescription, PlatformOptions
 from tidegate_serving.platforms.registry import built_in_platform
 
@@ -112,11 +112,7 @@ def _native_file(model: MlModel, flavour: str) -> Path | None:
     told = settings.get(_NATIVE[flavour][1])
     if told is None:
         return None
-    path = model.root / str(told)
-    if not path.resolve().is_relative_to(model.root.resolve()):
-        raise InvalidInput(
-            f"{model.root / FILE} names {told!r}, which lies outside its own folder: log the model again"
-        )
+    path = model.inside(told)
     if flavour == "pytorch":
         found = [path / name for name in ("model.pt2", "model.pth") if (path / name).is_file()]
         return found[0] if found else None

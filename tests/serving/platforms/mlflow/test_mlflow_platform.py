@@ -29,6 +29,11 @@ flavors:
   python_function: {loader_module: mlflow.sklearn}
 """
 
+EXAMPLE = """
+signature: {{inputs: '[{{"type": "double", "name": "x"}}]', outputs: '[{{"type": "double"}}]'}}
+saved_input_example_info: {{type: dataframe, artifact_path: {}}}
+"""
+
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -172,6 +177,13 @@ def test_a_saved_model_inside_is_discovered(tmp_path: Path, saved_models: Path) 
             {"MLmodel": "flavors: {sklearn: {pickled_model: ../../model.skops}}"},
             InvalidInput,
             "lies outside its own folder",
+        ),
+        ({"MLmodel": ML_MODEL + EXAMPLE.format("/proc/version")}, InvalidInput, "lies outside its own folder"),
+        ({"MLmodel": ML_MODEL + EXAMPLE.format("MLmodel")}, InvalidInput, "input example .*MLmodel is no JSON"),
+        (
+            {"MLmodel": "flavors: {python_function: {code: ../code}, sklearn: {pickled_model: model.pkl}}"},
+            InvalidInput,
+            "'../code', which lies outside its own folder",
         ),
     ],
 )
