@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::sync::lock;
@@ -93,12 +94,16 @@ impl ControlCalls {
     }
 }
 
-/// Waits for an answer.
-pub async fn wait(answer: ControlAnswer) -> Result<Vec<u8>, Status> {
-    match tokio::time::timeout(LONGEST, answer?).await {
-        Ok(Ok(answer)) => answer,
-        Ok(Err(_)) => Err(Status::new(Code::Unavailable, "the server stopped before the call was answered")),
-        Err(_) => Err(Status::new(Code::DeadlineExceeded, "the deadline passed while the control call waited")),
+/// Waits for an answer, unless the client goes before: a call that has not begun then never does.
+pub async fn wait(answer: ControlAnswer, gone: impl Future<Output = ()>) -> Result<Vec<u8>, Status> {
+    let answer = answer?;
+    tokio::select! {
+        answer = timeout(LONGEST, answer) => match answer {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(Status::new(Code::Unavailable, "the server stopped before the call was answered")),
+            Err(_) => Err(Status::new(Code::DeadlineExceeded, "the deadline passed while the control call waited")),
+        },
+        () = gone => Err(Status::new(Code::Cancelled, "the client has gone")),
     }
 }
 

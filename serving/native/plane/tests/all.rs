@@ -9,6 +9,7 @@ mod aside;
 mod batching;
 mod compression;
 mod connections;
+mod control;
 mod deadlines;
 mod drain;
 mod embedded;

@@ -291,12 +291,12 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
         self.reply(call, version.as_ref(), found.map(|version| metadata::encode_response(&version.metadata())));
     }
 
-    fn call_python(&self, method: &str, call: GrpcCall) {
+    fn call_python(&self, method: &str, mut call: GrpcCall) {
         let id = self.id(&call);
         let waiting = self.state.control.call(method, call.message.clone());
         let metrics = self.state.engine.metrics.clone();
         tokio::spawn(async move {
-            let answer = control::wait(waiting).await;
+            let answer = control::wait(waiting, call.reply.gone()).await;
             let code = answer.as_ref().err().map_or(Code::Ok, |status| status.code);
             metrics.unrouted.count(Endpoint::Grpc, code);
             let tags = Tags { version: None, id: Some(&id) };

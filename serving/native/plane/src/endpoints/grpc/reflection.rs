@@ -46,7 +46,7 @@ pub async fn converse(call: Conversation, state: Arc<PlaneState>, tags: Tags<'_>
             }
         };
         let answer = match question {
-            Ok(Some(question)) => control::wait(state.control.call(METHODS[0], question)).await,
+            Ok(Some(question)) => control::wait(state.control.call(METHODS[0], question), gone(&mut stream)).await,
             Ok(None) => break Status::new(Code::Ok, ""),
             Err(status) => break status,
         };
@@ -64,6 +64,11 @@ pub async fn converse(call: Conversation, state: Arc<PlaneState>, tags: Tags<'_>
 async fn next(messages: &mut Messages, stream: &mut SendStream<Bytes>) -> Result<Option<Bytes>, Status> {
     tokio::select! {
         message = messages.next() => message,
-        _ = poll_fn(|context| stream.poll_reset(context)) => Err(Status::new(Code::Cancelled, "the client has gone")),
+        () = gone(stream) => Err(Status::new(Code::Cancelled, "the client has gone")),
     }
+}
+
+/// Waits until the client has reset the stream or gone.
+async fn gone(stream: &mut SendStream<Bytes>) {
+    let _ = poll_fn(|context| stream.poll_reset(context)).await;
 }
