@@ -45,6 +45,8 @@ pub struct Inflight<R> {
     soon: VecDeque<Soon>,
     /// When the first of these is to be answered.
     due: Option<Instant>,
+    /// So many of the first are known to be due.
+    known_due: usize,
     /// The slot at which the next look for clients that have gone begins.
     next_look: usize,
 }
@@ -63,8 +65,9 @@ struct Soon {
 const LATE: Duration = Duration::from_millis(7);
 const LEAD: Duration = Duration::from_millis(12);
 
-/// So far ahead it is looked for deadlines that pass together: LEAD, and the pause between two looks.
-const HORIZON: Duration = Duration::from_millis(17);
+/// So far ahead it is looked for deadlines that pass together: LEAD, the pause between two looks, and what it takes to find
+/// very many.
+const HORIZON: Duration = Duration::from_millis(22);
 
 /// So many deadlines of answered requests may be kept beside as many as there are requests that wait.
 const STALE: usize = 64;
@@ -81,8 +84,16 @@ const SETTLED: Duration = Duration::from_millis(3);
 
 impl<R> Default for Inflight<R> {
     fn default() -> Inflight<R> {
-        let (slots, free, deadlines) = (Vec::new(), Vec::new(), BinaryHeap::new());
-        Inflight { slots, free, first_generation: 0, deadlines, soon: VecDeque::new(), due: None, next_look: 0 }
+        Inflight {
+            slots: Vec::new(),
+            free: Vec::new(),
+            first_generation: 0,
+            deadlines: BinaryHeap::new(),
+            soon: VecDeque::new(),
+            due: None,
+            known_due: 0,
+            next_look: 0,
+        }
     }
 }
 
@@ -185,7 +196,11 @@ impl<R: Reply> Inflight<R> {
     /// one connection after each other. They are told once. An answer takes `each`.
     pub fn late(&mut self, now: Instant, most: usize, each: Duration) -> Vec<u64> {
         self.look_ahead(now + HORIZON);
-        let due = self.count_due(now, each).min(most);
+        if self.known_due == 0 {
+            self.known_due = self.count_due(now, each);
+        }
+        let due = self.known_due.min(most);
+        self.known_due -= due;
         let mut late = Vec::with_capacity(due);
         for Soon { deadline, key, earliest } in self.soon.drain(..due).collect::<Vec<_>>() {
             let Some(pending) = self.find(key) else { continue };
