@@ -7,9 +7,7 @@ with status 1 where something hangs; a second one ends it at once.
 from __future__ import annotations
 
 import argparse
-import json
 import logging
-import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -19,10 +17,9 @@ from tidegate_serving.config import EngineConfig
 from tidegate_serving.config.open_files import allow_many
 from tidegate_serving.contract.errors import TidegateError
 from tidegate_serving.engine import Engine
-from tidegate_serving.files.atomic import write_atomically
 from tidegate_serving.lifecycle.memory import share_heaps
 from tidegate_serving.log_lines import log_to_stderr
-from tidegate_serving.runtime.running_engine import EngineAddresses
+from tidegate_serving.runtime.ready_file import write_ready_file
 from tidegate_serving.stop_signal import StoppedEarlyError, StopSignal
 
 USER_MISTAKE = 2
@@ -99,18 +96,6 @@ def _stop(engine: Engine, config: EngineConfig) -> int:
     clean = engine.stop()
     _log.info("stopped%s", "" if clean else ", but not everything was answered or unloaded in time")
     return 0 if clean else 1
-
-
-def write_ready_file(path: Path, addresses: EngineAddresses) -> None:
-    """Addresses and process id as JSON, complete before anybody can see it."""
-    document = {
-        "format": "tidegate.ready/1",
-        "grpc": addresses.grpc,
-        "rest": addresses.rest,
-        "control": addresses.control,
-        "pid": os.getpid(),
-    }
-    write_atomically(path, (json.dumps(document) + "\n").encode())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -23,6 +23,7 @@ from tidegate_pipelines.cli import (
     expectations,
     explain,
     export,
+    fleet,
     gate,
     golden,
     hub,
@@ -121,7 +122,7 @@ def _options(
     ] = False,
 ) -> None:
     context.obj = {"debug": debug}
-    if context.invoked_subcommand not in ("serve", "model-server", "hub"):
+    if context.invoked_subcommand not in ("serve", "model-server", "fleet", "hub"):
         show_log_lines(tracebacks=debug)
 
 
@@ -137,6 +138,7 @@ _MODULES = (
     expectations,
     explain,
     export,
+    fleet,
     gate,
     golden,
     hub,

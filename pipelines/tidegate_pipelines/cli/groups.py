@@ -31,7 +31,7 @@ GROUPS = {
         "kubeflow",
         "clean-up",
     ),
-    "Serve": ("serve", "model-server", "predict", "split", "hub"),
+    "Serve": ("serve", "model-server", "predict", "split", "fleet", "hub"),
     "When something is wrong": (
         *(
             "status",

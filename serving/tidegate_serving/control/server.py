@@ -1,14 +1,15 @@
-"""The control port: grpcio's threaded server in front of the RPC Source and the control service, with typed errors."""
+"""The control port: grpcio's threaded server before the RPC Source and the control service, with typed errors."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
-from typing import Any
+from typing import Any, Protocol
 
 import grpc
 
+from tidegate_serving.contract.desired_state import DesiredState
 from tidegate_serving.contract.errors import Unavailable
 from tidegate_serving.contract.messages import message
 from tidegate_serving.control.config_service import ConfigService
@@ -22,7 +23,6 @@ from tidegate_serving.control.reflection import reflection_handlers
 from tidegate_serving.control.service import ControlService, refusals
 from tidegate_serving.control.status import EngineStatus
 from tidegate_serving.lifecycle.monitor import StateMonitor
-from tidegate_serving.sources.rpc.source import RpcSource
 
 MAX_WATCHERS = 64
 MAX_HEALTH_WATCHERS = 16
@@ -44,12 +44,19 @@ _PACKAGE = "tidegate.v1"
 _HEARTBEAT_SECONDS = 0.5
 
 
+class TakesDesiredStates(Protocol):
+    """Who a desired state is handed to, such as the RPC Source."""
+
+    def set_desired_state(self, desired: DesiredState, expected_revision: int | None = None) -> int:
+        """Accepts it and returns its revision, or raises and changes nothing."""
+
+
 class ControlServer:
     """Serves `tidegate.v1.Control`, health and reflection. Without a guard anybody who reaches it may do everything."""
 
     def __init__(
         self,
-        source: RpcSource,
+        source: TakesDesiredStates,
         service: ControlService,
         config: ConfigService,
         log: LogService,

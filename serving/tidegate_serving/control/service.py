@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from tidegate_serving.contract.errors import InvalidInput, TidegateError
 from tidegate_serving.contract.messages import message
@@ -22,12 +22,52 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _TOLD = 100  # characters of a wrong name
 
 
+class Decides(Protocol):
+    """Who carries out the decision in an `OperationRequest`, whose action has that name."""
+
+    def __call__(self, action: str, requester: Requester, request: Any) -> Outcome:
+        """What came of it. Raises the contract's errors; then nothing has changed, unless they say so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """Carries out every decision that there is, in an engine."""
+
+    operations: Operations
+    rollback: Rollback
+
+    def __call__(self, action: str, requester: Requester, request: Any) -> Outcome:
+        """What came of it."""
+        operations = self.operations
+        plain: Mapping[str, Callable[[Requester], Outcome]] = {
+            "unpin": operations.unpin,
+            "freeze": operations.freeze,
+            "unfreeze": operations.unfreeze,
+            "disable": operations.disable,
+            "enable": operations.enable,
+        }
+        if action in plain:
+            return plain[action](requester)
+        if action == "pin":
+            return operations.pin(requester, request.pin.version)
+        if action == "split":
+            return operations.split(requester, dict(request.split.shares), request.split.key)
+        if action == "block":
+            return operations.block(requester, request.block.version)
+        if action == "unblock":
+            return operations.unblock(requester, request.unblock.version)
+        if action == "rollback":
+            return self.rollback(
+                requester, optional(request.rollback, "version"), optional(request.rollback, "from_version")
+            )
+        raise InvalidInput("the request names no action that this engine knows: use a client of its version")
+
+
 @dataclass(frozen=True, slots=True)
 class ControlService:
     """`support` gathers what somebody needs who is to help, as files by name."""
 
-    operations: Operations
-    rollback: Rollback
+    decide: Decides
     journal: Journal
     support: Callable[[], Mapping[str, bytes]]
 
@@ -36,7 +76,7 @@ class ControlService:
         action = request.WhichOneof("action") or ""
         requester = Requester(request.servable, request.requested_by, request.reason)
         with refusals(self.journal, action, requester):
-            outcome = self._operate(action, requester, request)
+            outcome = self.decide(action, requester, request)
         return message("tidegate.v1.OperationResponse")(
             sentence=outcome.sentence,
             changed=outcome.changed,
@@ -76,31 +116,6 @@ class ControlService:
     def get_support(self, _request: Any) -> Any:
         """Answers a `GetSupportRequest`."""
         return message("tidegate.v1.GetSupportResponse")(files=dict(self.support()))
-
-    def _operate(self, action: str, requester: Requester, request: Any) -> Outcome:
-        operations = self.operations
-        plain: Mapping[str, Callable[[Requester], Outcome]] = {
-            "unpin": operations.unpin,
-            "freeze": operations.freeze,
-            "unfreeze": operations.unfreeze,
-            "disable": operations.disable,
-            "enable": operations.enable,
-        }
-        if action in plain:
-            return plain[action](requester)
-        if action == "pin":
-            return operations.pin(requester, request.pin.version)
-        if action == "split":
-            return operations.split(requester, dict(request.split.shares), request.split.key)
-        if action == "block":
-            return operations.block(requester, request.block.version)
-        if action == "unblock":
-            return operations.unblock(requester, request.unblock.version)
-        if action == "rollback":
-            return self.rollback(
-                requester, optional(request.rollback, "version"), optional(request.rollback, "from_version")
-            )
-        raise InvalidInput("the request names no action that this engine knows: use a client of its version")
 
 
 @contextmanager

@@ -61,6 +61,7 @@ class Etcd:
         self._endpoints = endpoints
         self._lock = threading.Lock()
         self._turn = 0
+        self._closed = False
         self._channel: grpc.Channel | None = None
 
     def read(self, prefix: str) -> Snapshot:
@@ -143,8 +144,9 @@ class Etcd:
             answers.cancel()
 
     def close(self) -> None:
-        """Closes the connection; whoever waits for changes hears Unavailable."""
+        """Closes the client; whoever waits for changes hears Unavailable."""
         with self._lock:
+            self._closed = True
             channel, self._channel = self._channel, None
         if channel is not None:
             channel.close()
@@ -176,6 +178,8 @@ class Etcd:
 
     def _open(self) -> grpc.Channel:
         with self._lock:
+            if self._closed:
+                raise Unavailable(f"the client of etcd at {self._endpoints} was closed")
             if self._channel is None:
                 self._channel = open_channel(self._connections[self._turn % len(self._connections)])
             return self._channel

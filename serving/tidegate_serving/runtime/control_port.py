@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.control.config_service import ConfigService, Reread
-from tidegate_serving.control.service import ControlService
+from tidegate_serving.control.service import ControlService, Decisions
 from tidegate_serving.control.status import EngineStatus
 from tidegate_serving.control.support import RecentLines, Support
 from tidegate_serving.journal.entry import Entry, Kind
@@ -62,9 +62,8 @@ class ControlPort:
         problems, journal = self._sources.problems, self._lifecycle.journal
         guard, tls = guard_of(config, problems, journal), tls_of(config, problems)
 
-        service = ControlService(
-            self._sources.operations, self._sources.rollback, self._lifecycle.journal, self._support.files
-        )
+        decisions = Decisions(self._sources.operations, self._sources.rollback)
+        service = ControlService(decisions, self._lifecycle.journal, self._support.files)
         self._server = ControlServer(
             self._sources.rpc,
             service,

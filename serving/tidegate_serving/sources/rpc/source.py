@@ -114,10 +114,10 @@ class RpcSource:
         name = check_name(desired.servable)
         with self._turn(name):
             present = self._store.get(name) or DesiredState(name)
-            _check_revision(present, expected_revision)
+            check_revision(present, expected_revision)
             self._checks.permit(desired)
             versions = self._checked(desired, present, loaded)
-            _check_traffic(desired)
+            check_traffic(desired)
             revision, now = present.revision + 1, time.time_ns() // 1000
             versions = tuple(replace(version, revision=revision) for version in versions)
             return self._accept(replace(desired, versions=versions, revision=revision, at_us=now), action)
@@ -144,7 +144,7 @@ class RpcSource:
                 raise FailedPrecondition("the engine is stopping: push to it again once it is back")
             self._owners.claim(desired.servable, NAME)
             self._store.put(desired)
-            self._journal.add(_entry(desired, action))
+            self._journal.add(change_entry(desired, action))
             who = desired.requested_by
             _log.info("%s: revision %d by %s: %s", desired.servable, desired.revision, who, desired.reason)
             self._tell(desired)
@@ -209,7 +209,8 @@ def _place(version: VersionReference) -> tuple[str, str]:
     return version.address or str(version.directory.resolve()), version.manifest_digest
 
 
-def _check_revision(present: DesiredState, expected: int | None) -> None:
+def check_revision(present: DesiredState, expected: int | None) -> None:
+    """Conflict where a servable is at another revision than the caller saw, None for any."""
     if expected is not None and expected != present.revision:
         by = f", by {present.requested_by}: {present.reason}" if present.revision else ""
         raise Conflict(
@@ -218,7 +219,8 @@ def _check_revision(present: DesiredState, expected: int | None) -> None:
         )
 
 
-def _entry(desired: DesiredState, action: str) -> Entry:
+def change_entry(desired: DesiredState, action: str) -> Entry:
+    """What the journal has of an accepted change."""
     name, shadowed = desired.servable, desired.shadow
     versions = ", ".join(map(str, sorted(desired.numbers)))
     labels = "".join(f", {label} on {version}" for label, version in sorted(desired.labels.items()))
@@ -227,7 +229,8 @@ def _entry(desired: DesiredState, action: str) -> Entry:
     return Entry(Kind.CONTROL, action, text, name, None, desired.requested_by, desired.reason, at_us=desired.at_us)
 
 
-def _check_traffic(desired: DesiredState) -> None:
+def check_traffic(desired: DesiredState) -> None:
+    """InvalidInput where a label or the shadow names a version that is not among those desired."""
     numbers, shadow = sorted(desired.numbers), desired.shadow
     for label, version in desired.labels.items():
         check_name(label)

@@ -1,0 +1,136 @@
+"""What the leading controller does next, as one pure function of what etcd has and what the nodes say.
+
+    decide(view, seen, lost, unrouted, now) -> Decision
+
+What is decided is written first, then nodes are told. A model leaves a node only a while after the routes that lead
+there were withdrawn, so that routers know of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from tidegate_serving.contract.desired_state import DesiredState
+from tidegate_serving.fleet.model import FleetModel
+from tidegate_serving.fleet.node import Node
+from tidegate_serving.fleet.placement import Demand, Placement, place
+from tidegate_serving.fleet.rollout import Seen, is_ready, may_load, routed, told
+from tidegate_serving.fleet.routes import Routes
+from tidegate_serving.fleet.view import FleetView
+
+UNROUTED_SECONDS = 1.0
+WANTED_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`models` are those that change, `gone` those that are forgotten, `served` wishes that are fulfilled or too old.
+    `told` is what each node is to have, by servable. `leaving` are models on nodes that no route leads to any more."""
+
+    placement: Placement
+    routes: Routes
+    told: Mapping[str, Mapping[str, DesiredState]]
+    models: Mapping[str, FleetModel] = field(default_factory=dict)
+    gone: frozenset[str] = frozenset()
+    served: frozenset[str] = frozenset()
+    leaving: frozenset[tuple[str, str]] = frozenset()
+
+
+def decide(
+    view: FleetView,
+    seen: Mapping[str, Seen],
+    lost: Collection[str],
+    unrouted: Mapping[tuple[str, str], float],
+    now: float,
+) -> Decision:
+    """`seen` is what each node says, without those that have said nothing yet. `lost` are nodes of which nothing is
+    heard for so long that they count as gone. `unrouted` is since when (Unix seconds) no route leads to a model on a
+    node."""
+    nodes = [
+        replace(node, leaving=node.leaving or node.id in lost or node.id in view.drains) for node in view.nodes.values()
+    ]
+    seen = {node: one for node, one in seen.items() if node in view.nodes}
+    demands = [_demand(view, model) for model in view.models.values()]
+    placed = place(nodes, demands, view.placement.nodes)
+    changed = {
+        name: model.advanced()
+        for name, model in view.models.items()
+        if not model.settled and (not model.desired.versions or is_ready(model, placed.nodes[name], seen))
+    }
+    models = {**view.models, **changed}
+    routes = _routes(view, models, placed, seen, {one.id for one in nodes if one.leaving})
+    leaving = frozenset(
+        (name, node)
+        for node, one in seen.items()
+        for name in models
+        if one.wants(name) and node not in placed.nodes[name] and node not in routes.models.get(name, ())
+    )
+    ready = {pair for pair in leaving if pair in unrouted and now - unrouted[pair] >= UNROUTED_SECONDS}
+    gone = frozenset(
+        name for name, model in models.items() if not model.desired.versions and not _held(name, seen) and model.settled
+    )
+    return Decision(
+        placed,
+        routes,
+        {node: _told(view.nodes[node], one, models, placed, ready) for node, one in seen.items()},
+        changed,
+        gone,
+        frozenset(name for name, at in view.wanted.items() if routes.models.get(name) or now - at > WANTED_SECONDS),
+        leaving,
+    )
+
+
+def _demand(view: FleetView, model: FleetModel) -> Demand:
+    name, copies = model.name, model.copies
+    wanted = view.wanted.get(name, 0.0)
+    used_at = max([model.used_at, wanted, *(one[name].used_at for one in view.usage if name in one)])
+    loaded = bool(view.placement.nodes.get(name))
+    count = copies.least or int(loaded or bool(wanted))
+    return Demand(name, model.size, count if model.desired.versions else 0, copies.least, model.labels, used_at)
+
+
+def _routes(
+    view: FleetView,
+    models: Mapping[str, FleetModel],
+    placed: Placement,
+    seen: Mapping[str, Seen],
+    leaving: set[str],
+) -> Routes:
+    """A model without a place stays routed where it is only on a node that is to be emptied."""
+    found = {}
+    for name, model in models.items():
+        if model.desired.versions:
+            places = placed.nodes[name]
+            among = seen if places else {node: one for node, one in seen.items() if node in leaving}
+            evicted = any(other == name for other, _ in placed.evicted)
+            found[name] = routed(model, places, among, evicted)
+    used = {node for nodes in found.values() for node in nodes}
+    return Routes({key: (one.grpc, one.rest) for key, one in view.nodes.items() if key in used}, found)
+
+
+def _held(name: str, seen: Mapping[str, Seen]) -> bool:
+    return any(one.holds(name) for one in seen.values())
+
+
+def _told(
+    node: Node,
+    seen: Seen,
+    models: Mapping[str, FleetModel],
+    placed: Placement,
+    leaving: set[tuple[str, str]],
+) -> dict[str, DesiredState]:
+    """What a node is to have: its models as far as there is room by now, and nothing of those that may leave."""
+    states: dict[str, DesiredState] = {}
+    coming: dict[str, FleetModel] = {}
+    for name, model in models.items():
+        if node.id in placed.nodes[name]:
+            if may_load(model, node.capacity_bytes - sum(one.size for one in coming.values()), models, seen):
+                states[name] = told(model)
+                if not seen.holds(name):
+                    coming[name] = model
+        elif (name, node.id) in leaving or (seen.wants(name) and not model.desired.versions):
+            states[name] = DesiredState(name, requested_by="fleet", reason=f"{name} is on other nodes now, or on none")
+        elif seen.wants(name):
+            states[name] = told(model)
+    return states

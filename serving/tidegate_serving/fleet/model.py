@@ -1,0 +1,113 @@
+"""A model of a fleet: its desired state as for one engine, its copies and size, and what serves until then."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tidegate_serving.contract.desired_state import DesiredState, VersionReference
+from tidegate_serving.contract.errors import InvalidInput, Tampered
+from tidegate_serving.contract.formats import MALFORMED, check_format
+
+_KIND, _VERSION = "fleet-model", "1"
+MOST_COPIES = 1000
+_REMEMBERED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """On how many nodes a model is to be: `least` always, `most` under load. With a least of 0 it may be unloaded
+    where room is needed, and is loaded again when it is asked for. InvalidInput for numbers that cannot be."""
+
+    least: int = 1
+    most: int = 1
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.least <= self.most <= MOST_COPIES and self.most):
+            raise InvalidInput(
+                f"copies are {self.least} to {self.most}: use 0 or more for the least, 1 to {MOST_COPIES} for the "
+                "most, and no less for the most than for the least"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class FleetModel:
+    """`desired` is what was pushed last, `serving` the last desired state whose versions were AVAILABLE on every node
+    of the model, None before the first. `served` are versions that ordinary clients had, oldest first. `file_bytes` is
+    what all desired versions take on one node, by their manifests, `measured_bytes` what an operator says instead, 0
+    for nothing. `labels` are those that a node must have. `used_at` is Unix seconds of the last push."""
+
+    desired: DesiredState
+    serving: DesiredState | None = None
+    served: tuple[VersionReference, ...] = ()
+    copies: Copies = field(default_factory=Copies)
+    file_bytes: int = 0
+    measured_bytes: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)
+    used_at: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The servable."""
+        return self.desired.servable
+
+    @property
+    def size(self) -> int:
+        """Bytes that it counts for on each node."""
+        return self.measured_bytes or self.file_bytes
+
+    @property
+    def previous(self) -> VersionReference | None:
+        """What a rollback goes back to: the newest that was served before what serves now."""
+        now = self.serving.stable if self.serving else None
+        return next((one for one in reversed(self.served) if one.version != now), None)
+
+    @property
+    def settled(self) -> bool:
+        """Whether what was pushed last serves."""
+        return self.serving == self.desired
+
+    def advanced(self) -> FleetModel:
+        """With the desired state as the one that serves."""
+        stable = self.desired.version(self.desired.stable)
+        served = self.served
+        if stable is not None:
+            served = (*(one for one in served if one.version != stable.version), stable)[-_REMEMBERED:]
+        return replace(self, serving=self.desired, served=served)
+
+    def to_bytes(self) -> bytes:
+        """As it is written; the key has the name."""
+        document = {
+            "format": f"tidegate.{_KIND}/{_VERSION}",
+            "desired": self.desired.to_dict(),
+            "serving": self.serving and self.serving.to_dict(),
+            "served": [one.to_dict() for one in self.served],
+            "copies": [self.copies.least, self.copies.most],
+            "file_bytes": self.file_bytes,
+            "measured_bytes": self.measured_bytes,
+            "labels": dict(self.labels),
+            "used_at": self.used_at,
+        }
+        return json.dumps(document, sort_keys=True).encode()
+
+    @classmethod
+    def from_bytes(cls, name: str, data: bytes) -> FleetModel:
+        """Raises Tampered for what is no model, Unsupported for one of another major version."""
+        try:
+            document: Any = json.loads(data)
+            check_format(document, kind=_KIND, version=_VERSION, where=f"model {name} of the fleet")
+            serving = document["serving"]
+            return cls(
+                DesiredState.from_dict(document["desired"]),
+                None if serving is None else DesiredState.from_dict(serving),
+                tuple(map(VersionReference.from_dict, document["served"])),
+                Copies(*map(int, document["copies"])),
+                int(document["file_bytes"]),
+                int(document["measured_bytes"]),
+                {str(key): str(value) for key, value in document["labels"].items()},
+                float(document["used_at"]),
+            )
+        except MALFORMED as error:
+            raise Tampered(f"model {name} of the fleet cannot be read in etcd ({error}): push it again") from error

@@ -1,0 +1,45 @@
+"""Where requests go: what the leading controller writes at one revision, and routers read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidegate_serving.contract.errors import Tampered
+from tidegate_serving.contract.formats import MALFORMED, check_format
+
+_KIND, _VERSION = "fleet-routes", "1"
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """`nodes` are gRPC and REST address by node, `models` the nodes by model that have its ordinary version AVAILABLE;
+    one without any is known to the fleet, and loaded nowhere."""
+
+    nodes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    models: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        """As it is written."""
+        document = {
+            "format": f"tidegate.{_KIND}/{_VERSION}",
+            "nodes": {one: {"grpc": grpc, "rest": rest} for one, (grpc, rest) in self.nodes.items()},
+            "models": {name: {"nodes": list(nodes), "known": True} for name, nodes in self.models.items()},
+        }
+        return json.dumps(document, sort_keys=True).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Routes:
+        """Raises Tampered for what are no routes, Unsupported for those of another major version."""
+        try:
+            document: Any = json.loads(data)
+            check_format(document, kind=_KIND, version=_VERSION, where="the fleet's routes")
+            nodes = {str(key): (str(one["grpc"]), str(one["rest"])) for key, one in document["nodes"].items()}
+            models = {str(name): tuple(map(str, one["nodes"])) for name, one in document["models"].items()}
+            return cls(nodes, models)
+        except MALFORMED as error:
+            raise Tampered(
+                f"the fleet's routes cannot be read in etcd ({error}): the controller writes them anew"
+            ) from error

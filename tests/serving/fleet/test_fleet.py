@@ -1,0 +1,173 @@
+"""A fleet from outside: real engines, controllers and etcd, pushed to as to one engine."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from tests.support.engine.process import EngineProcess
+from tests.support.eventually import eventually
+from tests.support.models.versions import adding, publish
+from tests.support.neighbours.fleet import ControllerProcess, Fleet, fleet_over
+
+from tidegate_operators.steps.promote import promote
+from tidegate_operators.steps.push import push
+from tidegate_operators.steps.rollback import rollback
+from tidegate_serving.contract.errors import ResourceExhausted, Tampered, Unsupported
+from tidegate_serving.fleet.model import Copies
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """Three nodes that hold a thousand bytes each."""
+    with fleet_over(tmp_path_factory.mktemp("fleet")) as running:
+        for name in "abc":
+            running.node(name, capacity_bytes=1000)
+        for node in running.nodes.values():
+            node.await_ready()
+        yield running
+
+
+@pytest.fixture(scope="module")
+def controller(fleet: Fleet) -> ControllerProcess:
+    process = fleet.controller().await_ready()
+    eventually(lambda: fleet.view().leader)
+    eventually(lambda: len(fleet.view().nodes) == 3)
+    return process
+
+
+def size(fleet: Fleet, model: str, bytes: int, least: int = 1, most: int = 1) -> None:
+    with fleet.desk() as desk:
+        desk.set_copies(model, Copies(least, most), bytes, None)
+
+
+def answer(node: EngineProcess, model: str) -> float:
+    with node.client() as client:
+        return float(client.predict(model, {"x": np.array([1.0], np.float32)})["y"][0])
+
+
+def settled(fleet: Fleet, model: str, copies: int) -> tuple[str, ...]:
+    """The nodes of a model, once it is available on so many."""
+    return eventually(lambda: found if len(found := fleet.routes(model)) == copies else ())
+
+
+def test_a_version_is_pushed_promoted_and_taken_back_on_all_copies_without_a_failed_request(
+    fleet: Fleet, controller: ControllerProcess
+) -> None:
+    one, two = (publish(fleet.root, "rolling", number, adding(10 * number)) for number in (1, 2))
+    push(directory=one, control=controller.address)
+    size(fleet, "rolling", 10, 2, 2)
+    nodes = settled(fleet, "rolling", 2)
+    assert {answer(fleet.nodes[node], "rolling") for node in nodes} == {11.0}
+    answers: set[float] = set()
+    asked = threading.Event()
+    stop = threading.Event()
+
+    def ask() -> None:
+        while not stop.is_set():
+            answers.update(answer(fleet.nodes[node], "rolling") for node in nodes)
+            asked.set()
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    assert asked.wait(60)
+    pushed = push(directory=two, control=controller.address)
+    assert pushed.beside == 1
+    promoted = promote(control=controller.address, servable="rolling", version=2)
+    assert promoted.ended == (1,)
+    eventually(lambda: 21.0 in answers)
+    assert {answer(fleet.nodes[node], "rolling") for node in nodes} == {21.0}
+    back = rollback(control=controller.address, servable="rolling")
+    assert (back.id.version, back.ended) == (1, (2,))
+    stop.set()
+    asking.join()
+    assert answers == {11.0, 21.0}
+    with controller.control() as control:
+        status = control.status("rolling").servable("rolling")
+    assert status is not None
+    assert (status.ordinary, status.previous, status.source) == (1, 2, "fleet")
+
+
+def test_a_version_that_a_node_refuses_fails_the_push_and_the_old_one_serves(
+    fleet: Fleet, controller: ControllerProcess
+) -> None:
+    push(directory=publish(fleet.root, "judged", 1, adding(1)), control=controller.address)
+    broken = publish(fleet.root, "judged", 2, adding(2))
+    (broken / "model.py").write_text("broken")
+    with pytest.raises(Tampered, match=r"node [abc]: .*model\.py"):
+        push(directory=broken, control=controller.address)
+    (node,) = settled(fleet, "judged", 1)
+    assert answer(fleet.nodes[node], "judged") == 2.0
+    with controller.control() as control:
+        assert control.desired("judged").numbers == {1}
+
+
+def test_a_model_that_fits_nowhere_fails_the_push_with_its_bytes(fleet: Fleet, controller: ControllerProcess) -> None:
+    large = publish(fleet.root, "large", 1, adding(1, files={"model.py": "#" * 2000}))
+    with pytest.raises(
+        ResourceExhausted, match=r"copy 1 of large needs 2,400 bytes, and node [abc], which has the most"
+    ):
+        push(directory=large, control=controller.address)
+    eventually(lambda: "large" not in fleet.view().models)
+
+
+def test_what_a_fleet_cannot_be_told_is_refused_with_the_cure(fleet: Fleet, controller: ControllerProcess) -> None:
+    with (
+        controller.control() as control,
+        pytest.raises(Unsupported, match=r"cannot be told to pin a model yet: .*tidegate fleet nodes"),
+    ):
+        control.pin("judged", 1, requested_by="test")
+
+
+def test_a_node_that_is_drained_has_its_models_elsewhere_before_they_leave(
+    fleet: Fleet, controller: ControllerProcess
+) -> None:
+    push(directory=publish(fleet.root, "moving", 1, adding(1)), control=controller.address)
+    size(fleet, "moving", 10)
+    (node,) = settled(fleet, "moving", 1)
+    with fleet.desk() as desk:
+        desk.drain(node)
+    (other,) = eventually(lambda: found if (found := fleet.routes("moving")) and node not in found else ())
+    assert answer(fleet.nodes[other], "moving") == 2.0
+    with fleet.nodes[node].control() as control:
+        eventually(lambda: not any(one.desired.versions for one in control.status().servables))
+    with fleet.desk() as desk:
+        desk.drain(node, empty=False)
+
+
+def test_of_models_that_nobody_has_to_have_the_least_recently_used_leaves(
+    fleet: Fleet, controller: ControllerProcess
+) -> None:
+    names = [f"cold{number}" for number in range(8)]
+    for name in names:
+        push(directory=publish(fleet.root, name, 1, adding(1)), control=controller.address)
+        size(fleet, name, 400, 0)
+    loaded = eventually(lambda: found if len(found := [n for n in names if fleet.routes(n)]) == 6 else [])
+    assert loaded == names[2:]
+    with controller.control() as control:
+        for name in names:
+            control.set_desired_state(control.desired(name).without(1))
+    eventually(lambda: not set(names) & fleet.view().models.keys())
+
+
+def test_a_killed_node_and_a_killed_controller_and_an_etcd_that_restarts_leave_every_model_served(
+    fleet: Fleet, controller: ControllerProcess
+) -> None:
+    standby = fleet.controller("standby").await_ready()
+    push(directory=publish(fleet.root, "lasting", 1, adding(1)), control=standby.address)
+    size(fleet, "lasting", 10)
+    (node,) = settled(fleet, "lasting", 1)
+    before = fleet.view()
+    fleet.etcd.kill()
+    assert answer(fleet.nodes[node], "lasting") == 2.0
+    fleet.etcd.start()
+    controller.kill()
+    fleet.nodes[node].kill()
+    (other,) = eventually(lambda: found if (found := fleet.routes("lasting")) and node not in found else ())
+    assert answer(fleet.nodes[other], "lasting") == 2.0
+    after = fleet.view()
+    assert after.leader not in ("", before.leader)
+    moved = {name for name, nodes in before.placement.nodes.items() if after.placement.nodes[name] != nodes}
+    assert moved == {name for name, nodes in before.placement.nodes.items() if node in nodes}

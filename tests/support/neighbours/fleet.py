@@ -1,0 +1,101 @@
+"""A fleet on this machine: a real etcd, engines as nodes and controllers, each a process of its own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.support.engine.process import ANY, EngineProcess
+from tests.support.neighbours.etcd import EtcdProcess, etcd_process
+from tests.support.server_process import ServerProcess
+
+from tidegate_serving.control_client import ControlClient
+from tidegate_serving.fleet.desk import Desk
+from tidegate_serving.fleet.keys import FleetKeys
+from tidegate_serving.fleet.routes import Routes
+from tidegate_serving.fleet.view import FleetView
+from tidegate_serving.journal.journal import Journal
+
+NAME = "tests"
+LEASE_SECONDS = 2
+
+
+class ControllerProcess(ServerProcess):
+    """`tidegate fleet controller`."""
+
+    def __init__(self, folder: Path, etcd: str) -> None:
+        super().__init__(folder)
+        config = folder / "controller.toml"
+        config.write_text(f'control_address = "{ANY}"\n[fleet]\nname = "{NAME}"\nlease_seconds = {LEASE_SECONDS}\n')
+        self.arguments = ["--config", str(config), "--etcd", etcd, "--ready-file", str(self.ready_file)]
+        self.address = ""
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "tidegate_pipelines.cli", "fleet", "controller", *self.arguments]
+
+    def ready(self, told: Any) -> None:
+        self.address = told["control"]
+
+    def control(self) -> ControlClient:
+        return ControlClient(self.address)
+
+
+@dataclass
+class Fleet:
+    """Nodes by name. Models are published under `root`."""
+
+    root: Path
+    etcd: EtcdProcess
+    nodes: dict[str, EngineProcess] = field(default_factory=dict)
+    stack: ExitStack = field(default_factory=ExitStack)
+
+    def node(self, name: str, capacity_bytes: int = 10**9) -> EngineProcess:
+        """Launches a node; `await_ready` waits for it."""
+        fleet: Mapping[str, object] = {
+            "etcd": self.etcd.address,
+            "name": NAME,
+            "node": name,
+            "lease_seconds": LEASE_SECONDS,
+            "capacity_bytes": capacity_bytes,
+        }
+        engine = EngineProcess(
+            self.root / "nodes" / name, allow_unverified=True, roots=[self.root], isolation="engine", fleet=fleet
+        )
+        self.nodes[name] = engine
+        self.stack.push(engine.launch())
+        return engine
+
+    def controller(self, name: str = "controller") -> ControllerProcess:
+        """Launches a controller."""
+        process = ControllerProcess(self.root / "controllers" / name, self.etcd.address)
+        self.stack.push(process.launch())
+        return process
+
+    def view(self) -> FleetView:
+        """The fleet as etcd has it now."""
+        with self.desk() as desk:
+            return FleetView.of(desk.etcd.read(desk.keys.prefix))
+
+    def routes(self, model: str) -> tuple[str, ...]:
+        """The nodes that requests for a model go to."""
+        routes = self.view().routes
+        return Routes.from_bytes(routes).models.get(model, ()) if routes else ()
+
+    @contextmanager
+    def desk(self) -> Iterator[Desk]:
+        etcd = self.etcd.client()
+        try:
+            yield Desk(etcd, FleetKeys(NAME), Journal(None))
+        finally:
+            etcd.close()
+
+
+@contextmanager
+def fleet_over(root: Path) -> Iterator[Fleet]:
+    """A fleet without nodes and controllers yet; all that is added ends with it."""
+    with etcd_process() as etcd, ExitStack() as stack:
+        yield Fleet(root, etcd, stack=stack)
