@@ -25,7 +25,7 @@ BUILD = ROOT / "build" / "fuzz"
 NATIVE = ROOT / "serving" / "native"
 ATHERIS = "3.0.0"
 ATHERIS_FOLDER = ROOT / ".tools" / "fuzz"
-IN_RUST = ("protobuf", "json", "msgpack", "open_inference", "gzip", "http1", "http2", "trace_context")
+IN_RUST = ("protobuf", "json", "msgpack", "open_inference", "gzip", "http1", "http2", "trace_context", "model_names")
 IN_PYTHON = ("manifests", "verdicts", "text_files", "state", "frames")
 
 COVERAGE = ("level=4", "inline-8bit-counters", "pc-table", "trace-compares")

@@ -26,6 +26,7 @@ __all__ = [
     "Publish",
     "Result",
     "Retire",
+    "Router",
     "SetBatching",
     "SetDefault",
     "SetDisabled",
@@ -626,6 +627,52 @@ class DataPlane:
         """Not ready, no new connections, answer what was accepted, flush the log, stop. True if all was answered and
         every call of a model has returned in time; who was not answered hears UNAVAILABLE. Returns soon after the
         deadline, whatever hangs.
+        """
+
+@final
+class Router:
+    """A fleet's router: takes requests as an engine does, and forwards each to a node that has its model.
+
+    Started as a data plane is, with the same settings; what they say of logs of inferences has no meaning here, and
+    memory is not shared. `wanted` is called with the name of a model that is asked for and on no node, on a thread of
+    its own: once, and again if a request has waited `cold_timeout_ms` in vain. At most `cold_requests` of them, with
+    `cold_bytes` of messages, wait at a time; others are refused. Without an answer for `hedge_after_ms` a second copy
+    of a request goes to another node, for at most one request in twenty. Each I/O thread has `connections_per_node`
+    HTTP/2 connections to each node, and as many over HTTP/1.1 as it has requests under way. Raises ValueError for what
+    cannot be, OSError for an address.
+    """
+
+    @staticmethod
+    def start(
+        settings: Settings,
+        *,
+        wanted: Callable[[str], object],
+        cold_timeout_ms: int = 30000,
+        cold_requests: int = 1024,
+        cold_bytes: int = 67108864,
+        hedge_after_ms: int | None = None,
+        connections_per_node: int = 2,
+    ) -> Router: ...
+    @property
+    def grpc_address(self) -> str | None: ...
+    @property
+    def rest_address(self) -> str | None: ...
+    def apply(self, nodes: Mapping[str, tuple[str, str]], models: Mapping[str, Sequence[str]]) -> None:
+        """Swaps all routes at once.
+
+        `nodes` has by id the `host:port` of the gRPC and the REST endpoint, `models` by name the ids of the nodes that
+        a model is on; with none of them a model is known, and wanted as soon as it is asked for. The router is ready
+        from the first call on. Raises ValueError, and nothing changes, for a node that is not there and an address that
+        can be none.
+        """
+
+    def stats(self) -> dict[str, tuple[int, int, int, int, float]]:
+        """By model: requests, errors, retried, hedged, and when it was used last in seconds since 1970, or 0.0."""
+
+    def stop(self, drain_seconds: float) -> bool:
+        """Not ready, no new connections, answers what was accepted within the time, and ends.
+
+        True if all was answered. Idempotent.
         """
 
 @final

@@ -36,6 +36,8 @@ mod tidegate_native {
     #[pymodule_export]
     use crate::calls::predict::{Arrived, PendingPrediction, PredictError, PredictionStream};
     #[pymodule_export]
+    use crate::calls::router::Router;
+    #[pymodule_export]
     use crate::calls::settings::{Batching, Settings, Signature, TensorSpec};
     #[pymodule_export]
     use crate::workers::idle::IdleWorkers;

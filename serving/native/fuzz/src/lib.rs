@@ -9,6 +9,7 @@ pub mod gzip;
 pub mod http1;
 pub mod http2;
 pub mod json;
+pub mod model_names;
 pub mod msgpack;
 pub mod null_model;
 pub mod open_inference;
@@ -20,7 +21,7 @@ pub mod trace_context;
 pub type Target = fn(&[u8]);
 
 /// All, by the names of their corpora.
-pub const DECODERS: [(&str, Target); 8] = [
+pub const DECODERS: [(&str, Target); 9] = [
     ("protobuf", protobuf::run),
     ("json", json::run),
     ("msgpack", msgpack::run),
@@ -29,6 +30,7 @@ pub const DECODERS: [(&str, Target); 8] = [
     ("http1", http1::run),
     ("http2", http2::run),
     ("trace_context", trace_context::run),
+    ("model_names", model_names::run),
 ];
 
 /// The one with this name.

@@ -20,7 +20,8 @@ use crate::control::ControlCalls;
 use crate::endpoints::reply::PlaneDispatcher;
 use crate::hooks::Hooks;
 use crate::io::completion_queue::CompletionQueue;
-use crate::io::thread::{IoLane, IoThread, Listeners, Signals};
+use crate::io::signals::Signals;
+use crate::io::thread::{IoLane, IoThread, Listeners};
 use crate::state::PlaneState;
 
 /// How often an end that has a limit is looked for.
@@ -172,7 +173,8 @@ impl Threads {
     }
 }
 
-fn spawn<T: Send + 'static>(name: &str, run: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
+/// Starts a thread with a name; the error has it, too.
+pub fn spawn<T: Send + 'static>(name: &str, run: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
     Builder::new().name(name.to_owned()).spawn(run).map_err(|why| named(name, &why))
 }
 
@@ -180,8 +182,8 @@ fn named(name: &str, why: &io::Error) -> io::Error {
     io::Error::new(why.kind(), format!("cannot start thread {name}: {why}"))
 }
 
-/// Waits for a thread; gives it back where it has not ended by then.
-fn join(thread: JoinHandle<()>, until: Instant) -> Result<(), JoinHandle<()>> {
+/// Waits for a thread that was told to end; gives it back where it has not ended by then.
+pub fn join(thread: JoinHandle<()>, until: Instant) -> Result<(), JoinHandle<()>> {
     while !thread.is_finished() {
         if Instant::now() >= until {
             return Err(thread);

@@ -1,63 +1,30 @@
 //! One I/O thread: a current-thread runtime that accepts connections for both endpoints and answers on them.
 
 use std::future::{Future, poll_fn};
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use rustls::ServerConfig;
 use tidegate_engine::batching::FinishedBatch;
-use tidegate_engine::engine::Engine;
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::{Answering, Turn};
 use tidegate_engine::tracker::Tracker;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::watch;
 
 use crate::aside::{Aside, large_answers};
-use crate::connections::full_frames::FullFrames;
-use crate::connections::lifeline::Lifeline;
 use crate::connections::pace::Pace;
-use crate::connections::peer::Peer;
-use crate::connections::socket::WatchedSocket;
-use crate::connections::tended::{Connections, OpenConnection};
-use crate::drain::DrainWatch;
-use crate::endpoints::grpc::connection as grpc_connection;
 use crate::endpoints::grpc::methods::GrpcMethods;
-use crate::endpoints::grpc::unix_authority::UnixAuthority;
-use crate::endpoints::reply::{AnyReply, PlaneDispatcher};
-use crate::endpoints::rest::connection as rest_connection;
+use crate::endpoints::reply::PlaneDispatcher;
 use crate::endpoints::rest::routes::RestRoutes;
 use crate::hooks::Hooks;
 use crate::io::completion_queue::CompletionQueue;
-use crate::io::listener::{Listener, Socket, take_turns};
-use crate::security::tls;
+use crate::io::host::Host;
+use crate::io::listener::Listener;
+use crate::io::signals::Signals;
 use crate::state::PlaneState;
-
-/// How an I/O thread is to end.
-#[derive(Clone)]
-pub struct Signals {
-    /// Turns true when the drain begins.
-    pub draining: watch::Sender<bool>,
-    /// When the drain must be over; set before `draining`.
-    pub until: watch::Sender<Option<Instant>>,
-    /// Open connections of all I/O threads.
-    pub connections: Arc<Connections>,
-}
-
-impl Signals {
-    /// No drain yet.
-    pub fn new(connections: Arc<Connections>) -> Signals {
-        let (draining, until) = (watch::channel(false).0, watch::channel(None).0);
-        Signals { draining, until, connections }
-    }
-}
 
 /// How long the refusals at the end of a drain may take on their way to the clients.
 const FAREWELL: Duration = Duration::from_millis(250);
@@ -118,11 +85,15 @@ impl IoThread {
         Ok(IoThread { runtime, listeners })
     }
 
+    /// Runs what serves the listeners until it ends, and whatever else it began no longer.
+    pub fn block_on<F: Future>(self, serve: impl FnOnce(Vec<(Endpoint, Listener)>) -> F) -> F::Output {
+        self.runtime.block_on(serve(self.listeners))
+    }
+
     /// Runs until the drain is over. True if all connections were closed in time; copies for shadows are waited for as
     /// long, but do not count.
     pub fn run(self, lane: &IoLane, signals: &Signals) -> bool {
-        let complete = self.runtime.block_on(serve(lane.clone(), self.listeners, signals.clone()));
-        drop(self.runtime);
+        let complete = self.block_on(|listeners| serve(lane.clone(), listeners, signals.clone()));
         lane.completions.close();
         lane.dispatcher.close();
         complete
@@ -144,25 +115,11 @@ async fn serve(lane: IoLane, listeners: Vec<(Endpoint, Listener)>, signals: Sign
         tokio::spawn(async move { connections.tend().await });
     }
     let copies = dispatcher.copies.clone();
-    let engine = state.engine.clone();
     let grpc = Arc::new(GrpcMethods { dispatcher: dispatcher.clone(), state: state.clone() });
     let rest = Arc::new(RestRoutes { dispatcher: dispatcher.clone(), state: state.clone() });
-    let host = Host {
-        engine,
-        state,
-        aside: aside.clone(),
-        pace: Pace::new(dispatcher.mixture()),
-        grpc,
-        rest,
-        tracker: tracker.clone(),
-        signals: signals.clone(),
-    };
-    let accept = |(endpoint, listener)| tokio::spawn(host.clone().accept(endpoint, listener));
-    let endpoints: Vec<_> = listeners.into_iter().map(accept).collect();
-    for endpoint in endpoints {
-        let _ = endpoint.await;
-    }
-    let _ = signals.draining.subscribe().wait_for(|draining| *draining).await;
+    let pace = Pace::new(dispatcher.mixture());
+    let host = Arc::new(Host { state, pace, grpc, rest, tracker: tracker.clone(), signals: signals.clone() });
+    host.accept_all(listeners).await;
     let until = signals.until.borrow().unwrap_or_else(Instant::now);
     let complete = tokio::time::timeout_at(until.into(), tracker.empty()).await.is_ok();
     if !complete {
@@ -249,108 +206,5 @@ async fn let_others_run() {
 async fn answer_aside(dispatcher: Arc<PlaneDispatcher>, batch: FinishedBatch, bytes: usize, aside: Arc<Aside>) {
     if let Ok(turn) = aside.turn(bytes).await {
         turn.begin(move || dispatcher.answer_batch(batch));
-    }
-}
-
-#[derive(Clone)]
-struct Host {
-    engine: Arc<Engine>,
-    state: Arc<PlaneState>,
-    aside: Arc<Aside>,
-    pace: Pace,
-    grpc: Arc<GrpcMethods<AnyReply>>,
-    rest: Arc<RestRoutes<AnyReply>>,
-    tracker: Arc<Tracker>,
-    signals: Signals,
-}
-
-impl Host {
-    /// Accepts connections of one endpoint until the drain begins, and those that were made before it.
-    async fn accept(self, endpoint: Endpoint, listener: Listener) {
-        let mut draining = self.signals.draining.subscribe();
-        for before in 0.. {
-            take_turns(before).await;
-            let accepted = tokio::select! {
-                biased;
-                accepted = listener.accept() => accepted,
-                _ = draining.wait_for(|draining| *draining) => return,
-            };
-            match accepted {
-                Ok(Socket::Tcp(socket, from)) => {
-                    let _ = socket.set_nodelay(true);
-                    match self.state.tls.as_ref().and_then(|tls| tls.load().of(endpoint)) {
-                        None if endpoint == Endpoint::Grpc => {
-                            self.receive(endpoint, FullFrames::new(socket), Some(from));
-                        }
-                        None => self.receive(endpoint, socket, Some(from)),
-                        Some(tls) => self.receive_tls(endpoint, socket, from, tls),
-                    }
-                }
-                Ok(Socket::Unix(socket)) => self.receive(endpoint, UnixAuthority::new(socket), None),
-                // Out of file descriptors, as a rule; some will come free.
-                Err(_) => {
-                    self.signals.connections.make_room();
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                }
-            }
-        }
-    }
-
-    fn receive<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-        &self,
-        endpoint: Endpoint,
-        socket: T,
-        from: Option<SocketAddr>,
-    ) {
-        let open = self.signals.connections.admit(endpoint);
-        let (socket, peer, drain) = self.surround(socket, open.lifeline.clone(), from, Vec::new());
-        if endpoint == Endpoint::Rest {
-            self.spawn(open, rest_connection::serve(socket, self.rest.clone(), peer, drain));
-        } else {
-            self.spawn(open, grpc_connection::serve(socket, self.grpc.clone(), peer, drain));
-        }
-    }
-
-    /// The same once TLS has begun, for which there is as long as for a request's head.
-    fn receive_tls(&self, endpoint: Endpoint, socket: TcpStream, from: SocketAddr, tls: Arc<ServerConfig>) {
-        let open = self.signals.connections.admit(endpoint);
-        let (host, lifeline) = (self.clone(), open.lifeline.clone());
-        self.spawn(open, async move {
-            let patience = host.engine.limits.header_timeout();
-            let begun = tokio::time::timeout(patience, tls::accept(socket, from.ip(), tls, &host.aside)).await;
-            let Ok(Ok((socket, names))) = begun else {
-                host.engine.metrics.tls_failures[endpoint as usize].fetch_add(1, Ordering::Relaxed);
-                return;
-            };
-            let (socket, peer, drain) = host.surround(socket, lifeline, Some(from), names);
-            if endpoint == Endpoint::Rest {
-                rest_connection::serve(socket, host.rest.clone(), peer, drain).await;
-            } else {
-                grpc_connection::serve(socket, host.grpc.clone(), peer, drain).await;
-            }
-        });
-    }
-
-    /// What a connection is served with.
-    fn surround<T>(
-        &self,
-        socket: T,
-        lifeline: Arc<Lifeline>,
-        address: Option<SocketAddr>,
-        names: Vec<String>,
-    ) -> (WatchedSocket<T>, Peer, DrainWatch) {
-        let socket = WatchedSocket::new(socket, lifeline.clone(), self.pace.clone());
-        let drain = DrainWatch::new(self.signals.draining.subscribe());
-        let (limits, connections) = (self.engine.limits.clone(), self.signals.connections.clone());
-        let (pace, aside, observer) = (self.pace.clone(), self.aside.clone(), self.state.observer.clone());
-        (socket, Peer { limits, lifeline, connections, pace, aside, names, address, observer }, drain)
-    }
-
-    fn spawn(&self, open: OpenConnection, connection: impl Future<Output = ()> + Send + 'static) {
-        let token = self.tracker.enter();
-        tokio::spawn(async move {
-            open.lifeline.clone().run(connection).await;
-            drop((open, token));
-        });
     }
 }

@@ -95,7 +95,8 @@ impl Client {
             let (response, mut body) = sender.send_request(request.unwrap(), false).unwrap();
             // Very many frames without data are an attack, for which a server may close the connection.
             if !framed.is_empty() {
-                body.send_data(framed.into(), false).unwrap();
+                // A call that is refused by its head may be over already.
+                let _ = body.send_data(framed.into(), false);
             }
             (Call { response }, body)
         })

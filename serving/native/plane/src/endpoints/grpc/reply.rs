@@ -93,6 +93,17 @@ impl GrpcReply {
         Some((stream, self.open.take()?))
     }
 
+    /// Sends the headers of an answer that was given elsewhere; without anything else where it is over with them, as one
+    /// that failed is. Else what comes is sent through the stream, during which the call is open. None where the client has
+    /// gone. Whoever ends it notes with which code.
+    pub fn pass(mut self, headers: HeaderMap, over: bool) -> Option<(SendStream<Bytes>, OpenCall)> {
+        let mut response = Response::new(());
+        *response.headers_mut() = headers;
+        self.tag(Tags::default(), response.headers_mut());
+        let stream = self.respond.send_response(response, over).ok()?;
+        Some((stream, self.open.take()?))
+    }
+
     /// Sends a framed message and status OK. A client that has gone is not an error.
     pub fn succeed(mut self, frame: Bytes, tags: Tags<'_>) {
         let mut response = Response::new(());

@@ -22,7 +22,7 @@ use tidegate_engine::telemetry::Observation;
 use crate::aside::LARGE;
 use crate::connections::lifeline::Lifeline;
 use crate::connections::peer::Peer;
-use crate::endpoints::body::Arriving;
+use crate::endpoints::body::{Arriving, counted};
 use crate::endpoints::compression::{inflate, too_large as too_large_inflated};
 use crate::endpoints::rest::service::{
     RestAnswer, RestCall, RestResponse, RestService, close_after, failure, with_body,
@@ -99,6 +99,10 @@ impl WholeRequest {
 
     fn call<S: RestService>(self, (body, memory): CountedBody, service: &S) -> RestAnswer {
         let WholeRequest { head, received, deadline, observation, .. } = self;
+        let (body, memory) = match memory {
+            Some(memory) if service.keeps(head.uri.path()) => (counted(body, memory), None),
+            memory => (body, memory),
+        };
         let answer = service.call(RestCall { head, body, received, deadline, observation });
         // The service has decoded the body.
         drop(memory);

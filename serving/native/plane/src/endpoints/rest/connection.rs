@@ -22,8 +22,8 @@ use crate::connections::lifeline::{LEAVE, Lifeline};
 use crate::connections::peer::Peer;
 use crate::drain::DrainWatch;
 use crate::endpoints::headers::{ID_HEADER, TRACEPARENT};
+use crate::endpoints::rest::answer_body::RestBody;
 use crate::endpoints::rest::body::{self, WholeRequest};
-use crate::endpoints::rest::events::RestBody;
 use crate::endpoints::rest::service::{RestAnswer, RestResponse, RestService, close_after, failure};
 use crate::endpoints::rest::{cors, framing, path};
 use crate::security::gate;
@@ -62,10 +62,7 @@ where
                 }
             };
             tell(&observation, &mut response);
-            match response.body_mut() {
-                RestBody::Events(events) => events.open = Some(open),
-                RestBody::Whole(_) => drop(open),
-            }
+            response.body_mut().hold(open);
             if any_origin {
                 cors::allow(response.headers_mut());
             }
@@ -139,9 +136,13 @@ async fn answer<S: RestService>(
     };
     match answer {
         RestAnswer::Ready(response) => response,
+        RestAnswer::Coming(coming) => coming.await,
         RestAnswer::Events(events) => {
             let begun = events.begin().await;
-            begun.unwrap_or_else(|refused| failure(&refused.status, refused.tags()))
+            begun.map_or_else(
+                |refused| failure(&refused.status, refused.tags()),
+                |response| response.map(RestBody::Events),
+            )
         }
         RestAnswer::Later(later) => later.await.unwrap_or_else(|_| {
             failure(

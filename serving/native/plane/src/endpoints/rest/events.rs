@@ -1,8 +1,7 @@
 //! A streaming answer as server-sent events: one `data` event for each message in the form of a whole answer, then one of
 //! type `end`, or of type `error` with the body that an error has elsewhere.
 
-use std::convert::Infallible;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -10,8 +9,6 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Response};
-use http_body_util::Full;
-use hyper::body::{Body, Frame, SizeHint};
 use tidegate_codec::json::predict_request::Form;
 use tidegate_codec::json::predict_response;
 use tidegate_codec::json::text::error_body;
@@ -71,7 +68,7 @@ pub struct EventAnswer {
 impl EventAnswer {
     /// The answer, once it is known whether there is one, else why not: an error before the first message is answered as
     /// any other.
-    pub async fn begin(self) -> Result<Response<RestBody>, NoMessages> {
+    pub async fn begin(self) -> Result<Response<Box<Events>>, NoMessages> {
         let EventAnswer { answer, form, id, observation, keepalive } = self;
         let first = poll_fn(|context| answer.stream.poll_next(context)).await;
         let version = match &first {
@@ -93,7 +90,7 @@ impl EventAnswer {
             quiet: Box::pin(sleep_until((Instant::now() + keepalive).into())),
             open: None,
         };
-        let mut response = Response::new(RestBody::Events(Box::new(events)));
+        let mut response = Response::new(Box::new(events));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(EVENTS));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -118,15 +115,6 @@ impl NoMessages {
     pub fn tags(&self) -> Tags<'_> {
         Tags { version: self.version.as_ref(), id: Some(&self.id) }
     }
-}
-
-/// What an answer says.
-#[derive(Debug)]
-pub enum RestBody {
-    /// All of it.
-    Whole(Full<Bytes>),
-    /// One message after the other.
-    Events(Box<Events>),
 }
 
 /// The events. A client that reads slowly has them made slowly.
@@ -197,50 +185,35 @@ impl Drop for Events {
     }
 }
 
-impl Body for RestBody {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let events = match self.get_mut() {
-            RestBody::Whole(whole) => return Pin::new(whole).poll_frame(context),
-            RestBody::Events(events) => events,
-        };
-        if events.over {
+impl Events {
+    /// What is sent next.
+    pub(crate) fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if self.over {
             return Poll::Ready(None);
         }
-        let next = match events.first.take() {
+        let next = match self.first.take() {
             Some(first) => Poll::Ready(first),
-            None => events.answer.stream.poll_next(context),
+            None => self.answer.stream.poll_next(context),
         };
         let event = match next {
-            Poll::Ready(Next::End(Ok(()))) if matches!(events.form, EventForm::Generate) => {
-                events.over = true;
+            Poll::Ready(Next::End(Ok(()))) if matches!(self.form, EventForm::Generate) => {
+                self.over = true;
                 return Poll::Ready(None);
             }
-            Poll::Ready(next) => events.event(&next),
-            Poll::Pending if events.quiet.as_mut().poll(context).is_ready() => {
-                events.bytes += COMMENT.len();
+            Poll::Ready(next) => self.event(&next),
+            Poll::Pending if self.quiet.as_mut().poll(context).is_ready() => {
+                self.bytes += COMMENT.len();
                 Bytes::from_static(COMMENT)
             }
             Poll::Pending => return Poll::Pending,
         };
-        let until = Instant::now() + events.keepalive;
-        events.quiet.as_mut().reset(until.into());
-        Poll::Ready(Some(Ok(Frame::data(event))))
+        let until = Instant::now() + self.keepalive;
+        self.quiet.as_mut().reset(until.into());
+        Poll::Ready(Some(event))
     }
 
-    fn is_end_stream(&self) -> bool {
-        match self {
-            RestBody::Whole(whole) => whole.is_end_stream(),
-            RestBody::Events(events) => events.over,
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            RestBody::Whole(whole) => whole.size_hint(),
-            RestBody::Events(_) => SizeHint::default(),
-        }
+    /// Whether all was sent.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over
     }
 }

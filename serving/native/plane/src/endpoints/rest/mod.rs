@@ -1,6 +1,7 @@
 //! The REST endpoint: HTTP/1.1 connections and the paths of TensorFlow Serving, of the Open
 //! Inference Protocol, and of plain objects.
 
+pub mod answer_body;
 pub mod body;
 pub mod connection;
 pub mod cors;

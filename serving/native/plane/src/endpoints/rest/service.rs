@@ -1,5 +1,7 @@
 //! A request with its whole body, who answers it, and the answers.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -14,7 +16,8 @@ use tidegate_engine::telemetry::Observation;
 use tokio::sync::oneshot;
 
 use crate::endpoints::headers::write_tags;
-use crate::endpoints::rest::events::{EventAnswer, RestBody};
+use crate::endpoints::rest::answer_body::RestBody;
+use crate::endpoints::rest::events::EventAnswer;
 use crate::security::access::Grant;
 
 /// An answer.
@@ -42,6 +45,8 @@ pub enum RestAnswer {
     Later(oneshot::Receiver<RestResponse>),
     /// Message by message.
     Events(Box<EventAnswer>),
+    /// Later, from whatever is awaited on the I/O thread; dropped where the client goes away.
+    Coming(Pin<Box<dyn Future<Output = RestResponse> + Send>>),
 }
 
 /// Answers requests, on I/O threads and beside them; must return at once.
@@ -63,6 +68,11 @@ pub trait RestService: Send + Sync + 'static {
 
     /// Whether a body at this path may stand for more bytes than it has, so that it is read aside.
     fn reads_more(&self, _path: &str) -> bool {
+        false
+    }
+
+    /// Whether bodies at this path are kept until they are answered, and count for so long.
+    fn keeps(&self, _path: &str) -> bool {
         false
     }
 

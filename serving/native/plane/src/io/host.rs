@@ -1,0 +1,153 @@
+//! What accepts the connections of one I/O thread, and serves each with the services of its endpoint.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rustls::ServerConfig;
+use tidegate_engine::metrics::Endpoint;
+use tidegate_engine::tracker::Tracker;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+
+use crate::connections::full_frames::FullFrames;
+use crate::connections::lifeline::Lifeline;
+use crate::connections::pace::Pace;
+use crate::connections::peer::Peer;
+use crate::connections::socket::WatchedSocket;
+use crate::connections::tended::OpenConnection;
+use crate::drain::DrainWatch;
+use crate::endpoints::grpc::connection as grpc_connection;
+use crate::endpoints::grpc::service::GrpcService;
+use crate::endpoints::grpc::unix_authority::UnixAuthority;
+use crate::endpoints::rest::connection as rest_connection;
+use crate::endpoints::rest::service::RestService;
+use crate::io::listener::{Listener, Socket, take_turns};
+use crate::io::signals::Signals;
+use crate::security::tls;
+use crate::state::PlaneState;
+
+/// One I/O thread's connections, and who answers on them.
+pub struct Host<G, R> {
+    /// Limits, TLS and who looks at requests.
+    pub state: Arc<PlaneState>,
+    /// How much is read and begun between two looks at the sockets.
+    pub pace: Pace,
+    /// Answers calls over gRPC.
+    pub grpc: Arc<G>,
+    /// Answers requests over REST.
+    pub rest: Arc<R>,
+    /// Counts the connections that are open.
+    pub tracker: Arc<Tracker>,
+    /// How the thread is to end.
+    pub signals: Signals,
+}
+
+impl<G: GrpcService, R: RestService> Host<G, R> {
+    /// Accepts connections until the drain begins.
+    pub async fn accept_all(self: &Arc<Host<G, R>>, listeners: Vec<(Endpoint, Listener)>) {
+        let accept = |(endpoint, listener)| tokio::spawn(self.clone().accept(endpoint, listener));
+        let endpoints: Vec<_> = listeners.into_iter().map(accept).collect();
+        for endpoint in endpoints {
+            let _ = endpoint.await;
+        }
+        let _ = self.signals.draining.subscribe().wait_for(|draining| *draining).await;
+    }
+
+    /// Accepts connections of one endpoint until the drain begins, and those that were made before it.
+    async fn accept(self: Arc<Host<G, R>>, endpoint: Endpoint, listener: Listener) {
+        let mut draining = self.signals.draining.subscribe();
+        for before in 0.. {
+            take_turns(before).await;
+            let accepted = tokio::select! {
+                biased;
+                accepted = listener.accept() => accepted,
+                _ = draining.wait_for(|draining| *draining) => return,
+            };
+            match accepted {
+                Ok(Socket::Tcp(socket, from)) => {
+                    let _ = socket.set_nodelay(true);
+                    match self.state.tls.as_ref().and_then(|tls| tls.load().of(endpoint)) {
+                        None if endpoint == Endpoint::Grpc => {
+                            self.receive(endpoint, FullFrames::new(socket), Some(from));
+                        }
+                        None => self.receive(endpoint, socket, Some(from)),
+                        Some(tls) => self.receive_tls(endpoint, socket, from, tls),
+                    }
+                }
+                Ok(Socket::Unix(socket)) => self.receive(endpoint, UnixAuthority::new(socket), None),
+                // Out of file descriptors, as a rule; some will come free.
+                Err(_) => {
+                    self.signals.connections.make_room();
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+            }
+        }
+    }
+
+    fn receive<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+        &self,
+        endpoint: Endpoint,
+        socket: T,
+        from: Option<SocketAddr>,
+    ) {
+        let open = self.signals.connections.admit(endpoint);
+        let (socket, peer, drain) = self.surround(socket, open.lifeline.clone(), from, Vec::new());
+        if endpoint == Endpoint::Rest {
+            self.spawn(open, rest_connection::serve(socket, self.rest.clone(), peer, drain));
+        } else {
+            self.spawn(open, grpc_connection::serve(socket, self.grpc.clone(), peer, drain));
+        }
+    }
+
+    /// The same once TLS has begun, for which there is as long as for a request's head.
+    fn receive_tls(
+        self: &Arc<Host<G, R>>,
+        endpoint: Endpoint,
+        socket: TcpStream,
+        from: SocketAddr,
+        tls: Arc<ServerConfig>,
+    ) {
+        let open = self.signals.connections.admit(endpoint);
+        let (host, lifeline) = (self.clone(), open.lifeline.clone());
+        self.spawn(open, async move {
+            let patience = host.state.engine.limits.header_timeout();
+            let begun = tokio::time::timeout(patience, tls::accept(socket, from.ip(), tls, &host.state.aside)).await;
+            let Ok(Ok((socket, names))) = begun else {
+                host.state.engine.metrics.tls_failures[endpoint as usize].fetch_add(1, Ordering::Relaxed);
+                return;
+            };
+            let (socket, peer, drain) = host.surround(socket, lifeline, Some(from), names);
+            if endpoint == Endpoint::Rest {
+                rest_connection::serve(socket, host.rest.clone(), peer, drain).await;
+            } else {
+                grpc_connection::serve(socket, host.grpc.clone(), peer, drain).await;
+            }
+        });
+    }
+
+    /// What a connection is served with.
+    fn surround<T>(
+        &self,
+        socket: T,
+        lifeline: Arc<Lifeline>,
+        address: Option<SocketAddr>,
+        names: Vec<String>,
+    ) -> (WatchedSocket<T>, Peer, DrainWatch) {
+        let socket = WatchedSocket::new(socket, lifeline.clone(), self.pace.clone());
+        let drain = DrainWatch::new(self.signals.draining.subscribe());
+        let (limits, connections) = (self.state.engine.limits.clone(), self.signals.connections.clone());
+        let (pace, aside, observer) = (self.pace.clone(), self.state.aside.clone(), self.state.observer.clone());
+        (socket, Peer { limits, lifeline, connections, pace, aside, names, address, observer }, drain)
+    }
+
+    fn spawn(&self, open: OpenConnection, connection: impl Future<Output = ()> + Send + 'static) {
+        let token = self.tracker.enter();
+        tokio::spawn(async move {
+            open.lifeline.clone().run(connection).await;
+            drop((open, token));
+        });
+    }
+}

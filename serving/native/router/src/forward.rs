@@ -1,0 +1,105 @@
+//! The way of one request: to a node, to a second one where the first does not answer it, and to a second one beside the first
+//! where that takes long. Only what no answer has begun for is sent again: all that is forwarded may be asked twice.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use tidegate_codec::status::{Code, Status};
+use tokio::time::timeout;
+
+use crate::hedging::Hedging;
+use crate::node::Node;
+use crate::routes::Model;
+
+/// Why a node has not answered.
+#[derive(Debug)]
+pub enum Missed<A> {
+    /// Nothing came of it.
+    Unreachable(String),
+    /// It says that it cannot now, or does not have the model; this is what it says.
+    Refused(A),
+}
+
+/// The answer of a node of the model. Both nodes of a pair that refused it are as good; an error says that none was reached.
+pub async fn forward<A, F, Fut>(model: &Model, hedging: Option<&Hedging>, send: F) -> Result<A, Status>
+where
+    F: Fn(Arc<Node>) -> Fut,
+    Fut: Future<Output = Result<A, Missed<A>>>,
+{
+    let chosen = model.choose(None, Instant::now());
+    let node = chosen.ok_or_else(|| unreachable(model, "it is on no node"))?;
+    let mut first = pin!(send(node.clone()));
+    let missed = match hedging.filter(|_| model.nodes.len() > 1) {
+        None => first.await,
+        Some(hedging) => {
+            hedging.note();
+            match timeout(hedging.after, first.as_mut()).await {
+                Ok(ended) => ended,
+                Err(_) => match second(model, &node, hedging) {
+                    Some(other) => return race(model, first, pin!(send(other))).await,
+                    None => first.await,
+                },
+            }
+        }
+    };
+    let missed = match missed {
+        Ok(answer) => return Ok(answer),
+        Err(missed) => missed,
+    };
+    match model.choose(Some(&node), Instant::now()) {
+        Some(other) => {
+            model.counts.retried.fetch_add(1, Ordering::Relaxed);
+            settle(model, send(other).await, missed)
+        }
+        None => end(model, missed),
+    }
+}
+
+/// Where a second copy goes, if one may.
+fn second(model: &Model, first: &Arc<Node>, hedging: &Hedging) -> Option<Arc<Node>> {
+    let now = Instant::now();
+    let other = model.choose(Some(first), now).filter(|other| !other.pause.lasts(now))?;
+    hedging.take().then(|| {
+        model.counts.hedged.fetch_add(1, Ordering::Relaxed);
+        other
+    })
+}
+
+/// The first answer of two; the other copy is dropped, which cancels it.
+async fn race<A, Fut>(model: &Model, mut first: Pin<&mut Fut>, mut second: Pin<&mut Fut>) -> Result<A, Status>
+where
+    Fut: Future<Output = Result<A, Missed<A>>>,
+{
+    let (ended, other) = tokio::select! {
+        biased;
+        ended = first.as_mut() => (ended, second),
+        ended = second.as_mut() => (ended, first),
+    };
+    match ended {
+        Ok(answer) => Ok(answer),
+        Err(missed) => settle(model, other.await, missed),
+    }
+}
+
+/// What is answered once the last node was asked: what it says, or, where nothing came of it, what the first one said.
+fn settle<A>(model: &Model, last: Result<A, Missed<A>>, before: Missed<A>) -> Result<A, Status> {
+    match (last, before) {
+        (Ok(answer), _) => Ok(answer),
+        (Err(Missed::Unreachable(_)), Missed::Refused(answer)) => Ok(answer),
+        (Err(missed), _) => end(model, missed),
+    }
+}
+
+fn end<A>(model: &Model, missed: Missed<A>) -> Result<A, Status> {
+    match missed {
+        Missed::Refused(answer) => Ok(answer),
+        Missed::Unreachable(why) => Err(unreachable(model, &why)),
+    }
+}
+
+fn unreachable(model: &Model, why: &str) -> Status {
+    Status::new(Code::Unavailable, format!("no node answers for model '{}': {why}; try again", model.name))
+}

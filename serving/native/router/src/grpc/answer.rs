@@ -1,0 +1,93 @@
+//! A node's answer to a call, passed on as it comes: no faster than the client takes it.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use bytes::Bytes;
+use h2::{RecvStream, SendStream};
+use http::{HeaderMap, Response};
+use tidegate_codec::status::{Code, Status};
+use tidegate_plane::endpoints::grpc::conversation::send;
+use tidegate_plane::endpoints::grpc::reply::{GrpcReply, trailers_of};
+
+use crate::node::Outstanding;
+
+/// An answer whose head has come.
+pub struct GrpcAnswer {
+    /// Head and what follows.
+    pub response: Response<RecvStream>,
+    /// Its node has it to do until it is passed on.
+    pub outstanding: Outstanding,
+}
+
+/// What comes next of an answer.
+enum Next {
+    Data(Bytes),
+    End,
+    Broken(h2::Error),
+    Gone,
+}
+
+impl GrpcAnswer {
+    /// Passes it on; the code that the client sees.
+    pub async fn pass(self, reply: GrpcReply) -> Code {
+        let GrpcAnswer { response, outstanding } = self;
+        let (head, mut body) = response.into_parts();
+        let (observation, patience) = (reply.observation.clone(), reply.patience());
+        let (over, code) = (body.is_end_stream(), code_of(&head.headers));
+        let Some((mut stream, _open)) = reply.pass(head.headers, over) else { return Code::Cancelled };
+        if over {
+            let code = code.unwrap_or(Code::Unknown);
+            observation.answered(code, 0);
+            return code;
+        }
+        let mut bytes = 0;
+        let code = loop {
+            match next(&mut body, &mut stream).await {
+                Next::Data(data) => {
+                    let length = data.len();
+                    if !send(&mut stream, data, patience).await {
+                        return Code::Cancelled;
+                    }
+                    // The node may send more once the client took what it sent.
+                    let _ = body.flow_control().release_capacity(length);
+                    bytes += length;
+                }
+                Next::Gone => return Code::Cancelled,
+                Next::End => break end(body.trailers().await, &mut stream),
+                Next::Broken(why) => break end(Err(why), &mut stream),
+            }
+        };
+        drop(outstanding);
+        observation.answered(code, bytes);
+        code
+    }
+}
+
+/// Ends the client's stream as the node's ended.
+fn end(ended: Result<Option<HeaderMap>, h2::Error>, stream: &mut SendStream<Bytes>) -> Code {
+    let trailers = match ended {
+        Ok(Some(trailers)) => trailers,
+        Ok(None) => trailers_of(&Status::new(Code::Unknown, "the node's answer ended without a status")),
+        Err(why) => trailers_of(&Status::new(Code::Unavailable, format!("the node's answer broke off: {why}"))),
+    };
+    let code = code_of(&trailers).unwrap_or(Code::Unknown);
+    let _ = stream.send_trailers(trailers);
+    code
+}
+
+async fn next(body: &mut RecvStream, stream: &mut SendStream<Bytes>) -> Next {
+    poll_fn(|context| match body.poll_data(context) {
+        Poll::Ready(Some(Ok(data))) => Poll::Ready(Next::Data(data)),
+        Poll::Ready(Some(Err(why))) => Poll::Ready(Next::Broken(why)),
+        Poll::Ready(None) => Poll::Ready(Next::End),
+        Poll::Pending => stream.poll_reset(context).map(|_| Next::Gone),
+    })
+    .await
+}
+
+/// The status of an answer, where these headers or trailers have it.
+pub fn code_of(headers: &HeaderMap) -> Option<Code> {
+    let status = headers.get("grpc-status")?.to_str().ok()?;
+    Some(status.parse().map_or(Code::Unknown, Code::from_number))
+}

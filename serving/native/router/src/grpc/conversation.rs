@@ -1,0 +1,106 @@
+//! A call of many messages, forwarded both ways at once. The first message names the model, whose node gets all of them.
+
+use std::future::pending;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use h2::{Reason, SendStream};
+use tidegate_codec::protobuf::frame::frame;
+use tidegate_codec::status::{Code, Status};
+use tidegate_engine::request::Tags;
+use tidegate_plane::endpoints::grpc::conversation::{Conversation, Messages, send};
+use tidegate_plane::endpoints::grpc::reply::{GrpcReply, trailers_of};
+use tidegate_plane::security::gate::check_model;
+use tokio::time::timeout;
+
+use crate::grpc::names::{Named, splice};
+use crate::grpc::outgoing::Outgoing;
+use crate::lane::{Asked, Lane};
+
+/// Forwards a call until either side ends it.
+pub async fn converse(lane: Arc<Lane>, call: Conversation, named: Named) {
+    let Conversation { head, mut messages, deadline, patience, mut reply } = call;
+    messages.allow(lane.shared.state.engine.limits.max_message_bytes());
+    let first = tokio::select! {
+        first = timeout(patience, messages.next()) => first.unwrap_or_else(|_| Err(silent())),
+        () = reply.gone() => return,
+    };
+    let first = match first {
+        Ok(Some(first)) => first,
+        Ok(None) => return end(reply, &Status::new(Code::Ok, "")),
+        Err(status) => return end(reply, &status),
+    };
+    let found = splice(&first, named.path).and_then(|name| {
+        let name = name.unwrap_or_default();
+        check_model(&head, name)?;
+        let model = lane.shared.routes.load().find(name).cloned();
+        model.ok_or_else(|| Status::not_found(format!("Servable not found for request: Latest({name})")))
+    });
+    let model = match found {
+        Ok(model) => model,
+        Err(status) => return end(reply, &status),
+    };
+    let counts = model.counts.clone();
+    counts.begin();
+    let asked = Asked { model, bytes: first.len(), deadline, hedges: false };
+    let outgoing = Outgoing::new(head, first, deadline, false);
+    let begun = tokio::select! {
+        biased;
+        begun = lane.answer(&asked, |node| outgoing.send(lane.index, node)) => begun,
+        () = reply.gone() => return,
+    };
+    let code = match begun {
+        Ok(begun) => tokio::select! {
+            code = begun.answer.pass(reply) => code,
+            // It never ends.
+            code = send_on(messages, begun.messages) => code,
+        },
+        Err(status) => {
+            end(reply, &status);
+            status.code
+        }
+    };
+    counts.end(code);
+}
+
+fn silent() -> Status {
+    Status::new(Code::DeadlineExceeded, "the call's first message did not come in time")
+}
+
+/// Ends a call for which no node was asked.
+fn end(reply: GrpcReply, status: &Status) {
+    if status.code != Code::Ok {
+        return reply.fail(status, Tags::default());
+    }
+    if let Some((mut stream, _open)) = reply.begin(Tags::default()) {
+        let _ = stream.send_trailers(trailers_of(status));
+    }
+}
+
+/// Sends what the client sends on to the node, as fast as that takes it, and then waits for ever: the node ends the call.
+async fn send_on(mut messages: Messages, mut node: SendStream<Bytes>) -> Code {
+    loop {
+        match messages.next().await {
+            Ok(Some(message)) => {
+                if !send_patiently(&mut node, frame(&message)).await {
+                    break;
+                }
+            }
+            Ok(None) => {
+                let _ = node.send_data(Bytes::new(), true);
+                break;
+            }
+            Err(_) => {
+                node.send_reset(Reason::CANCEL);
+                break;
+            }
+        }
+    }
+    pending().await
+}
+
+/// A node may take nothing for as long as it has enough to do.
+async fn send_patiently(node: &mut SendStream<Bytes>, framed: Bytes) -> bool {
+    const DAY: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
+    send(node, framed, DAY).await
+}

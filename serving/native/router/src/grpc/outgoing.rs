@@ -1,0 +1,116 @@
+//! A call on its way to nodes, once or twice.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use h2::client::SendRequest;
+use h2::{Reason, SendStream};
+use http::uri::{Parts, PathAndQuery, Scheme};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, request};
+use tidegate_codec::protobuf::frame::frame;
+use tidegate_codec::status::Code;
+
+use crate::forward::Missed;
+use crate::grpc::answer::{GrpcAnswer, code_of};
+use crate::headers::{GRPC_ENCODING, GRPC_TIMEOUT, grpc_timeout};
+use crate::node::Node;
+
+/// Messages of fewer bytes are copied behind their length, which costs less than a frame of its own.
+const COPIED: usize = 16 << 10;
+const FRAME_HEAD: usize = 5;
+
+/// A call whose first message is there.
+pub struct Outgoing {
+    path: PathAndQuery,
+    headers: HeaderMap,
+    message: Bytes,
+    deadline: Option<Instant>,
+    /// Whether it is the only one.
+    whole: bool,
+}
+
+/// A call that a node has begun to answer, and what further messages go through.
+pub struct Begun {
+    /// Its answer.
+    pub answer: GrpcAnswer,
+    /// Closed where the call has one message.
+    pub messages: SendStream<Bytes>,
+}
+
+impl Outgoing {
+    /// A call with this head and message, of one message or more, with the time that it has, where that is known.
+    pub fn new(head: request::Parts, message: Bytes, deadline: Option<Instant>, whole: bool) -> Outgoing {
+        // HTTP/2 has no headers of one connection alone.
+        let mut headers = head.headers;
+        // Messages go on as they are once they were decompressed.
+        headers.remove(GRPC_ENCODING);
+        headers.remove(GRPC_TIMEOUT);
+        let path = head.uri.into_parts().path_and_query.unwrap_or(PathAndQuery::from_static("/"));
+        Outgoing { path, headers, message, deadline, whole }
+    }
+
+    /// Sends it to a node, until the head of the answer has come.
+    pub async fn send(&self, lane: usize, node: Arc<Node>) -> Result<Begun, Missed<Begun>> {
+        let outstanding = node.begin();
+        let failed = |why: String| {
+            node.pause.fail(Instant::now());
+            Missed::Unreachable(why)
+        };
+        let mut sender = node.grpc.ready(lane).await.map_err(failed)?;
+        let reached = |why: h2::Error| match why.reason() {
+            // One call was not taken, of which the node itself may well be.
+            Some(Reason::REFUSED_STREAM | Reason::CANCEL | Reason::ENHANCE_YOUR_CALM) if why.is_reset() => {
+                Missed::Unreachable(format!("{}: {why}", node.addresses.grpc))
+            }
+            _ => failed(format!("{}: {why}", node.addresses.grpc)),
+        };
+        let (response, messages) = self.begin(&mut sender, &node).map_err(reached)?;
+        let response = response.await.map_err(reached)?;
+        node.pause.end();
+        if response.status() != StatusCode::OK {
+            return Err(Missed::Unreachable(format!("{} answers {}", node.addresses.grpc, response.status())));
+        }
+        let refused = is_refusal(&response);
+        let begun = Begun { answer: GrpcAnswer { response, outstanding }, messages };
+        if refused { Err(Missed::Refused(begun)) } else { Ok(begun) }
+    }
+
+    fn begin(
+        &self,
+        sender: &mut SendRequest<Bytes>,
+        node: &Node,
+    ) -> Result<(h2::client::ResponseFuture, SendStream<Bytes>), h2::Error> {
+        let (response, mut messages) = sender.send_request(self.request(node), false)?;
+        // All of it is there already, and is sent as the node takes it.
+        if self.message.len() <= COPIED {
+            messages.send_data(frame(&self.message), self.whole)?;
+        } else {
+            let mut head = [0; FRAME_HEAD];
+            head[1..].copy_from_slice(&(self.message.len() as u32).to_be_bytes());
+            messages.send_data(Bytes::copy_from_slice(&head), false)?;
+            messages.send_data(self.message.clone(), self.whole)?;
+        }
+        Ok((response, messages))
+    }
+
+    fn request(&self, node: &Node) -> Request<()> {
+        let mut parts = Parts::default();
+        parts.scheme = Some(Scheme::HTTP);
+        parts.authority = Some(node.grpc.authority.clone());
+        parts.path_and_query = Some(self.path.clone());
+        let mut request = Request::new(());
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
+        *request.headers_mut() = self.headers.clone();
+        if let Some(deadline) = self.deadline {
+            request.headers_mut().insert(GRPC_TIMEOUT, grpc_timeout(deadline, Instant::now()));
+        }
+        request
+    }
+}
+
+/// Whether another node may well answer instead: this one cannot now, or has just unloaded the model.
+fn is_refusal(response: &Response<h2::RecvStream>) -> bool {
+    matches!(code_of(response.headers()), Some(Code::Unavailable | Code::NotFound))
+}

@@ -1,0 +1,71 @@
+//! HTTP/1.1 connections to one node that are kept for the next request.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use tidegate_engine::sync::lock;
+
+use crate::links::connect::connect;
+
+/// A connection without a request for so long is closed; nodes wait longer.
+const IDLE: Duration = Duration::from_secs(60);
+/// So many are kept by each I/O thread; more are closed after their request.
+const MOST_KEPT: usize = 256;
+
+/// A connection, for one request at a time.
+pub type RestLink = SendRequest<Full<Bytes>>;
+
+/// Connections, and since when each is kept.
+type Kept = Mutex<Vec<(RestLink, Instant)>>;
+
+/// The kept connections of all I/O threads to one node.
+#[derive(Debug)]
+pub struct RestLinks {
+    address: String,
+    lanes: Box<[Kept]>,
+}
+
+impl RestLinks {
+    /// None yet.
+    pub fn new(address: &str, lanes: usize) -> RestLinks {
+        RestLinks { address: address.to_owned(), lanes: (0..lanes).map(|_| Mutex::default()).collect() }
+    }
+
+    /// A connection that was kept and is there still.
+    pub async fn kept(&self, lane: usize) -> Option<RestLink> {
+        loop {
+            let (mut link, _) = lock(&self.lanes[lane]).pop()?;
+            if link.is_ready() || link.ready().await.is_ok() {
+                return Some(link);
+            }
+        }
+    }
+
+    /// A new one, or why there is none.
+    pub async fn open(&self) -> Result<RestLink, String> {
+        let socket = connect(&self.address).await?;
+        let begun = http1::Builder::new().handshake(TokioIo::new(socket)).await;
+        let (link, connection) = begun.map_err(|why| format!("{}: {why}", self.address))?;
+        // How it ends is seen by the request on it.
+        tokio::spawn(async move { drop(connection.await) });
+        Ok(link)
+    }
+
+    /// Keeps a connection whose answer has come in full.
+    pub fn keep(&self, lane: usize, link: RestLink) {
+        let mut kept = lock(&self.lanes[lane]);
+        if kept.len() < MOST_KEPT && !link.is_closed() {
+            kept.push((link, Instant::now()));
+        }
+    }
+
+    /// Closes those that nobody has used for long.
+    pub fn close_idle(&self, lane: usize, now: Instant) {
+        lock(&self.lanes[lane])
+            .retain(|(link, since)| !link.is_closed() && now.saturating_duration_since(*since) <= IDLE);
+    }
+}

@@ -1,0 +1,128 @@
+//! The REST endpoint of a router: requests whose path names a model go to a node that has it, all others are answered here, as
+//! by an engine without models.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, Method, StatusCode};
+use tidegate_codec::status::{Code, Status};
+use tidegate_engine::request::Tags;
+use tidegate_plane::aside::LARGE;
+use tidegate_plane::endpoints::reply::AnyReply;
+use tidegate_plane::endpoints::rest::path::{self, Route};
+use tidegate_plane::endpoints::rest::routes::RestRoutes;
+use tidegate_plane::endpoints::rest::service::{RestAnswer, RestCall, RestResponse, RestService, failure, text};
+use tidegate_plane::security::access::Grant;
+use tidegate_plane::security::gate::check_model;
+
+use crate::grpc::service::{all_models, on_no_node};
+use crate::lane::{Asked, Lane};
+use crate::page::render;
+use crate::rest::outgoing::Outgoing;
+
+const PROMETHEUS: &str = "text/plain; version=0.0.4";
+
+/// Answers requests of one I/O thread.
+pub struct RestForwarder {
+    /// What they are forwarded with.
+    pub lane: Arc<Lane>,
+    /// What answers those that no node is asked for.
+    pub local: RestRoutes<AnyReply>,
+}
+
+impl RestService for RestForwarder {
+    fn call(&self, call: RestCall) -> RestAnswer {
+        let (method, path) = (call.head.method.as_str(), call.head.uri.path());
+        let Ok(route) = path::parse(method, path) else { return self.local.call(call) };
+        let own = self.lane.shared.state.metrics_path.as_deref();
+        if route == Route::Metrics || own == Some(path) && matches!(method, "GET" | "HEAD") {
+            return self.metrics(&call);
+        }
+        if let Some(what) = about_all(&route) {
+            return RestAnswer::Ready(failure(&all_models(what), Tags::default()));
+        }
+        match self.asked(&call, &route) {
+            Some(asked) if asked.model.is_cold() && only_asks(&route) => {
+                RestAnswer::Ready(failure(&on_no_node(&asked.model.name), Tags::default()))
+            }
+            Some(asked) => RestAnswer::Coming(Box::pin(forward(self.lane.clone(), call, asked))),
+            None => self.local.call(call),
+        }
+    }
+
+    fn admit(
+        &self,
+        method: &Method,
+        path: &str,
+        headers: &HeaderMap,
+        names: &[String],
+    ) -> Result<Option<Arc<Grant>>, Status> {
+        self.local.admit(method, path, headers, names)
+    }
+
+    fn keeps(&self, _: &str) -> bool {
+        true
+    }
+
+    fn any_origin(&self) -> bool {
+        self.local.any_origin()
+    }
+}
+
+impl RestForwarder {
+    /// What is forwarded; none where the request has to be answered here.
+    fn asked(&self, call: &RestCall, route: &Route) -> Option<Asked> {
+        let name = &route.target()?.name;
+        check_model(&call.head, name).ok()?;
+        let model = self.lane.shared.routes.load().find(name).cloned()?;
+        Some(Asked { model, bytes: call.body.len(), deadline: Some(call.deadline), hedges: true })
+    }
+
+    /// Written aside: there may be thousands of models in it.
+    fn metrics(&self, call: &RestCall) -> RestAnswer {
+        let (shared, deadline) = (self.lane.shared.clone(), call.deadline);
+        RestAnswer::Coming(Box::pin(async move {
+            let page = shared.clone();
+            match shared.state.aside.run(LARGE, deadline, move || render(&page)).await {
+                Ok(page) => text(StatusCode::OK, page, PROMETHEUS),
+                Err(status) => failure(&status, Tags::default()),
+            }
+        }))
+    }
+}
+
+/// What a route asks of all models, where it does: each node has its own.
+fn about_all(route: &Route) -> Option<&'static str> {
+    match route {
+        Route::RepositoryIndex => Some("the repository's index"),
+        Route::ReadyModels => Some("the names of all models"),
+        Route::Statistics(None) => Some("statistics of all models"),
+        Route::OpenApi => Some("how all models are called"),
+        _ => None,
+    }
+}
+
+/// Whether a route only asks how a model is, and does not need it to be loaded.
+fn only_asks(route: &Route) -> bool {
+    matches!(route, Route::Status(_) | Route::ModelReady(_) | Route::Statistics(_))
+}
+
+/// Forwards one request; dropped where its client goes away, which tells the node.
+async fn forward(lane: Arc<Lane>, call: RestCall, asked: Asked) -> RestResponse {
+    let counts = asked.model.counts.clone();
+    counts.begin();
+    let RestCall { head, body, observation, .. } = call;
+    observation.note(|facts| facts.model = Some(asked.model.name.as_str().into()));
+    let outgoing = Outgoing::new(head, body);
+    match lane.answer(&asked, |node| outgoing.send(lane.index, node)).await {
+        Ok(answer) => {
+            let response = answer.pass();
+            let failed = response.status().is_client_error() || response.status().is_server_error();
+            counts.end(if failed { Code::Unknown } else { Code::Ok });
+            response
+        }
+        Err(status) => {
+            counts.end(status.code);
+            failure(&status, Tags::default())
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Which model is on which nodes: a table that is swapped whole, and what is counted of each model.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Instant, SystemTime};
+
+use tidegate_codec::status::Code;
+
+use crate::node::{Addresses, Node};
+
+/// What is counted of a model, for as long as it is known.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Requests that named it.
+    pub requests: AtomicU64,
+    /// Those that were not answered with success.
+    pub errors: AtomicU64,
+    /// Those that were tried on a second node, because the first one did not answer them.
+    pub retried: AtomicU64,
+    /// Those of which a second copy went to another node.
+    pub hedged: AtomicU64,
+    /// When the last one came, in milliseconds since 1970.
+    last_used: AtomicU64,
+}
+
+impl Counts {
+    /// A request came.
+    pub fn begin(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        self.last_used.store(now.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// A request was answered with this code. A client that went away is no error.
+    pub fn end(&self, code: Code) {
+        if !matches!(code, Code::Ok | Code::Cancelled) {
+            self.errors.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// When the last request came, in seconds since 1970; 0 where none did.
+    pub fn last_used(&self) -> f64 {
+        self.last_used.load(Ordering::Relaxed) as f64 / 1000.0
+    }
+}
+
+/// A model that is known.
+#[derive(Debug)]
+pub struct Model {
+    /// Its name.
+    pub name: String,
+    /// Where it is; nowhere for one that is to be loaded when it is asked.
+    pub nodes: Vec<Arc<Node>>,
+    /// What is counted of it.
+    pub counts: Arc<Counts>,
+    /// Whether somebody was told that it is wanted.
+    wanted: Arc<AtomicBool>,
+}
+
+/// The whole table.
+#[derive(Debug, Default)]
+pub struct Routes {
+    nodes: HashMap<String, Arc<Node>>,
+    models: HashMap<String, Arc<Model>>,
+}
+
+/// How many I/O threads there are, and how many connections over HTTP/2 each has to a node.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkCounts {
+    /// I/O threads.
+    pub lanes: usize,
+    /// Connections.
+    pub connections: usize,
+}
+
+impl Model {
+    /// Whether it is on no node.
+    pub fn is_cold(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Whether its being wanted is news.
+    pub fn want(&self) -> bool {
+        !self.wanted.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whoever was told has not brought it to a node; the next request tells again.
+    pub fn want_again(&self) {
+        self.wanted.store(false, Ordering::Release);
+    }
+
+    /// The node that a request goes to: of two taken by chance the one that has less to do, not one that failed just now
+    /// where there is another, and never `not`. None where no other is left.
+    pub fn choose(&self, not: Option<&Arc<Node>>, now: Instant) -> Option<Arc<Node>> {
+        let count = self.nodes.len();
+        if count == 0 {
+            return None;
+        }
+        let other = |node: &&Arc<Node>| not.is_none_or(|not| !Arc::ptr_eq(not, node));
+        let from = |start: usize| (0..count).map(move |step| &self.nodes[(start + step) % count]).filter(other);
+        let usable = |start: usize| from(start).find(|node| !node.pause.lasts(now));
+        let first = random() % count;
+        let second = (first + 1 + random() % count.saturating_sub(1).max(1)) % count;
+        let chosen = match (usable(first), usable(second)) {
+            (Some(one), Some(another)) if another.outstanding() < one.outstanding() => Some(another),
+            (Some(one), _) => Some(one),
+            (None, _) => from(first).next(),
+        };
+        chosen.cloned()
+    }
+}
+
+impl Routes {
+    /// The model with this name, if it is known.
+    pub fn find(&self, name: &str) -> Option<&Arc<Model>> {
+        self.models.get(name)
+    }
+
+    /// All models.
+    pub fn models(&self) -> impl Iterator<Item = &Arc<Model>> {
+        self.models.values()
+    }
+
+    /// All nodes.
+    pub fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
+        self.nodes.values()
+    }
+
+    /// The next table: nodes with their addresses, and the nodes of each model. Nodes and counts that were there before
+    /// stay. The error names what cannot be.
+    pub fn after(
+        &self,
+        nodes: HashMap<String, Addresses>,
+        models: HashMap<String, Vec<String>>,
+        counts: LinkCounts,
+    ) -> Result<Routes, String> {
+        let node = |(id, addresses): (String, Addresses)| {
+            let known = self.nodes.get(&id).filter(|known| known.addresses == addresses);
+            let node = match known {
+                Some(known) => known.clone(),
+                None => Arc::new(Node::new(&id, addresses, counts.lanes, counts.connections)?),
+            };
+            Ok((id, node))
+        };
+        let nodes = nodes.into_iter().map(node).collect::<Result<HashMap<_, _>, String>>()?;
+        let model = |(name, on): (String, Vec<String>)| {
+            let mut found: Vec<Arc<Node>> = Vec::with_capacity(on.len());
+            for id in on {
+                let node = nodes.get(&id).ok_or_else(|| {
+                    format!("model '{name}' is on node '{id}', which is not among the nodes: name it there, too")
+                })?;
+                if !found.iter().any(|known| Arc::ptr_eq(known, node)) {
+                    found.push(node.clone());
+                }
+            }
+            let before = self.models.get(&name);
+            let still_cold = before.filter(|before| before.is_cold() && found.is_empty());
+            let wanted = still_cold.map_or_else(Arc::default, |before| before.wanted.clone());
+            let counts = before.map_or_else(Arc::default, |before| before.counts.clone());
+            let model = Model { name: name.clone(), nodes: found, counts, wanted };
+            Ok((name, Arc::new(model)))
+        };
+        let models = models.into_iter().map(model).collect::<Result<HashMap<_, _>, String>>()?;
+        Ok(Routes { nodes, models })
+    }
+}
+
+thread_local! {
+    static SEED: Cell<u64> = Cell::new(RandomState::new().hash_one(0) | 1);
+}
+
+/// Good enough to share work by (xorshift).
+fn random() -> usize {
+    SEED.with(|seed| {
+        let mut next = seed.get();
+        next ^= next << 13;
+        next ^= next >> 7;
+        next ^= next << 17;
+        seed.set(next);
+        (next >> 16) as usize
+    })
+}

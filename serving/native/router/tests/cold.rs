@@ -1,0 +1,89 @@
+//! A model that is on no node is wanted once, and what asks for it waits within bounds.
+
+use std::time::Duration;
+
+use crate::support::grpc::{PREDICT, frame};
+use crate::support::{Node, Running, eventually, predict, settings};
+
+#[test]
+fn requests_wait_for_a_model_that_comes_and_it_is_wanted_once() {
+    let node = Node::start("a");
+    let running = Running::start(&settings());
+    running.apply(&[&node], &[("m", &[]), ("n", &["a"])]);
+    let (mut grpc, mut rest) = (running.grpc(), running.rest());
+    let calls: Vec<_> = (0..3).map(|_| grpc.start(PREDICT, &[], frame(&predict("m", "x")))).collect();
+    rest.send_predict("1");
+    eventually("all came", || running.router.stats()["m"].0 == 4);
+    eventually("it is wanted", || !running.wanted().is_empty());
+    running.apply(&[&node], &[("m", &[]), ("n", &["a"])]);
+    assert_eq!(grpc.call(PREDICT, &[], &predict("n", "")).code, 0, "others do not wait");
+    running.apply(&[&node], &[("m", &["a"])]);
+    for call in calls {
+        assert_eq!(grpc.finish(call).code, 0);
+    }
+    assert_eq!(rest.receive().body, "a/1");
+    assert_eq!(running.wanted(), ["m"]);
+    running.apply(&[&node], &[("m", &[])]);
+    let call = grpc.start(PREDICT, &[], frame(&predict("m", "x")));
+    eventually("it is wanted anew", || running.wanted() == ["m", "m"]);
+    running.apply(&[&node], &[("m", &["a"])]);
+    assert_eq!(grpc.finish(call).code, 0);
+}
+
+#[test]
+fn who_waits_too_long_hears_so_and_the_next_one_asks_again() {
+    let mut settings = settings();
+    settings.cold.patience = Duration::from_millis(20);
+    let running = Running::start(&settings);
+    running.apply(&[], &[("m", &[])]);
+    for times in 1..3 {
+        let answer = running.grpc().predict(&predict("m", ""));
+        assert_eq!(answer.code, 14);
+        assert!(answer.message.contains("model 'm' is on no node yet"), "{}", answer.message);
+        eventually("it is wanted", || running.wanted().len() == times);
+    }
+    assert_eq!(running.rest().predict("1").status, 503);
+    assert_eq!(running.router.stats()["m"].1, 3);
+}
+
+#[test]
+fn so_many_wait_and_no_more() {
+    let node = Node::start("a");
+    let running = Running::start(&settings());
+    running.apply(&[&node], &[("m", &[])]);
+    let mut grpc = running.grpc();
+    let calls: Vec<_> = (0..4).map(|_| grpc.start(PREDICT, &[], frame(&predict("m", "x")))).collect();
+    eventually("all came", || running.router.stats()["m"].0 == 4);
+    let refused = grpc.predict(&predict("m", ""));
+    assert_eq!(refused.code, 8);
+    assert!(refused.message.contains("4 requests (cold_requests)"), "{}", refused.message);
+    drop(calls);
+    let large = predict("m", &"x".repeat(1 << 20));
+    eventually("their places are free", || grpc.predict(&large).message.contains("1048576 bytes"));
+    running.apply(&[&node], &[("m", &["a"])]);
+    assert_eq!(grpc.predict(&predict("m", "")).code, 0);
+}
+
+#[test]
+fn a_model_that_is_taken_out_while_it_is_waited_for_is_not_found() {
+    let running = Running::start(&settings());
+    running.apply(&[], &[("m", &[])]);
+    let mut grpc = running.grpc();
+    let call = grpc.start(PREDICT, &[], frame(&predict("m", "x")));
+    eventually("it is wanted", || running.wanted() == ["m"]);
+    running.apply(&[], &[]);
+    assert_eq!(grpc.finish(call).code, 5);
+}
+
+#[test]
+fn whoever_only_asks_how_a_model_is_does_not_have_it_loaded() {
+    let running = Running::start(&settings());
+    running.apply(&[], &[("m", &[])]);
+    let status = running.grpc().call("/tensorflow.serving.ModelService/GetModelStatus", &[], &predict("m", ""));
+    assert_eq!(status.code, 14);
+    assert!(status.message.contains("model 'm' is on no node"), "{}", status.message);
+    for path in ["/v1/models/m", "/v2/models/m/ready", "/v2/models/m/stats"] {
+        assert_eq!(running.rest().get(path).status, 503, "{path}");
+    }
+    assert!(running.wanted().is_empty());
+}

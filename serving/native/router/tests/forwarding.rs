@@ -1,0 +1,142 @@
+//! Requests go to a node that has their model and come back as they are; what no node is asked for is answered by the router.
+
+use std::collections::HashMap;
+
+use crate::support::grpc::{PREDICT, frame};
+use crate::support::{Mood, Node, Running, infer, placed, predict, settings};
+
+#[test]
+fn a_call_goes_to_a_node_with_its_model_and_comes_back_as_it_is() {
+    let (a, b) = (Node::start("a"), Node::start("b"));
+    let running = Running::start(&settings());
+    running.apply(&[&a, &b], &[("m", &["a"]), ("n", &["b"])]);
+    let mut client = running.grpc();
+    for (model, node) in [("m", &a), ("n", &b)] {
+        let message = predict(model, "x");
+        let answer = client.call(PREDICT, &[("x-own", "1"), ("grpc-timeout", "5S")], &message);
+        assert_eq!((answer.code, &answer.headers["x-node"]), (0, &node.name.parse().unwrap()));
+        assert_eq!(answer.body, [node.name.as_bytes(), b"/", &message].concat());
+        let seen = node.last();
+        assert_eq!((seen.headers["x-own"].as_bytes(), seen.headers["te"].as_bytes()), (&b"1"[..], &b"trailers"[..]));
+        let left: u64 = seen.headers["grpc-timeout"].to_str().unwrap().trim_end_matches('u').parse().unwrap();
+        assert!((1_000_000..=5_000_000).contains(&left), "{left} us");
+    }
+    let answer = client.call("/inference.GRPCInferenceService/ModelInfer", &[], &infer("n", "y"));
+    assert_eq!(answer.body, [b"b/", &infer("n", "y")[..]].concat());
+    assert_eq!((a.asked(), b.asked()), (1, 2));
+}
+
+#[test]
+fn a_request_goes_to_a_node_with_its_model_and_comes_back_as_it_is() {
+    let (a, b) = (Node::start("a"), Node::start("b"));
+    let running = Running::start(&settings());
+    running.apply(&[&a, &b], &[("m", &["a"]), ("n/x", &["b"])]);
+    let mut client = running.rest();
+    for (path, node) in [("/v1/models/m:predict", &a), ("/v2/models/n%2Fx/infer?q=1", &b), ("/inference/m", &a)] {
+        client.send("POST", path, "x-own: 1\r\nconnection: keep-alive, x-hop\r\nx-hop: 1\r\n", b"{\"a\": 1}");
+        let answer = client.receive();
+        assert_eq!((answer.status, answer.header("x-node")), (200, Some(node.name)));
+        assert_eq!(answer.body, format!("{}/{{\"a\": 1}}", node.name));
+        assert_eq!(answer.header("keep-alive"), None);
+        let seen = node.last();
+        assert_eq!((seen.path.as_str(), seen.headers["x-own"].as_bytes()), (path, &b"1"[..]));
+        assert!(!seen.headers.contains_key("x-hop"));
+    }
+    assert_eq!(client.get("/v1/models/m").body, "a/");
+}
+
+#[test]
+fn failures_of_a_node_pass_with_their_words() {
+    let node = Node::start("a");
+    let running = Running::before(&[&node]);
+    for code in [3, 5, 8, 14] {
+        node.set(Mood::Fail(code));
+        let answer = running.grpc().predict(&predict("m", ""));
+        assert_eq!((answer.code, answer.message.as_str()), (i32::from(code), "a"));
+    }
+    for status in [400, 404, 429, 503] {
+        node.set(Mood::Fail(status));
+        let answer = running.rest().predict("{}");
+        assert_eq!((answer.status, answer.body.as_str()), (status, "a"));
+    }
+    assert_eq!(node.asked(), 8, "there is no other node, and none is asked twice");
+    let (requests, errors, retried, ..) = running.router.stats()["m"];
+    assert_eq!((requests, errors, retried), (8, 8, 0));
+}
+
+#[test]
+fn what_names_no_known_model_is_answered_as_by_an_engine_without_models() {
+    let node = Node::start("a");
+    let running = Running::before(&[&node]);
+    let (mut grpc, mut rest) = (running.grpc(), running.rest());
+    let unknown = grpc.predict(&predict("n", ""));
+    assert_eq!((unknown.code, unknown.message.as_str()), (5, "Servable not found for request: Latest(n)"));
+    assert_eq!(grpc.predict(b"\xff").code, 3);
+    assert_eq!(grpc.call("/x.Y/Z", &[], b"").code, 12);
+    assert_eq!(grpc.call("/inference.GRPCInferenceService/ServerReady", &[], b"").body, [8, 1]);
+    assert_eq!(grpc.call("/grpc.health.v1.Health/Check", &[], b"").body, [8, 1]);
+    let unknown = rest.post("/v1/models/n:predict", "{\"instances\": [1]}");
+    assert_eq!((unknown.status, unknown.body.contains("Servable not found for request: Latest(n)")), (404, true));
+    assert_eq!(rest.get("/v2/health/ready").status, 200);
+    assert_eq!(rest.get("/nowhere").status, 404);
+    assert_eq!(node.asked(), 0);
+}
+
+#[test]
+fn what_is_about_all_models_is_refused() {
+    let running = Running::before(&[]);
+    let (mut grpc, mut rest) = (running.grpc(), running.rest());
+    for path in [
+        "/tensorflow.serving.ModelService/HandleReloadConfigRequest",
+        "/inference.GRPCInferenceService/RepositoryIndex",
+        "/inference.GRPCInferenceService/ModelStatistics",
+    ] {
+        let answer = grpc.call(path, &[], b"");
+        assert_eq!(answer.code, 12, "{path}");
+        assert!(answer.message.contains("router"), "{}", answer.message);
+    }
+    for path in ["/v2/models/stats", "/v2/models", "/openapi.json"] {
+        assert_eq!(rest.get(path).status, 501, "{path}");
+    }
+    assert_eq!(rest.post("/v2/repository/index", "{}").status, 501);
+}
+
+#[test]
+fn answers_belong_to_their_requests() {
+    const CALLS: usize = 500;
+    const AT_ONCE: usize = 50;
+    let (a, b) = (Node::start("a"), Node::start("b"));
+    let running = Running::before(&[&a, &b]);
+    let mut client = running.grpc();
+    for first in (0..CALLS).step_by(AT_ONCE) {
+        let start = |index: usize| client.start(PREDICT, &[], frame(&predict("m", &index.to_string())));
+        let calls: Vec<_> = (first..first + AT_ONCE).map(start).collect();
+        for (index, call) in (first..).zip(calls) {
+            let answer = client.finish(call);
+            assert_eq!(&answer.body[2..], predict("m", &index.to_string()), "{answer:?}");
+        }
+    }
+    assert_eq!(a.asked() + b.asked(), CALLS);
+    assert!(a.asked() > CALLS / 4 && b.asked() > CALLS / 4, "{} and {}", a.asked(), b.asked());
+}
+
+#[test]
+fn routes_are_swapped_whole_and_not_at_all_where_they_cannot_be() {
+    let (a, b) = (Node::start("a"), Node::start("b"));
+    let running = Running::start(&settings());
+    assert_eq!(running.rest().get("/v2/health/ready").status, 503);
+    running.apply(&[&a], &[("m", &["a"])]);
+    assert_eq!(running.rest().predict("1").body, "a/1");
+    let refused = running.router.apply(HashMap::new(), placed(&[("m", &["a"])])).unwrap_err();
+    assert!(refused.contains("model 'm' is on node 'a'"), "{refused}");
+    let mut odd = b.addresses.clone();
+    odd.grpc = "nowhere".to_owned();
+    let refused = running.router.apply(HashMap::from([("b".to_owned(), odd)]), HashMap::new()).unwrap_err();
+    assert!(refused.contains("node 'b' has gRPC address 'nowhere'"), "{refused}");
+    assert_eq!(running.rest().predict("2").body, "a/2");
+    running.apply(&[&b], &[("m", &["b"])]);
+    assert_eq!(running.rest().predict("3").body, "b/3");
+    assert_eq!(running.router.stats()["m"].0, 3, "what was counted stays");
+    running.apply(&[], &[]);
+    assert_eq!(running.rest().predict("{\"instances\": [1]}").status, 404);
+}

@@ -1,0 +1,112 @@
+//! A second copy of a request goes to another node where the first takes long; the first answer counts.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use crate::support::grpc::{PREDICT, frame};
+use crate::support::{Mood, Node, Running, eventually, predict, settings};
+
+/// What takes long.
+const LATE: Duration = Duration::from_millis(200);
+
+fn hedged(nodes: &[&Node], after: Duration) -> Running {
+    let mut settings = settings();
+    settings.hedge_after = Some(after);
+    let running = Running::start(&settings);
+    running.apply(nodes, &[("m", &nodes.iter().map(|node| node.name).collect::<Vec<_>>())]);
+    running
+}
+
+#[test]
+fn the_copys_answer_counts_where_the_first_takes_long_and_the_first_is_cancelled() {
+    let (a, b) = (Node::start("a"), Node::start("b"));
+    let running = hedged(&[&a, &b], Duration::from_millis(20));
+    a.set(Mood::Wait(Arc::default()));
+    let (mut grpc, mut rest) = (running.grpc(), running.rest());
+    for (index, over_grpc) in [true, false].into_iter().enumerate() {
+        // The budget grows with the requests that come, and each is sent to either node first.
+        a.set(Mood::Echo);
+        (0..60).for_each(|_| assert_eq!(grpc.predict(&predict("m", "x")).code, 0));
+        a.set(Mood::Wait(Arc::default()));
+        let before = a.asked();
+        while a.asked() == before {
+            let answer =
+                if over_grpc { grpc.predict(&predict("m", "x")).body } else { rest.predict("1").body.into_bytes() };
+            assert_eq!(&answer[..2], b"b/");
+        }
+        eventually("the first is cancelled", || a.cancelled.load(Ordering::SeqCst) == index + 1);
+    }
+    let (_, errors, retried, copies, _) = running.router.stats()["m"];
+    assert_eq!((errors, retried), (0, 0));
+    assert!(copies >= 2, "{copies}: on a busy machine any of them may take long");
+}
+
+#[test]
+fn at_most_one_in_twenty_is_sent_twice() {
+    const CALLS: usize = 100;
+    let told = Arc::new(Notify::new());
+    let (a, b) = (Node::start("a"), Node::start("b"));
+    a.set(Mood::Wait(told.clone()));
+    b.set(Mood::Wait(told.clone()));
+    let running = hedged(&[&a, &b], Duration::from_millis(1));
+    let mut grpc = running.grpc();
+    let start = |_| grpc.start(PREDICT, &[], frame(&predict("m", "x")));
+    let calls: Vec<_> = (0..CALLS).map(start).collect();
+    let copies = CALLS / 20 + 1;
+    eventually("all came, and the copies", || a.asked() + b.asked() == CALLS + copies);
+    a.set(Mood::Echo);
+    b.set(Mood::Echo);
+    told.notify_waiters();
+    for call in calls {
+        assert_eq!(grpc.finish(call).code, 0);
+    }
+    assert_eq!(a.asked() + b.asked(), CALLS + copies);
+    assert_eq!(running.router.stats()["m"].3, copies as u64);
+}
+
+#[test]
+fn one_node_alone_gets_one_copy() {
+    let told = Arc::new(Notify::new());
+    let node = Node::start("a");
+    node.set(Mood::Wait(told.clone()));
+    let running = hedged(&[&node], Duration::from_millis(1));
+    let mut grpc = running.grpc();
+    let call = grpc.start(PREDICT, &[("grpc-timeout", "50m")], frame(&predict("m", "x")));
+    assert_eq!(grpc.finish(call).code, 4);
+    assert_eq!((node.asked(), running.router.stats()["m"].3), (1, 0));
+}
+
+/// The time in which 99 of 100 calls are answered, one after the other, of two nodes that now and then take long.
+fn p99(hedge_after: Option<Duration>) -> Duration {
+    const CALLS: usize = 200;
+    let (a, b) = (Node::start("a"), Node::start("b"));
+    for node in [&a, &b] {
+        node.set(Mood::Hiccup(25, LATE));
+    }
+    let mut settings = settings();
+    settings.hedge_after = hedge_after;
+    let running = Running::start(&settings);
+    running.apply(&[&a, &b], &[("m", &["a", "b"])]);
+    let mut grpc = running.grpc();
+    let mut took: Vec<Duration> = (0..CALLS)
+        .map(|_| {
+            let began = Instant::now();
+            assert_eq!(grpc.predict(&predict("m", "x")).code, 0);
+            began.elapsed()
+        })
+        .collect();
+    took.sort();
+    took[CALLS * 99 / 100 - 1]
+}
+
+#[test]
+fn the_slowest_requests_are_answered_sooner() {
+    let plain = p99(None);
+    assert!(plain >= LATE, "{plain:?}");
+    // On a machine that is busy with something else any request may take long.
+    let hedged: Vec<_> = (0..3).map(|_| p99(Some(LATE / 10))).collect();
+    assert!(hedged.iter().any(|p99| *p99 < LATE / 2), "{hedged:?} beside {plain:?}");
+}

@@ -1,0 +1,118 @@
+//! A request that a node did not begin to answer is tried once on another one.
+
+use std::time::Duration;
+
+use crate::support::{Mood, Node, Running, predict, settings};
+
+/// Both protocols, so often that each node is chosen first some of the time.
+const TIMES: usize = 20;
+
+#[test]
+fn a_node_that_cannot_is_followed_by_one_that_can() {
+    let (a, b) = (Node::start("a"), Node::start("b"));
+    let running = Running::before(&[&a, &b]);
+    for (grpc, rest) in
+        [(Mood::Fail(14), Mood::Fail(503)), (Mood::Fail(5), Mood::Fail(404)), (Mood::Break, Mood::Break)]
+    {
+        a.set(grpc);
+        for _ in 0..TIMES {
+            let answer = running.grpc().predict(&predict("m", "x"));
+            assert_eq!((answer.code, &answer.body[..2]), (0, &b"b/"[..]));
+        }
+        a.set(rest);
+        for _ in 0..TIMES {
+            assert_eq!(running.rest().predict("1").body, "b/1");
+        }
+    }
+    assert!(running.router.stats()["m"].2 > 0);
+    assert_eq!(running.router.stats()["m"].1, 0);
+}
+
+#[test]
+fn none_is_asked_twice_and_the_last_word_passes() {
+    let (a, b) = (Node::start("a"), Node::start("b"));
+    let running = Running::before(&[&a, &b]);
+    a.set(Mood::Fail(14));
+    b.set(Mood::Fail(14));
+    let answer = running.grpc().predict(&predict("m", ""));
+    assert_eq!((answer.code, a.asked(), b.asked()), (14, 1, 1));
+    a.set(Mood::Break);
+    b.set(Mood::Break);
+    let answer = running.grpc().predict(&predict("m", ""));
+    assert_eq!(answer.code, 14);
+    assert!(answer.message.starts_with("no node answers for model 'm'"), "{}", answer.message);
+    assert_eq!((a.asked(), b.asked()), (2, 2));
+    assert_eq!(running.rest().predict("1").status, 503);
+    assert_eq!((a.asked(), b.asked()), (3, 3));
+}
+
+#[test]
+fn what_is_the_clients_fault_is_not_tried_again() {
+    let (a, b) = (Node::start("a"), Node::start("b"));
+    let running = Running::before(&[&a, &b]);
+    for code in [3, 8, 13] {
+        a.set(Mood::Fail(code));
+        b.set(Mood::Fail(code));
+        assert_eq!(running.grpc().predict(&predict("m", "")).code, i32::from(code));
+    }
+    assert_eq!(a.asked() + b.asked(), 3);
+}
+
+#[test]
+fn a_killed_node_fails_no_request_and_is_left_alone() {
+    let (mut a, b) = (Node::start("a"), Node::start("b"));
+    let running = Running::before(&[&a, &b]);
+    let (mut grpc, mut rest) = (running.grpc(), running.rest());
+    for round in 0..3 {
+        if round == 1 {
+            a.kill();
+        }
+        for _ in 0..TIMES {
+            assert_eq!(grpc.predict(&predict("m", "x")).code, 0);
+            assert_eq!(rest.predict("1").status, 200);
+        }
+    }
+    let retried = running.router.stats()["m"].2;
+    assert!(retried > 0 && retried < TIMES as u64, "{retried} of {} after it had gone", 4 * TIMES);
+    assert_eq!(running.router.stats()["m"].1, 0);
+    drop(b);
+}
+
+#[test]
+fn a_connection_that_the_node_closed_meanwhile_costs_nothing() {
+    let mut node = Node::start("a");
+    let running = Running::before(&[&node]);
+    let (mut grpc, mut rest) = (running.grpc(), running.rest());
+    assert_eq!((grpc.predict(&predict("m", "")).code, rest.predict("1").status), (0, 200));
+    node.kill();
+    node = Node::start("a");
+    running.apply(&[&node], &[("m", &["a"])]);
+    assert_eq!((grpc.predict(&predict("m", "")).code, rest.predict("1").status), (0, 200));
+}
+
+#[test]
+fn a_deadline_ends_what_no_node_answers_and_tells_the_node() {
+    let node = Node::start("a");
+    let mut settings = settings();
+    settings.plane.request_timeout = Duration::from_millis(50);
+    let running = Running::start(&settings);
+    running.apply(&[&node], &[("m", &["a"])]);
+    node.set(Mood::Wait(std::sync::Arc::default()));
+    assert_eq!(running.grpc().predict(&predict("m", "")).code, 4);
+    assert_eq!(running.rest().predict("1").status, 504);
+    crate::support::eventually("both were given up", || node.cancelled.load(std::sync::atomic::Ordering::SeqCst) == 2);
+}
+
+#[test]
+fn a_client_that_goes_away_has_the_node_told() {
+    let node = Node::start("a");
+    let running = Running::before(&[&node]);
+    node.set(Mood::Wait(std::sync::Arc::default()));
+    let mut grpc = running.grpc();
+    let call = grpc.start(crate::support::grpc::PREDICT, &[], crate::support::grpc::frame(&predict("m", "")));
+    let mut rest = running.rest();
+    rest.send_predict("1");
+    crate::support::eventually("both came", || node.asked() == 2);
+    drop((call, rest));
+    crate::support::eventually("both were given up", || node.cancelled.load(std::sync::atomic::Ordering::SeqCst) == 2);
+}

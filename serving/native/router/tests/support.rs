@@ -1,0 +1,376 @@
+//! Fake nodes with real sockets, a router in front of them, and the plane's small clients.
+
+#![allow(dead_code, reason = "each test file uses a part")]
+#![allow(clippy::unwrap_used, missing_docs, unreachable_pub, reason = "a test fails by panicking")]
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use h2::RecvStream;
+use h2::server::SendResponse;
+use http::{HeaderMap, Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tidegate_codec::protobuf::tensor::Numbers;
+use tidegate_codec::protobuf::wire::put_bytes;
+use tidegate_engine::telemetry::TelemetryOptions;
+use tidegate_plane::settings::{Patience, Security, Settings};
+use tidegate_router::node::Addresses;
+use tidegate_router::router::{Router, Wanted};
+use tidegate_router::settings::{ColdLimits, RouterSettings};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::Notify;
+
+/// What is waited for takes milliseconds; a machine that is busy with something else may need much longer.
+pub const LONG: Duration = Duration::from_secs(60);
+
+#[path = "../../plane/tests/support/grpc.rs"]
+pub mod grpc;
+#[path = "../../plane/tests/support/rest.rs"]
+pub mod rest;
+
+/// Waits until something holds; fails where that takes too long.
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let until = Instant::now() + LONG;
+    while !holds() {
+        assert!(Instant::now() < until, "not within {LONG:?}: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// How a node answers.
+#[derive(Clone)]
+pub enum Mood {
+    /// With its name, a slash, and the message that it got.
+    Echo,
+    /// With this status.
+    Fail(u16),
+    /// Not until this is told; then as `Echo`.
+    Wait(Arc<Notify>),
+    /// As `Echo`, but every so many calls so late.
+    Hiccup(usize, Duration),
+    /// The call is reset, or the connection is closed.
+    Break,
+    /// With so many bytes of sevens.
+    Large(usize),
+}
+
+/// What a node was asked.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub path: String,
+    pub headers: HeaderMap,
+    pub message: Vec<u8>,
+}
+
+/// A small server for both protocols.
+pub struct Node {
+    pub name: &'static str,
+    pub mood: Arc<Mutex<Mood>>,
+    pub seen: Arc<Mutex<Vec<Seen>>>,
+    /// Calls whose client gave them up.
+    pub cancelled: Arc<AtomicUsize>,
+    /// Bytes of answers over gRPC that it could send.
+    pub sent: Arc<AtomicUsize>,
+    pub addresses: Addresses,
+    runtime: Option<Runtime>,
+}
+
+impl Node {
+    pub fn start(name: &'static str) -> Node {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let bind = || runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let (grpc, rest) = (bind(), bind());
+        let address = |listener: &TcpListener| listener.local_addr().unwrap().to_string();
+        let addresses = Addresses { grpc: address(&grpc), rest: address(&rest) };
+        let (mood, seen) = (Arc::new(Mutex::new(Mood::Echo)), Arc::<Mutex<Vec<Seen>>>::default());
+        let cancelled = Arc::<AtomicUsize>::default();
+        let sent = Arc::<AtomicUsize>::default();
+        let own =
+            Handler { name, mood: mood.clone(), seen: seen.clone(), cancelled: cancelled.clone(), sent: sent.clone() };
+        runtime.spawn(serve_grpc(grpc, own.clone()));
+        runtime.spawn(serve_rest(rest, own));
+        Node { name, mood, seen, cancelled, sent, addresses, runtime: Some(runtime) }
+    }
+
+    pub fn set(&self, mood: Mood) {
+        *self.mood.lock().unwrap() = mood;
+    }
+
+    pub fn asked(&self) -> usize {
+        self.seen.lock().unwrap().len()
+    }
+
+    pub fn last(&self) -> Seen {
+        self.seen.lock().unwrap().last().unwrap().clone()
+    }
+
+    /// Ends it at once, with all its connections.
+    pub fn kill(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+#[derive(Clone)]
+struct Handler {
+    name: &'static str,
+    mood: Arc<Mutex<Mood>>,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    cancelled: Arc<AtomicUsize>,
+    sent: Arc<AtomicUsize>,
+}
+
+/// Counts a call that is dropped before it is answered.
+struct Given(Option<Arc<AtomicUsize>>);
+
+impl Drop for Given {
+    fn drop(&mut self) {
+        if let Some(count) = self.0.take() {
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+impl Handler {
+    fn note(&self, path: &str, headers: &HeaderMap, message: &[u8]) -> Mood {
+        let seen = Seen { path: path.to_owned(), headers: headers.clone(), message: message.to_vec() };
+        self.seen.lock().unwrap().push(seen);
+        self.mood.lock().unwrap().clone()
+    }
+
+    /// Waits where this is one of the calls that take long.
+    async fn hiccup(&self, mood: &Mood) {
+        if let Mood::Hiccup(every, late) = mood {
+            let asked = self.seen.lock().unwrap().len();
+            if asked.is_multiple_of(*every) {
+                tokio::time::sleep(*late).await;
+            }
+        }
+    }
+
+    fn echo(&self, message: &[u8]) -> Vec<u8> {
+        [self.name.as_bytes(), b"/", message].concat()
+    }
+}
+
+async fn serve_grpc(listener: TcpListener, handler: Handler) {
+    loop {
+        let Ok((socket, _)) = listener.accept().await else { return };
+        let handler = handler.clone();
+        tokio::spawn(async move {
+            let Ok(mut connection) = h2::server::handshake(socket).await else { return };
+            while let Some(Ok((request, respond))) = connection.accept().await {
+                tokio::spawn(answer_grpc(handler.clone(), request, respond));
+            }
+        });
+    }
+}
+
+async fn answer_grpc(handler: Handler, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
+    let (head, mut body) = request.into_parts();
+    let mut framed = Vec::new();
+    // A call of many messages gets an answer to its first one, and is over once the client has sent all.
+    while framed.len() < 5 || framed.len() < 5 + u32::from_be_bytes(framed[1..5].try_into().unwrap()) as usize {
+        let Some(Ok(data)) = body.data().await else { return };
+        let _ = body.flow_control().release_capacity(data.len());
+        framed.extend_from_slice(&data);
+    }
+    let mut given = Given(Some(handler.cancelled.clone()));
+    let mut mood = handler.note(head.uri.path(), &head.headers, &framed[5..]);
+    handler.hiccup(&mood).await;
+    if let Mood::Wait(told) = &mood {
+        tokio::select! {
+            () = told.notified() => {}
+            _ = std::future::poll_fn(|context| respond.poll_reset(context)) => return,
+        }
+        mood = Mood::Echo;
+    }
+    let message = match mood {
+        Mood::Fail(status) => {
+            given.0 = None;
+            let response = Response::builder().header("content-type", "application/grpc");
+            let response = response.header("grpc-status", status).header("grpc-message", handler.name).body(());
+            let _ = respond.send_response(response.unwrap(), true);
+            return;
+        }
+        Mood::Break => {
+            given.0 = None;
+            return respond.send_reset(h2::Reason::INTERNAL_ERROR);
+        }
+        Mood::Large(bytes) => vec![7; bytes],
+        _ => handler.echo(&framed[5..]),
+    };
+    let response = Response::builder().header("content-type", "application/grpc").header("x-node", handler.name);
+    let Ok(mut stream) = respond.send_response(response.body(()).unwrap(), false) else { return };
+    let mut frame = Bytes::from(grpc::frame(&message));
+    while !frame.is_empty() {
+        stream.reserve_capacity(frame.len());
+        if !matches!(std::future::poll_fn(|context| stream.poll_capacity(context)).await, Some(Ok(_))) {
+            return;
+        }
+        let room = stream.capacity().min(frame.len());
+        if room > 0 && stream.send_data(frame.split_to(room), false).is_err() {
+            return;
+        }
+        handler.sent.fetch_add(room, Ordering::SeqCst);
+    }
+    while let Some(Ok(data)) = body.data().await {
+        let _ = body.flow_control().release_capacity(data.len());
+        if let Some(message) = data.get(5..) {
+            let _ = stream.send_data(grpc::frame(&handler.echo(message)).into(), false);
+        }
+    }
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", "0".parse().unwrap());
+    trailers.insert("x-trailer", "passes".parse().unwrap());
+    if stream.send_trailers(trailers).is_ok() {
+        given.0 = None;
+    }
+}
+
+async fn serve_rest(listener: TcpListener, handler: Handler) {
+    loop {
+        let Ok((socket, _)) = listener.accept().await else { return };
+        let handler = handler.clone();
+        tokio::spawn(async move {
+            let service = service_fn(|request: Request<Incoming>| answer_rest(handler.clone(), request));
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(socket), service).await;
+        });
+    }
+}
+
+async fn answer_rest(handler: Handler, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, std::io::Error> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await.map_err(std::io::Error::other)?.to_bytes();
+    let mut given = Given(Some(handler.cancelled.clone()));
+    let path = head.uri.path_and_query().unwrap().as_str();
+    let mut mood = handler.note(path, &head.headers, &body);
+    handler.hiccup(&mood).await;
+    if let Mood::Wait(told) = &mood {
+        told.notified().await;
+        mood = Mood::Echo;
+    }
+    given.0 = None;
+    let (status, body) = match mood {
+        Mood::Fail(status) => (status, handler.name.as_bytes().to_vec()),
+        Mood::Break => return Err(std::io::Error::other("broken")),
+        Mood::Large(bytes) => (200, vec![b'7'; bytes]),
+        _ => (200, handler.echo(&body)),
+    };
+    let response = Response::builder().status(status).header("x-node", handler.name).header("keep-alive", "timeout=5");
+    Ok(response.body(Full::new(body.into())).unwrap())
+}
+
+/// A router that listens on any free ports, for the calling test.
+pub struct Running {
+    pub router: Router,
+    pub wanted: Arc<Mutex<Vec<String>>>,
+}
+
+pub fn settings() -> RouterSettings {
+    let patience = Patience { header: LONG, idle: LONG, keepalive: LONG, write: LONG };
+    let plane = Settings {
+        grpc_address: Some("127.0.0.1:0".to_owned()),
+        grpc_socket_path: None,
+        rest_address: Some("127.0.0.1:0".to_owned()),
+        metrics_path: None,
+        rest_cors: false,
+        numbers: Numbers::InFields,
+        shared_memory: false,
+        security: Security::default(),
+        telemetry: TelemetryOptions::default(),
+        io_threads: 1,
+        max_message_bytes: 64 << 20,
+        request_memory_bytes: 1 << 30,
+        max_connections: 100,
+        patience,
+        request_timeout: 10 * LONG,
+        event_keepalive: LONG,
+        log_block_rows: 1,
+        log_block_interval: LONG,
+        log_buffer_bytes: 1 << 20,
+    };
+    let cold = ColdLimits { patience: LONG, requests: 4, bytes: 1 << 20 };
+    RouterSettings { plane, cold, hedge_after: None, connections_per_node: 1 }
+}
+
+impl Running {
+    pub fn start(settings: &RouterSettings) -> Running {
+        let wanted = Arc::<Mutex<Vec<String>>>::default();
+        let told = wanted.clone();
+        let tell: Wanted = Box::new(move |name| told.lock().unwrap().push(name.to_owned()));
+        Running { router: Router::start(settings, tell).unwrap(), wanted }
+    }
+
+    /// In front of nodes that all have model `m`.
+    pub fn before(nodes: &[&Node]) -> Running {
+        let running = Running::start(&settings());
+        running.apply(nodes, &[("m", &nodes.iter().map(|node| node.name).collect::<Vec<_>>())]);
+        running
+    }
+
+    pub fn apply(&self, nodes: &[&Node], models: &[(&str, &[&str])]) {
+        let addresses = nodes.iter().map(|node| (node.name.to_owned(), node.addresses.clone())).collect();
+        self.router.apply(addresses, placed(models)).unwrap();
+    }
+
+    pub fn grpc(&self) -> grpc::Client {
+        grpc::Client::connect(self.grpc_address())
+    }
+
+    pub fn rest(&self) -> rest::Client {
+        rest::Client::connect(self.router.rest_address().unwrap())
+    }
+
+    pub fn grpc_address(&self) -> SocketAddr {
+        self.router.grpc_address().unwrap()
+    }
+
+    pub fn wanted(&self) -> Vec<String> {
+        self.wanted.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.router.stop(Duration::ZERO);
+    }
+}
+
+pub fn placed(models: &[(&str, &[&str])]) -> HashMap<String, Vec<String>> {
+    let on = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect();
+    models.iter().map(|(name, ids)| ((*name).to_owned(), on(ids))).collect()
+}
+
+/// A `PredictRequest` for a model, with something in it that is told apart.
+pub fn predict(model: &str, content: &str) -> Vec<u8> {
+    let (mut spec, mut request) = (Vec::new(), Vec::new());
+    put_bytes(&mut spec, 1, model.as_bytes());
+    put_bytes(&mut request, 1, &spec);
+    put_bytes(&mut request, 9, content.as_bytes());
+    request
+}
+
+/// The same by the Open Inference Protocol.
+pub fn infer(model: &str, content: &str) -> Vec<u8> {
+    let mut request = Vec::new();
+    put_bytes(&mut request, 1, model.as_bytes());
+    put_bytes(&mut request, 9, content.as_bytes());
+    request
+}

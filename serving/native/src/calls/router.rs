@@ -1,0 +1,132 @@
+//! `Router`: start, apply, stats, stop. Calls that wait give up the GIL; at interpreter exit a running router is stopped.
+
+use std::collections::HashMap;
+use std::io::ErrorKind;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use tidegate_router::node::Addresses;
+use tidegate_router::router::{ModelStats, Router as CoreRouter, Wanted};
+use tidegate_router::settings::{ColdLimits, RouterSettings};
+
+use crate::callbacks::closing::Closing;
+use crate::calls::settings::Settings;
+
+/// A running router.
+#[pyclass(frozen, module = "tidegate_native")]
+pub(crate) struct Router {
+    router: Arc<CoreRouter>,
+    closing: Arc<Closing>,
+}
+
+#[pymethods]
+impl Router {
+    #[staticmethod]
+    #[pyo3(signature = (settings, *, wanted, cold_timeout_ms=30000, cold_requests=1024, cold_bytes=67108864,
+        hedge_after_ms=None, connections_per_node=2))]
+    #[expect(clippy::too_many_arguments, reason = "keyword-only in Python, one structure from here on")]
+    fn start(
+        py: Python<'_>,
+        settings: PyRef<'_, Settings>,
+        wanted: Py<PyAny>,
+        cold_timeout_ms: u64,
+        cold_requests: usize,
+        cold_bytes: usize,
+        hedge_after_ms: Option<u64>,
+        connections_per_node: usize,
+    ) -> PyResult<Router> {
+        let patience = Duration::from_millis(cold_timeout_ms);
+        let settings = RouterSettings {
+            plane: settings.plane.clone(),
+            cold: ColdLimits { patience, requests: cold_requests, bytes: cold_bytes },
+            hedge_after: hedge_after_ms.map(Duration::from_millis),
+            connections_per_node,
+        };
+        let closing = Arc::new(Closing::default());
+        let tells = closing.clone();
+        let wanted: Wanted = Box::new(move |model| tell(&wanted, &tells, model));
+        let started = py.detach(|| CoreRouter::start(&settings, wanted));
+        let router = Arc::new(started.map_err(|why| match why.kind() {
+            ErrorKind::InvalidInput => PyValueError::new_err(why.to_string()),
+            _ => why.into(),
+        })?);
+        let exit = Bound::new(py, RouterExit { router: Arc::downgrade(&router), closing: closing.clone() })?;
+        py.import("atexit")?.call_method1("register", (exit,))?;
+        Ok(Router { router, closing })
+    }
+
+    #[getter]
+    fn grpc_address(&self) -> Option<String> {
+        self.router.grpc_address().map(|address| address.to_string())
+    }
+
+    #[getter]
+    fn rest_address(&self) -> Option<String> {
+        self.router.rest_address().map(|address| address.to_string())
+    }
+
+    /// Swaps all routes at once; ValueError, and nothing changes, for what cannot be.
+    #[pyo3(signature = (nodes, models))]
+    fn apply(
+        &self,
+        py: Python<'_>,
+        nodes: HashMap<String, (String, String)>,
+        models: HashMap<String, Vec<String>>,
+    ) -> PyResult<()> {
+        let nodes = nodes.into_iter().map(|(id, (grpc, rest))| (id, Addresses { grpc, rest })).collect();
+        py.detach(|| self.router.apply(nodes, models)).map_err(PyValueError::new_err)
+    }
+
+    /// By model: requests, errors, retried, hedged, and when it was used last, in seconds since 1970.
+    fn stats(&self, py: Python<'_>) -> HashMap<String, ModelStats> {
+        py.detach(|| self.router.stats())
+    }
+
+    /// Not ready, refuses new connections, answers what was accepted, stops. True if all was answered in time.
+    #[pyo3(signature = (drain_seconds))]
+    fn stop(&self, py: Python<'_>, drain_seconds: f64) -> PyResult<bool> {
+        let within = Duration::try_from_secs_f64(drain_seconds)
+            .map_err(|_| PyValueError::new_err(format!("drain_seconds is {drain_seconds}: use 0 or more seconds")))?;
+        Ok(py.detach(|| self.router.stop(within)))
+    }
+}
+
+impl Drop for Router {
+    fn drop(&mut self) {
+        if !self.closing.is_closed() {
+            let router = self.router.clone();
+            Python::attach(|py| py.detach(move || router.stop(Duration::ZERO)));
+        }
+    }
+}
+
+/// Tells Python that a model is wanted, unless the interpreter is going.
+fn tell(wanted: &Py<PyAny>, closing: &Closing, model: &str) {
+    if closing.is_closed() {
+        return;
+    }
+    Python::try_attach(|py| {
+        if let Err(error) = wanted.call1(py, (model,)) {
+            error.write_unraisable(py, Some(wanted.bind(py)));
+        }
+    });
+}
+
+/// Called by `atexit` while the interpreter is still whole.
+#[pyclass(frozen, name = "_RouterExit", module = "tidegate_native")]
+struct RouterExit {
+    router: Weak<CoreRouter>,
+    closing: Arc<Closing>,
+}
+
+#[pymethods]
+impl RouterExit {
+    fn __call__(&self, py: Python<'_>) {
+        self.closing.close();
+        if let Some(router) = self.router.upgrade() {
+            py.detach(|| router.stop(Duration::ZERO));
+        }
+    }
+}
