@@ -107,12 +107,29 @@ def test_version_2_tensors_become_columns(tmp_path: Path) -> None:
         (event("request", "a", "{"), "event 2 .* cannot be read"),
         (event("request", "a", {"inputs": [{"name": "x", "shape": [2], "data": [1]}]}), "event 2"),
         (event("request", "a", {"instances": [["text", 1]]}), "'0' .* several kinds"),
+        (event("request", "a", {"instances": [["text", 1 << 70]]}), "'0' .* beyond 64 bits"),
+        (event("request", "a", "[" * 100_000), "event 2 .* cannot be read: maximum recursion"),
     ],
 )
 def test_events_that_make_no_rows_are_named(tmp_path: Path, bad: dict[str, Any], words: str) -> None:
     log = lines(tmp_path / "e.jsonl", [event("request", "ok", {"instances": [[1.0, 2.0]]}), bad])
     with pytest.raises(InvalidInput, match=words):
         as_rows(log)
+
+
+def test_lines_that_nest_without_end_are_no_json(tmp_path: Path) -> None:
+    path = tmp_path / "e.jsonl"
+    path.write_text(json.dumps(event("request", "ok", {"instances": [1.0]})) + "\n" + "[" * 100_000 + "\n")
+    with pytest.raises(InvalidInput, match="is not JSON, or lines of it: maximum recursion"):
+        as_rows(path)
+
+
+def test_a_tensor_without_elements_makes_no_rows_however_many_its_client_says(tmp_path: Path) -> None:
+    none = {"name": "x", "shape": [1 << 16, 0], "datatype": "FP32", "data": []}
+    one = {"name": "y", "shape": [1], "datatype": "FP32", "data": [1.5]}
+    bomb = event("request", "a", {"inputs": [none]})
+    log = lines(tmp_path / "e.jsonl", [bomb, event("request", "b", {"inputs": [none, one]})])
+    assert [(row["request_id"], row["y"]) for row in rows(log)] == [("b", 1.5)]
 
 
 def test_other_files_are_no_foreign_logs(tmp_path: Path) -> None:

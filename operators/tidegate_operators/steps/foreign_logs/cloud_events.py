@@ -41,7 +41,7 @@ def read_cloud_events(path: Path) -> Iterator[Row]:
                 requests[name] = (event.get("time"), _asked(_data(event)))
             elif kind.endswith(_RESPONSE) and name not in answers:
                 answers[name] = _answered(_data(event))
-        except (InvalidInput, ValueError, TypeError, KeyError, binascii.Error) as error:
+        except (InvalidInput, ValueError, TypeError, KeyError, RecursionError, binascii.Error) as error:
             words = error.message if isinstance(error, InvalidInput) else str(error)
             raise InvalidInput(f"{path}, event {number} ({kind} {name}) cannot be read: {words}") from error
     for name, (time, asked) in requests.items():
@@ -56,7 +56,7 @@ def _events(path: Path) -> Iterator[dict[str, Any]]:
     text = path.read_text(encoding="utf-8")
     try:
         found = json.loads(text) if text.lstrip().startswith("[") else [json.loads(one) for one in _lines(text)]
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{path} is not JSON, or lines of it: {error}") from error
     for number, event in enumerate(found, start=1):
         if not isinstance(event, dict):

@@ -45,6 +45,8 @@ def as_rows(data: Any) -> pa.Table | None:
             columns[name] = pa.array(map(_moment, values) if name == "time" else values)
         except (pa.ArrowException, ValueError) as error:
             raise InvalidInput(f"column {name!r} of {data} holds values of several kinds: {error}") from error
+        except OverflowError as error:
+            raise InvalidInput(f"column {name!r} of {data} holds numbers beyond 64 bits: {error}") from error
     if columns["time"].null_count:
         columns.pop("time")
     return pa.table(columns)

@@ -15,18 +15,19 @@ _MOST = 256
 
 
 def rows_of_arrays(arrays: Mapping[str, Array]) -> list[Row]:
-    """One row per index of the first axis; several numbers of a row become NAME.0, NAME.1 and so on.
+    """One row per index of the first axis; several numbers of a row become NAME.0, NAME.1 and so on. A tensor without
+    elements, whose first axis may be as long as its client said, tells nothing.
 
     InvalidInput where first axes differ, or a row holds more numbers than columns make sense for.
     """
     whole = {name: np.asarray(array) for name, array in arrays.items()}
-    whole = {name: array.reshape(1) if array.ndim == 0 else array for name, array in whole.items()}
+    whole = {name: array.reshape(1) if array.ndim == 0 else array for name, array in whole.items() if array.size}
     lengths = {len(array) for array in whole.values()}
     if len(lengths) > 1:
         raise InvalidInput(f"its tensors have {' and '.join(map(str, sorted(lengths)))} rows")
     columns: dict[str, list[Any]] = {}
     for name, array in whole.items():
-        flat = array.reshape(len(array), -1) if len(array) else array.reshape(0, 1)
+        flat = array.reshape(len(array), -1)
         if flat.shape[1] > _MOST:
             raise InvalidInput(
                 f"{name!r} has {flat.shape[1]} numbers a row, more than the {_MOST} that columns are for"
