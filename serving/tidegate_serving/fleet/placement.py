@@ -66,32 +66,37 @@ class _Table:
         self._nodes = {node.id: node for node in sorted(nodes, key=lambda node: node.id) if not node.leaving}
         self._demands = {demand.name: demand for demand in sorted(demands, key=lambda demand: demand.name)}
         self._places: dict[str, set[str]] = {name: set() for name in self._demands}
+        self._held: dict[str, set[str]] = {node_id: set() for node_id in self._nodes}
+        self._room = {node_id: node.capacity_bytes for node_id, node in self._nodes.items()}
         self._evicted: set[tuple[str, str]] = set()
+        self._left: set[str] = set()
         self._missing: dict[str, str] = {}
 
     def keep(self, before: Mapping[str, Collection[str]]) -> None:
         """What may stay where it is."""
         for name, demand in self._demands.items():
-            there = [node_id for node_id in before.get(name, ()) if node_id in self._nodes]
-            self._places[name] = {node_id for node_id in there if self._nodes[node_id].suits(demand.labels)}
+            there = {node_id for node_id in before.get(name, ()) if node_id in self._nodes}
+            for node_id in there:
+                if self._nodes[node_id].suits(demand.labels):
+                    self._put(name, node_id)
         for node_id in self._nodes:
-            while self._free(node_id) < 0:
-                self._places[min(self._on(node_id), key=self._dispensable)].remove(node_id)
+            while self._room[node_id] < 0:
+                self._take(min(self._held[node_id], key=self._dispensable), node_id)
         for name, demand in self._demands.items():
             while len(self._places[name]) > demand.copies:
-                self._places[name].remove(min(self._places[name], key=lambda node_id: (self._free(node_id), node_id)))
+                self._take(name, min(self._places[name], key=lambda node_id: (self._room[node_id], node_id)))
 
     def add(self, demand: Demand, copy: int) -> None:
         """Finds a place for one copy, unless there are so many already or the model had to leave."""
         places = self._places[demand.name]
-        if len(places) >= copy or any(name == demand.name for name, _ in self._evicted):
+        if len(places) >= copy or demand.name in self._left:
             return
         suited = [
             node_id for node_id, node in self._nodes.items() if node.suits(demand.labels) and node_id not in places
         ]
-        roomy = [node_id for node_id in suited if self._free(node_id) >= demand.bytes]
+        roomy = [node_id for node_id in suited if self._room[node_id] >= demand.bytes]
         if roomy:
-            places.add(self._roomiest(roomy))
+            self._put(demand.name, self._roomiest(roomy))
             return
         if copy > max(demand.least, 1):
             return
@@ -101,9 +106,10 @@ class _Table:
             return
         victims, node_id = min(found, key=lambda one: (max(self._demands[name].used_at for name in one[0]), one[1]))
         for name in victims:
-            self._places[name].remove(node_id)
+            self._take(name, node_id)
             self._evicted.add((name, node_id))
-        places.add(node_id)
+            self._left.add(name)
+        self._put(demand.name, node_id)
 
     def placement(self) -> Placement:
         """What came of it."""
@@ -113,9 +119,9 @@ class _Table:
     def _victims(self, node_id: str, demand: Demand) -> list[str] | None:
         """The copies on a node that have to leave for one of this model, as few as that takes; None where that cannot
         be: one that may leave itself takes the place of none that was used later."""
-        lacking = demand.bytes - self._free(node_id)
+        lacking = demand.bytes - self._room[node_id]
         leaving: list[str] = []
-        for name in sorted(self._on(node_id), key=lambda name: (self._demands[name].used_at, name)):
+        for name in sorted(self._held[node_id], key=lambda name: (self._demands[name].used_at, name)):
             other = self._demands[name]
             spare = len(self._places[name]) > other.least
             if lacking > 0 and spare and (demand.least or other.used_at < demand.used_at or other.least):
@@ -129,15 +135,19 @@ class _Table:
                 lacking += self._demands[name].bytes
         return leaving
 
-    def _on(self, node_id: str) -> list[str]:
-        return [name for name, places in self._places.items() if node_id in places]
+    def _put(self, name: str, node_id: str) -> None:
+        self._places[name].add(node_id)
+        self._held[node_id].add(name)
+        self._room[node_id] -= self._demands[name].bytes
 
-    def _free(self, node_id: str) -> int:
-        return self._nodes[node_id].capacity_bytes - sum(self._demands[name].bytes for name in self._on(node_id))
+    def _take(self, name: str, node_id: str) -> None:
+        self._places[name].remove(node_id)
+        self._held[node_id].remove(name)
+        self._room[node_id] += self._demands[name].bytes
 
     def _roomiest(self, node_ids: Sequence[str]) -> str:
         """The one with the most room, of equals the first by id."""
-        return min(node_ids, key=lambda node_id: (-self._free(node_id), node_id))
+        return min(node_ids, key=lambda node_id: (-self._room[node_id], node_id))
 
     def _dispensable(self, name: str) -> tuple[bool, float, str]:
         """What leaves first of a node that has too much: what is elsewhere too or nobody must have, then the longest
@@ -153,6 +163,6 @@ class _Table:
             return f"{wanted} on a node{lacks} of its own, and there is none: start a node"
         node_id = self._roomiest(suited)
         return (
-            f"{wanted}, and node {node_id}, which has the most room, has {max(self._free(node_id), 0):,} of "
+            f"{wanted}, and node {node_id}, which has the most room, has {max(self._room[node_id], 0):,} of "
             f"{self._nodes[node_id].capacity_bytes:,} free: start a node, or lower what others must have"
         )
