@@ -124,17 +124,23 @@ def set_copies(
         list[str] | None,
         typer.Option("--require", metavar="KEY=VALUE", help="Label that its nodes must have; may be repeated."),
     ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option("--rate", min=0, metavar="N", help="Requests a second that one copy takes; 0: not by load."),
+    ] = None,
     etcd: EtcdAt = DEFAULT_ETCD,
     fleet: Name = "default",
 ) -> None:
     """Say on how many nodes a model is, how large it is, and on which nodes it may be.
 
-    A model with a minimum of 0 leaves where others need its room, the least recently used first.
+    A model with a minimum of 0 leaves where others need its room, the least recently used first. With --rate there are
+    as many copies between minimum and maximum as its requests take.
 
     \b
     Examples:
       tidegate fleet set-copies flights --min 2 --max 2
       tidegate fleet set-copies rare --min 0 --max 1 --bytes 2000000000
+      tidegate fleet set-copies busy --min 1 --max 8 --rate 500
     """
     from tidegate_serving.fleet.model import Copies
 
@@ -149,7 +155,7 @@ def set_copies(
         last = max(first or 0, 1) if most is None else most
         copies = Copies(first or 0, last)
     with _desk(etcd, fleet) as desk:
-        found = desk.set_copies(model, copies, measured_bytes, labels)
+        found = desk.set_copies(model, copies, measured_bytes, labels, rate)
     say(f"{model} has {found.copies.least} to {found.copies.most} copies of {found.size:,} bytes")
 
 

@@ -17,7 +17,7 @@ from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState
 from tidegate_serving.contract.errors import AlreadyExists, TidegateError, Unavailable
 from tidegate_serving.contract.servable import ServableId, State, StateChange
-from tidegate_serving.fleet.decision import Decision, decide
+from tidegate_serving.fleet.decision import Decision, Memory, decide
 from tidegate_serving.fleet.etcd import Etcd
 from tidegate_serving.fleet.feed import Feed
 from tidegate_serving.fleet.keys import LEADER, MODELS, PLACEMENT, ROUTES, WANTED, FleetKeys
@@ -71,7 +71,7 @@ class Controller:
         self._stopped = False
         self._written = 0
         self._lines: dict[str, _Line] = {}
-        self._unrouted: dict[tuple[str, str], float] = {}
+        self._memory = Memory()
         self._states: dict[ServableId, StateChange] = {}
         self._expected: dict[str, int] = {}
         self._telling = threading.Lock()
@@ -145,10 +145,9 @@ class Controller:
         lost = self._lost(seen)
         if not self.leads or view.revision < self._written or seen.keys() | lost < view.nodes.keys():
             return
-        now = time.time()
-        decision = decide(view, seen, lost, self._unrouted, now)
+        decision = decide(view, seen, lost, self._memory, time.time())
         if self._write(view, decision):
-            self._unrouted = {pair: self._unrouted.get(pair, now) for pair in decision.leaving}
+            self._memory = decision.memory
             for node, told in decision.told.items():
                 self._lines[node].link.tell(told)
 

@@ -1,6 +1,6 @@
 """What the leading controller does next, as one pure function of what etcd has and what the nodes say.
 
-    decide(view, seen, lost, unrouted, now) -> Decision
+    decide(view, seen, lost, memory, now) -> Decision
 
 What is decided is written first, then nodes are told. A model leaves a node only a while after the routes that lead
 there were withdrawn, so that routers know of it.
@@ -17,6 +17,7 @@ from tidegate_serving.fleet.node import Node
 from tidegate_serving.fleet.placement import Demand, Placement, place
 from tidegate_serving.fleet.rollout import Seen, is_ready, may_load, routed, told
 from tidegate_serving.fleet.routes import Routes
+from tidegate_serving.fleet.scaling import scaled
 from tidegate_serving.fleet.view import FleetView
 
 UNROUTED_SECONDS = 1.0
@@ -24,9 +25,18 @@ WANTED_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
+class Memory:
+    """What the leader knows of its last decision, in Unix seconds: since when no route leads to a model on a node that
+    still has it, and since when a model has more copies than its load takes."""
+
+    unrouted: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    calm: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """`models` are those that change, `gone` those that are forgotten, `served` wishes that are fulfilled or too old.
-    `told` is what each node is to have, by servable. `leaving` are models on nodes that no route leads to any more."""
+    `told` is what each node is to have, by servable, `memory` what the next decision has to know."""
 
     placement: Placement
     routes: Routes
@@ -34,24 +44,24 @@ class Decision:
     models: Mapping[str, FleetModel] = field(default_factory=dict)
     gone: frozenset[str] = frozenset()
     served: frozenset[str] = frozenset()
-    leaving: frozenset[tuple[str, str]] = frozenset()
+    memory: Memory = field(default_factory=Memory)
 
 
 def decide(
     view: FleetView,
     seen: Mapping[str, Seen],
     lost: Collection[str],
-    unrouted: Mapping[tuple[str, str], float],
+    memory: Memory,
     now: float,
 ) -> Decision:
     """`seen` is what each node says, without those that have said nothing yet. `lost` are nodes of which nothing is
-    heard for so long that they count as gone. `unrouted` is since when (Unix seconds) no route leads to a model on a
-    node."""
+    heard for so long that they count as gone. `now` is in Unix seconds."""
     nodes = [
         replace(node, leaving=node.leaving or node.id in lost or node.id in view.drains) for node in view.nodes.values()
     ]
     seen = {node: one for node, one in seen.items() if node in view.nodes}
-    demands = [_demand(view, model) for model in view.models.values()]
+    calm: dict[str, float] = {}
+    demands = [_demand(view, model, memory, calm, now) for model in view.models.values()]
     placed = place(nodes, demands, view.placement.nodes)
     changed = {
         name: model.advanced()
@@ -60,13 +70,13 @@ def decide(
     }
     models = {**view.models, **changed}
     routes = _routes(view, models, placed, seen, {one.id for one in nodes if one.leaving})
-    leaving = frozenset(
-        (name, node)
+    leaving = {
+        (name, node): memory.unrouted.get((name, node), now)
         for node, one in seen.items()
         for name in models
         if one.wants(name) and node not in placed.nodes[name] and node not in routes.models.get(name, ())
-    )
-    ready = {pair for pair in leaving if pair in unrouted and now - unrouted[pair] >= UNROUTED_SECONDS}
+    }
+    ready = {pair for pair, since in leaving.items() if now - since >= UNROUTED_SECONDS}
     gone = frozenset(
         name for name, model in models.items() if not model.desired.versions and not _held(name, seen) and model.settled
     )
@@ -77,17 +87,21 @@ def decide(
         changed,
         gone,
         frozenset(name for name, at in view.wanted.items() if routes.models.get(name) or now - at > WANTED_SECONDS),
-        leaving,
+        Memory(leaving, calm),
     )
 
 
-def _demand(view: FleetView, model: FleetModel) -> Demand:
+def _demand(view: FleetView, model: FleetModel, memory: Memory, calm: dict[str, float], now: float) -> Demand:
+    """`calm` gets since when the model has more copies than its load takes."""
     name, copies = model.name, model.copies
-    wanted = view.wanted.get(name, 0.0)
-    used_at = max([model.used_at, wanted, *(one[name].used_at for one in view.usage if name in one)])
-    loaded = bool(view.placement.nodes.get(name))
-    count = copies.least or int(loaded or bool(wanted))
-    return Demand(name, model.size, count if model.desired.versions else 0, copies.least, model.labels, used_at)
+    wanted, usage = view.wanted.get(name, 0.0), [one[name] for one in view.usage if name in one]
+    present = len(view.placement.nodes.get(name, ()))
+    rate, used_at = sum(one.rate for one in usage), max([model.used_at, wanted, *(one.used_at for one in usage)])
+    count, since = scaled(copies, model.rate_per_copy, present, rate, memory.calm.get(name), now)
+    if since is not None:
+        calm[name] = since
+    count = max(count, int(bool(wanted))) if model.desired.versions else 0
+    return Demand(name, model.size, count, copies.least, model.labels, used_at)
 
 
 def _routes(

@@ -67,7 +67,12 @@ class Desk:
         )
 
     def set_copies(
-        self, name: str, copies: Copies | None, measured_bytes: int | None, labels: Mapping[str, str] | None
+        self,
+        name: str,
+        copies: Copies | None = None,
+        measured_bytes: int | None = None,
+        labels: Mapping[str, str] | None = None,
+        rate_per_copy: float | None = None,
     ) -> FleetModel:
         """Changes what is given, and returns the model. NotFound for one that was never pushed."""
 
@@ -79,6 +84,7 @@ class Desk:
                 copies=model.copies if copies is None else copies,
                 measured_bytes=model.measured_bytes if measured_bytes is None else measured_bytes,
                 labels=model.labels if labels is None else labels,
+                rate_per_copy=model.rate_per_copy if rate_per_copy is None else rate_per_copy,
             )
 
         return self._edited(check_name(name), edit)

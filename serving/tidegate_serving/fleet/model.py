@@ -37,7 +37,8 @@ class FleetModel:
     """`desired` is what was pushed last, `serving` the last desired state whose versions were AVAILABLE on every node
     of the model, None before the first. `served` are versions that ordinary clients had, oldest first. `file_bytes` is
     what all desired versions take on one node, by their manifests, `measured_bytes` what an operator says instead, 0
-    for nothing. `labels` are those that a node must have. `used_at` is Unix seconds of the last push."""
+    for nothing. `labels` are those that a node must have. `rate_per_copy` is how many requests per second one copy
+    takes, 0 where copies do not follow load. `used_at` is Unix seconds of the last push."""
 
     desired: DesiredState
     serving: DesiredState | None = None
@@ -46,6 +47,7 @@ class FleetModel:
     file_bytes: int = 0
     measured_bytes: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)
+    rate_per_copy: float = 0.0
     used_at: float = 0.0
 
     @property
@@ -88,6 +90,7 @@ class FleetModel:
             "file_bytes": self.file_bytes,
             "measured_bytes": self.measured_bytes,
             "labels": dict(self.labels),
+            "rate_per_copy": self.rate_per_copy,
             "used_at": self.used_at,
         }
         return json.dumps(document, sort_keys=True).encode()
@@ -107,6 +110,7 @@ class FleetModel:
                 int(document["file_bytes"]),
                 int(document["measured_bytes"]),
                 {str(key): str(value) for key, value in document["labels"].items()},
+                float(document["rate_per_copy"]),
                 float(document["used_at"]),
             )
         except MALFORMED as error:

@@ -9,12 +9,13 @@ from pathlib import Path
 from tidegate_serving.contract.desired_state import STABLE, DesiredState, VersionReference
 from tidegate_serving.contract.errors import NotAdmitted
 from tidegate_serving.contract.servable import ServableId, State, StateChange
-from tidegate_serving.fleet.decision import UNROUTED_SECONDS, WANTED_SECONDS, Decision, decide
+from tidegate_serving.fleet.decision import UNROUTED_SECONDS, WANTED_SECONDS, Decision, Memory, decide
 from tidegate_serving.fleet.model import Copies, FleetModel
 from tidegate_serving.fleet.node import Node
 from tidegate_serving.fleet.placement import Placement
 from tidegate_serving.fleet.rollout import Seen, told, version_states
-from tidegate_serving.fleet.view import FleetView
+from tidegate_serving.fleet.scaling import CALM_SECONDS
+from tidegate_serving.fleet.view import FleetView, Usage
 
 NOW = 1000.0
 
@@ -54,7 +55,7 @@ def view(
 def decided(
     fleet: FleetView, nodes: Mapping[str, Seen], unrouted: Mapping[tuple[str, str], float] | None = None
 ) -> Decision:
-    return decide(fleet, nodes, (), unrouted or {}, NOW)
+    return decide(fleet, nodes, (), Memory(unrouted or {}), NOW)
 
 
 def test_a_new_version_takes_the_label_once_every_node_has_it() -> None:
@@ -93,7 +94,7 @@ def test_a_model_stays_routed_and_loaded_until_it_is_available_elsewhere_and_rou
     withdrawn = decided(fleet, there)
     assert withdrawn.routes.models["m"] == ("b",)
     assert withdrawn.told["a"]["m"].numbers == {1}
-    assert withdrawn.leaving == {("m", "a")}
+    assert withdrawn.memory.unrouted == {("m", "a"): NOW}
     soon = decided(fleet, there, {("m", "a"): NOW - UNROUTED_SECONDS / 2})
     assert soon.told["a"]["m"].numbers == {1}
     late = decided(fleet, there, {("m", "a"): NOW - UNROUTED_SECONDS})
@@ -154,7 +155,7 @@ def test_a_wish_loads_a_model_and_is_over_once_that_is_available_or_too_long_ago
 
 
 def test_a_node_that_nothing_is_heard_of_gets_nothing() -> None:
-    decision = decide(view(serving(1)), {"b": Seen()}, {"a"}, {}, NOW)
+    decision = decide(view(serving(1)), {"b": Seen()}, {"a"}, Memory(), NOW)
     assert decision.placement.nodes == {"m": ("b",)}
 
 
@@ -166,3 +167,31 @@ def test_an_error_counts_from_when_the_node_was_told() -> None:
     assert told_so.error_message == "node a: no verdict"
     (from_before,) = version_states(model, ["a"], {"a": replace(refused, heard={"m": 1})}, "")
     assert (from_before.state, from_before.error_code) == (State.LOADING, "")
+
+
+def test_copies_follow_what_all_routers_forward() -> None:
+    model = replace(serving(1), copies=Copies(1, 2), rate_per_copy=10.0)
+    quiet = view(model, placed={"m": ("a",)})
+    there = {"a": seen(model.desired, [1]), "b": Seen()}
+    assert decided(quiet, there).placement.nodes["m"] == ("a",)
+    busy = replace(quiet, usage=({"m": Usage(6.0, NOW)}, {"m": Usage(5.0, NOW)}))
+    assert decided(busy, there).placement.nodes["m"] == ("a", "b")
+    both = {node: seen(model.desired, [1]) for node in "ab"}
+    again = replace(quiet, placement=Placement({"m": ("a", "b")}))
+    calm = decided(again, both)
+    assert (calm.placement.nodes["m"], calm.memory.calm) == (("a", "b"), {"m": NOW})
+    later = decide(again, both, (), calm.memory, NOW + CALM_SECONDS)
+    assert len(later.placement.nodes["m"]) == 1
+
+
+def test_what_was_used_last_is_what_any_router_says() -> None:
+    models = {
+        name: replace(
+            serving(1), desired=replace(desired(1), servable=name), serving=None, copies=Copies(0, 1), measured_bytes=15
+        )
+        for name in ("m", "n", "o")
+    }
+    fleet = replace(view(models["m"], placed={"m": ("a",), "n": ("b",)}), models=models, wanted={"o": NOW})
+    used = ({"m": Usage(1.0, NOW - 1)}, {"n": Usage(1.0, NOW - 9)})
+    placed = decided(replace(fleet, usage=used), {"a": Seen(), "b": Seen()}).placement
+    assert placed.evicted == {("n", "b")}
