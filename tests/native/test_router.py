@@ -87,6 +87,7 @@ REST_CALLS: list[tuple[str, str, Any]] = [
     ("POST", "/v1/models/m:predict", {"instances": ["text"]}),
     ("GET", "/v1/models/m:predict", None),
     ("GET", "/v1/models/m", None),
+    ("HEAD", "/v1/models/m", None),
     ("GET", "/v1/models/m/metadata", None),
     ("POST", "/v1/models/n:predict", {"instances": [1]}),
     ("POST", "/v2/models/m/infer", INFER),

@@ -125,6 +125,12 @@ impl Router {
             let helper = spawn(&format!("tg-aside-{index}"), move || jobs.run(&|| {}))?;
             lock(&self.helpers).push(helper);
         }
+        if let Some(observer) = self.shared.state.observer.clone()
+            && let Some(file) = observer.access_file()?
+        {
+            let writer = spawn("tg-access", move || observer.run_access_log(file))?;
+            lock(&self.helpers).push(writer);
+        }
         for (index, listeners) in listeners.into_iter().enumerate() {
             let io = IoThread::new(listeners)?;
             let (shared, signals) = (self.shared.clone(), self.signals.clone());
@@ -184,6 +190,9 @@ impl Router {
         let complete = late.count() == 0;
         self.shared.state.aside.close();
         self.shared.cold.close();
+        if let Some(observer) = &self.shared.state.observer {
+            observer.close();
+        }
         self.shared.routes.store(Arc::default());
         let until = Instant::now() + ENDING;
         let helpers = std::mem::take(&mut *lock(&self.helpers));

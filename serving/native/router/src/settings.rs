@@ -40,6 +40,11 @@ impl RouterSettings {
         ];
         match positive.iter().find(|(_, value)| *value == 0) {
             Some((name, _)) => Err(format!("{name} is 0: it must be at least 1")),
+            None if self.plane.telemetry.traces.is_some() => {
+                let what =
+                    "trace_sampling_rate is set: a router records no traces, it hands a client's on to the nodes";
+                Err(what.to_owned())
+            }
             None if self.plane.shared_memory => {
                 Err("shared_memory is set: a router's clients and nodes share no memory".to_owned())
             }

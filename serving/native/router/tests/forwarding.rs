@@ -1,9 +1,14 @@
 //! Requests go to a node that has their model and come back as they are; what no node is asked for is answered by the router.
 
 use std::collections::HashMap;
+use std::time::Duration;
+
+use tidegate_engine::request_id::Share;
+use tidegate_engine::telemetry::AccessLogOptions;
+use tidegate_router::settings::RouterSettings;
 
 use crate::support::grpc::{PREDICT, frame};
-use crate::support::{Mood, Node, Running, infer, placed, predict, settings};
+use crate::support::{LONG, Mood, Node, Running, infer, placed, predict, settings};
 
 #[test]
 fn a_call_goes_to_a_node_with_its_model_and_comes_back_as_it_is() {
@@ -139,4 +144,34 @@ fn routes_are_swapped_whole_and_not_at_all_where_they_cannot_be() {
     assert_eq!(running.router.stats()["m"].0, 3, "what was counted stays");
     running.apply(&[], &[]);
     assert_eq!(running.rest().predict("{\"instances\": [1]}").status, 404);
+}
+
+#[test]
+fn forwarded_requests_are_in_the_access_log_with_their_model() {
+    let node = Node::start("a");
+    let path = std::env::temp_dir().join(format!("tidegate-router-{}.jsonl", std::process::id()));
+    let mut settings = settings();
+    let share = Share::new(1.0).unwrap();
+    settings.plane.telemetry.access_log = Some(AccessLogOptions { path: Some(path.clone()), share, slow: None });
+    let running = Running::start(&settings);
+    running.apply(&[&node], &[("m", &["a"])]);
+    assert_eq!((running.grpc().predict(&predict("m", "x")).code, running.rest().predict("1").status), (0, 200));
+    running.router.stop(LONG);
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(text.matches("\"model\":\"m\"").count(), 2, "{text}");
+}
+
+#[test]
+fn what_a_router_cannot_do_is_refused() {
+    let refused = |change: fn(&mut RouterSettings)| {
+        let mut changed = settings();
+        change(&mut changed);
+        changed.check().unwrap_err()
+    };
+    assert!(refused(|settings| settings.plane.shared_memory = true).starts_with("shared_memory is set"));
+    let traces: fn(&mut RouterSettings) = |settings| settings.plane.telemetry.traces = Share::new(0.5);
+    assert!(refused(traces).starts_with("trace_sampling_rate is set"));
+    assert!(refused(|settings| settings.connections_per_node = 0).starts_with("connections_per_node is 0"));
+    assert!(refused(|settings| settings.hedge_after = Some(Duration::ZERO)).starts_with("hedge_after_ms is 0"));
 }
