@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.validation import world
-from tests.validation.quality.judged import judged, outcome
+from tests.validation.quality.judged import judged, named, outcome
 from tests.validation.world import HONEST, Draft, before_return
 
 from tidegate_serving.admission import Outcome
@@ -157,6 +157,46 @@ def test_scores_that_are_no_probabilities_any_more_fail(tmp_path: Path) -> None:
     source = HONEST.replace("(1 / (1 + np.exp(-score)))", "score")
     found = judged(tmp_path, Draft(source), Draft(), held_out())
     assert [one.subject for one in found if one.outcome is Outcome.FAIL] == ["range"]
+
+
+def test_a_first_version_that_answers_percents_is_told_what_goes_unmeasured(tmp_path: Path) -> None:
+    percents = HONEST.replace("(1 / (1 + np.exp(-score)))", "(100 / (1 + np.exp(-score)))")
+    told = named(judged(tmp_path / "percents", Draft(percents), None, held_out()), "predictions", "range")
+    assert told.outcome is Outcome.WARN
+    assert "are no probabilities" in told.sentence
+    assert told.interval is not None
+    assert told.interval[1] > 1
+    log_odds = HONEST.replace("(1 / (1 + np.exp(-score)))", "score")
+    found = judged(tmp_path / "odds", Draft(log_odds), None, held_out())
+    assert outcome(found) is Outcome.PASS, [one.sentence for one in found]
+
+
+@pytest.mark.parametrize(
+    ("answer", "factor", "offset"),
+    [
+        ("300.0 * weight", 0.01, 0.0),
+        ("(3.0 * weight + 50.0)", 1.0, -50.0),
+        ("(5.4 * weight + 32.0)", 1 / 1.8, -32 / 1.8),
+    ],
+)
+def test_numbers_in_another_unit_than_the_label_are_told(
+    tmp_path: Path, answer: str, factor: float, offset: float
+) -> None:
+    random = np.random.default_rng(6)
+    table = held_out()
+    weight = table["weight"].to_numpy()
+    hours = world.with_column(table, world.LABEL, 3.0 * weight + random.normal(0, 2, len(weight)))
+    right = HONEST.replace("(1 / (1 + np.exp(-score)))", "3.0 * weight")
+    wrong = right.replace("3.0 * weight", answer)
+    told = named(judged(tmp_path / "first", Draft(wrong), None, hours), "scale")
+    assert told.outcome is Outcome.WARN
+    assert told.cause is not None
+    assert told.cause["factor"] == pytest.approx(factor, rel=0.05)
+    assert told.cause["offset"] == pytest.approx(offset, rel=0.05)
+    assert "Another unit?" in told.sentence
+    both = named(judged(tmp_path / "both", Draft(wrong), Draft(wrong), hours), "scale")
+    assert "look at the unit of the labels" in both.sentence
+    assert not [one for one in judged(tmp_path / "right", Draft(right), None, hours) if one.check == "scale"]
 
 
 def test_a_first_version_is_held_against_chance(tmp_path: Path) -> None:

@@ -86,13 +86,18 @@ def _explained(numbers: FeatureNumbers, about_values: Sequence[Judgement], cause
     shape = next(one for one in about_values if one.test is Aspect.DISTRIBUTION)
     told = shape if shape.outcome is deciding.outcome and cause.kind not in _OF_SINGLE_VALUES else deciding
     outcome = _with_cause(deciding.outcome, cause)
-    words = f"`{numbers.feature}`: {explain(cause)}{_since(cause.since)}"
+    words = f"`{numbers.feature}`: {explain(cause)}{_since(cause.since)}{_few_days(numbers, outcome)}"
     found = _finding(numbers, told, rule, words, outcome, cause.to_dict())
     return found if outcome is deciding.outcome else replace(found, p_value=None)
 
 
 def _since(since: str | None) -> str:
     return f", since {since}" if since else ""
+
+
+def _few_days(numbers: FeatureNumbers, outcome: Outcome) -> str:
+    known = outcome is not Outcome.WARN or numbers.distribution.block_robust
+    return "" if known else "; training has too few days to know how days differ"
 
 
 def explain(cause: Cause, who: str = "served values are", of: str = "those of training") -> str:
@@ -198,9 +203,8 @@ _RULES = {
 
 def _plain(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule, since: str | None) -> Finding:
     told = judgement.outcome in (Outcome.FAIL, Outcome.WARN)
-    sentence = (
-        f"`{numbers.feature}`: {_SENTENCES[judgement.test](numbers, judgement, rule)}{_since(since) if told else ''}"
-    )
+    words = _SENTENCES[judgement.test](numbers, judgement, rule)
+    sentence = f"`{numbers.feature}`: {words}{_since(since) if told else ''}{_few_days(numbers, judgement.outcome)}"
     cause = None
     if told and judgement.test is Aspect.MISSING:
         gap = numbers.missing_shares.current - numbers.missing_shares.reference
@@ -295,8 +299,7 @@ def _distribution(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule)
     margin = (
         f"more than {rule.margin:g}" if judgement.outcome is Outcome.FAIL else f"not surely more than {rule.margin:g}"
     )
-    few = "" if distance.block_robust else "; training has too few days to know how days differ"
-    return f"values are distributed unlike training's ({size}, {margin}{few})"
+    return f"values are distributed unlike training's ({size}, {margin})"
 
 
 def _more_days(distance: BlockDistance, judgement: Judgement, rule: SkewRule) -> str:

@@ -149,7 +149,7 @@ def _judgement(one: _Test, p_margin: float, p_zero: float, rule: SkewRule) -> Ju
 def _outcome(one: _Test, p_margin: float, p_zero: float, rule: SkewRule, detectable: float | None) -> Outcome:
     distance = _distance(one)
     if p_margin < rule.alpha:
-        return Outcome.FAIL if distance is None or distance.block_robust else Outcome.WARN
+        return Outcome.FAIL if _days_known(one) else Outcome.WARN
     if one.test is Aspect.DISTRIBUTION and p_zero < rule.alpha and distance is not None:
         return Outcome.PASS if distance.upper(rule.alpha) < rule.margin else Outcome.WARN
     if p_zero < rule.alpha:
@@ -158,6 +158,21 @@ def _outcome(one: _Test, p_margin: float, p_zero: float, rule: SkewRule, detecta
     if too_weak and not (distance is not None and distance.block_robust and distance.rows_enough(rule.detectable)):
         return Outcome.INCONCLUSIVE
     return Outcome.PASS
+
+
+def _days_known(one: _Test) -> bool:
+    """Whether it is known how days differ, where a test's numbers hang on that: a day may bring its own ordinary
+    numbers, and some beyond training's, but no default, no category and nothing far away."""
+    distance = _distance(one)
+    point, unseen = one.numbers.point, one.numbers.unseen
+    by_day = (
+        one.test is Aspect.OUTSIDE
+        or (one.test is Aspect.UNSEEN and unseen is not None and unseen.number)
+        or (one.test is Aspect.POINT and point is not None and point.daily)
+    )
+    if by_day:
+        distance = one.numbers.distribution
+    return distance is None or distance.block_robust
 
 
 def _distance(one: _Test) -> BlockDistance | None:

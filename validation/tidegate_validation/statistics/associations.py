@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tidegate_validation.statistics.arrays import Floats, Integers, places_of
+from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.association import Association
 from tidegate_validation.statistics.bins import NumericBins
 from tidegate_validation.statistics.counts import FeatureCounts
@@ -75,7 +75,8 @@ def to_levels(codes: Integers, levels: Mapping[int, int]) -> Integers:
 
 
 def strengths(first: Integers, second: Integers, blocks: Integers, cells: Sequence[int], odds: float) -> Strengths:
-    """How much two columns of levels go together in `cells`, in each block with enough rows."""
+    """How much two columns of levels go together in `cells`, in each block with enough rows; `blocks` are places of
+    rows' blocks, from zero."""
     joint, rows = _per_block(first, second, blocks)
     inside = _inside(cells)
     return Strengths(_beyond(joint, joint, inside), _beyond(_raked(joint, inside, odds), joint, inside), rows)
@@ -83,8 +84,10 @@ def strengths(first: Integers, second: Integers, blocks: Integers, cells: Sequen
 
 def _per_block(first: Integers, second: Integers, blocks: Integers) -> tuple[Floats, Floats]:
     """Shares of each block's rows by the levels of both, [B, W, W], and its rows, of blocks with enough of them."""
-    joint = _joint(first, second, blocks)
-    rows = joint.sum(axis=(1, 2))
+    width = LEVELS + 1
+    cells = (blocks * width + first) * width + second
+    joint = np.bincount(cells, minlength=(int(blocks.max(initial=-1)) + 1) * width**2).reshape(-1, width, width)
+    rows = joint.sum(axis=(1, 2)).astype(np.float64)
     kept = rows >= _LEAST_ROWS
     return joint[kept] / rows[kept][:, None, None], rows[kept]
 
@@ -134,12 +137,11 @@ def _lasting_spread(values: Floats) -> float:
 
 
 def find_associations(names: Sequence[str], levels: Sequence[Integers], blocks: Integers) -> tuple[Association, ...]:
-    """The pairs of columns that surely go together, the surest first."""
+    """The pairs of columns that surely go together, the surest first; `blocks` are the places of blocks, from zero."""
     found = []
-    blocks = places_of(blocks)[1]
     for (one, first), (other, second) in itertools.combinations(zip(names, levels, strict=True), 2):
-        joint = _joint(first, second, blocks).sum(axis=0)
-        joint = joint / max(joint.sum(), 1.0)
+        cells_of = np.bincount(first * (LEVELS + 1) + second, minlength=(LEVELS + 1) ** 2)
+        joint = cells_of.reshape(LEVELS + 1, LEVELS + 1) / max(len(first), 1)
         gain = joint - joint.sum(axis=1)[:, None] * joint.sum(axis=0)[None, :]
         cells = tuple(int(cell) for cell in np.flatnonzero(gain.ravel() > 0))
         if gain[gain > 0].sum() < _LEAST:
@@ -167,11 +169,3 @@ def _association(
 def chosen_columns(features: Sequence[FeatureProfile]) -> list[FeatureProfile]:
     """The columns that are looked at in pairs; of very many only the first."""
     return [one for one in features if one.bins is not None][:_MOST_COLUMNS]
-
-
-def _joint(first: Integers, second: Integers, blocks: Integers) -> Floats:
-    width = LEVELS + 1
-    place = places_of(blocks)[1]
-    cells = (place * width + first) * width + second
-    size = (int(place.max()) + 1 if len(place) else 1) * width * width
-    return np.bincount(cells, minlength=size).astype(np.float64).reshape(-1, width, width)

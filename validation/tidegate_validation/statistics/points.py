@@ -81,27 +81,56 @@ def weigh(sample: ValueSample | TextSample) -> Points:
     if len(sample.values) == 0:
         return Points()
     values, place = distinct_of(sample)
-    blocks, day = places_of(sample.blocks)
-    n = sample.n.astype(np.float64)
-    rows, count = float(n.sum()), len(blocks)
-    sizes = np.bincount(day, weights=n)
-    totals = np.bincount(place, weights=n)
-    typical = rows / count
-    shares = totals / rows
-    gaps = np.bincount(place, weights=(n - shares[place] * sizes[day]) ** 2)
-    absent = (sizes**2).sum() - np.bincount(place, weights=sizes[day] ** 2)
-    spread = np.sqrt((gaps + shares**2 * absent) / max(count - 1, 1)) / typical
-    starts = np.flatnonzero(np.diff(place, prepend=-1))
-    peaks = np.maximum.reduceat(n / sizes[day], starts)
-    beyond_one = np.maximum.reduceat((n - 1) / sizes[day], starts)
-    single = np.bincount(place) == 1
+    day = places_of(sample.blocks)[1]
+    sizes = np.bincount(day, weights=sample.n.astype(np.float64)).astype(np.float64)
+    totals = np.bincount(place, weights=sample.n.astype(np.float64))
     order = np.argsort(-totals, kind="stable")
     kept = order[:_KEPT]
+    # Of values beyond those listed only such as come more than once can weigh anything on a day of their own.
+    told = totals > 1
+    told[kept] = True
+    pairs = np.flatnonzero(told[place])
+    of = np.cumsum(told) - 1
+    part = _PerBlock(of[place[pairs]], day[pairs], sample.n[pairs].astype(np.float64), sizes)
+    shares = totals / sizes.sum()
+    spread, peaks = part.spread(shares[told]), part.peaks()
     listed = tuple(
-        Point(_plain(values[one]), float(shares[one]), float(spread[one]), float(peaks[one])) for one in kept
+        Point(_plain(values[one]), float(shares[one]), float(spread[of[one]]), float(peaks[of[one]]))
+        for one in kept.tolist()
     )
-    rest = float(shares[order[_KEPT]]) if len(order) > _KEPT else 0.0
-    return Points(listed, rest, float(beyond_one[single].max()) if single.any() else 0.0)
+    return Points(listed, float(shares[order[_KEPT]]) if len(order) > _KEPT else 0.0, part.novel())
+
+
+@dataclass(frozen=True, slots=True)
+class _PerBlock:
+    """How often each value, `place` among some of them, ascending, came in a block `day`: `n` rows, all of shape [p],
+    of the block's `sizes`, shape [B]."""
+
+    place: Integers
+    day: Integers
+    n: Floats
+    sizes: Floats
+
+    def spread(self, shares: Floats) -> Floats:
+        """By how much each value's share wanders from block to block."""
+        place, sizes = self.place, self.sizes
+        gaps = np.bincount(place, weights=(self.n - shares[place] * sizes[self.day]) ** 2)
+        absent = (sizes**2).sum() - np.bincount(place, weights=sizes[self.day] ** 2)
+        typical = sizes.sum() / len(sizes)
+        return np.asarray(np.sqrt((gaps + shares**2 * absent) / max(len(sizes) - 1, 1)) / typical)
+
+    def peaks(self) -> Floats:
+        """The largest share of each value in one block."""
+        return np.asarray(np.maximum.reduceat(self.n / self.sizes[self.day], self._starts()))
+
+    def novel(self) -> float:
+        """The largest share, beyond the one row that any has, of values that came in one block alone."""
+        starts = self._starts()
+        alone = starts[np.diff(starts, append=len(self.place)) == 1]
+        return float(((self.n - 1) / self.sizes[self.day])[alone].max(initial=0.0))
+
+    def _starts(self) -> Integers:
+        return np.flatnonzero(np.diff(self.place, prepend=-1))
 
 
 def _plain(value: Any) -> float | str:
@@ -126,8 +155,8 @@ def digits_name(feature: str) -> str:
 def digits_of(sample: ValueSample) -> FeatureCounts:
     """Rows per block by the coarsest power of ten that a value is a multiple of; zeros are left out."""
     values, place = distinct_of(sample)
-    keep = sample.values != 0
-    return FeatureCounts.from_rows(sample.blocks[keep], digits(values)[place][keep], sample.n[keep])
+    kept: Any = slice(None) if values.all() else np.flatnonzero(sample.values)
+    return FeatureCounts.from_rows(sample.blocks[kept], digits(values)[place[kept]], sample.n[kept])
 
 
 def digits(values: Floats) -> Integers:
@@ -144,8 +173,8 @@ def digits(values: Floats) -> Integers:
         # What is no multiple of this one is a multiple of no coarser one.
         left = left[(np.abs(scaled - whole) <= _DIGITS * np.maximum(np.abs(scaled), 1e-6)) & (whole != 0)]
         codes[left] = code
-    steps = np.array([*_GRAINS, np.inf])[codes]
-    codes[_DIGITS * np.abs(values) > _TELLING * steps] = UNTOLD
+    told = np.flatnonzero(codes < FINEST)
+    codes[told[_DIGITS * np.abs(values[told]) > _TELLING * np.array(_GRAINS)[codes[told]]]] = UNTOLD
     return codes
 
 

@@ -33,6 +33,7 @@ MOST_ROWS = 200_000
 """So many rows are read whole."""
 _CODED = 60_000
 _SPARSE = 4
+_DENSE = 4
 _AT_ONCE = 30
 _NOTHING = np.empty(0, dtype=np.int64)
 
@@ -64,22 +65,22 @@ class ReadColumn:
     def sample(self) -> ValueSample | TextSample:
         """Rows per value and block."""
         width = max(len(self.days), 1)
-        pairs = self.place * width + self.day
-        pairs = np.sort(pairs[self.place >= 0])
-        starts = np.flatnonzero(np.diff(pairs, prepend=-1))
-        n = np.diff(starts, append=len(pairs)).astype(np.int64)
-        place, day = np.divmod(pairs[starts], width)
+        cells = self.place * width + self.day
+        cells, n = _counted(cells if self.place.min(initial=0) >= 0 else cells[cells >= 0], len(self.values) * width)
+        place, day = np.divmod(cells, width)
         kind = TextSample if self.values.dtype == object else ValueSample
         return kind(self.values[place], self.days[day], n)  # type: ignore[arg-type]
 
-    def codes(self, feature: FeatureProfile) -> Integers:
-        """The bin of each row, shape [n]; the column's values must be of the kind that the feature's bins are for."""
+    def codes(self, feature: FeatureProfile, rows: Any = slice(None)) -> Integers:
+        """The bin of each of the `rows`, shape [n]; the column's values must be of the kind that the feature's bins are
+        for."""
+        place: Integers = self.place[rows]
         if feature.bins is None:
-            return np.where(self.place == NULL, NULL, 0).astype(np.int64)
+            return np.asarray(np.where(place == NULL, NULL, 0), dtype=np.int64)
         known = _bins_of(self.values, feature)
         # Bins of what is no ordinary value, of which EMPTY is the lowest, lie behind all others, where negative places
         # find them.
-        return np.concatenate([known, np.arange(EMPTY, 0)])[self.place]
+        return np.asarray(np.concatenate([known, np.arange(EMPTY, 0)])[place], dtype=np.int64)
 
     def counts(self, feature: FeatureProfile) -> FeatureCounts:
         """Rows per block and bin."""
@@ -107,6 +108,18 @@ def _bins_of(values: Any, feature: FeatureProfile) -> Integers:
 
 def _unlisted(bins: CategoryBins, name: str) -> int:
     return bins.unseen if bins.tells(name) else bins.other
+
+
+def _counted(cells: Integers, size: int) -> tuple[Integers, Integers]:
+    """Which of so many cells there are, ascending, and how often; without sorting where there are not many more of them
+    than rows."""
+    if size <= _DENSE * len(cells):
+        n = np.bincount(cells, minlength=size)
+        there = np.flatnonzero(n)
+        return there, n[there].astype(np.int64)
+    cells = np.sort(cells)
+    starts = np.flatnonzero(np.diff(cells, prepend=-1))
+    return cells[starts], np.diff(starts, append=len(cells)).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,15 +154,15 @@ class Rows:
         return repeats(self.days, n, n - np.bincount(day[1:][twice], minlength=len(self.days)))
 
     def coded(self, features: Mapping[str, FeatureProfile]) -> tuple[Integers, dict[str, Integers]]:
-        """The blocks of rows, and the bins of each feature in them; `features` by the column that carries each. A
-        repeatable choice of the rows that were read, where these are many.
+        """The places of rows' blocks, and the bins of each feature in them; `features` by the column that carries each.
+        A repeatable choice of the rows that were read, where these are many.
         """
         size = len(self.day)
         some: Any = slice(None)
         if size > _CODED:
-            some = np.random.default_rng(7).random(size) < _CODED / size
-        codes = {one.name: self.columns[column].codes(one)[some] for column, one in features.items()}
-        return self.days[self.day[some]], codes
+            some = np.flatnonzero(np.random.default_rng(7).random(size) < _CODED / size)
+        codes = {one.name: self.columns[column].codes(one, some) for column, one in features.items()}
+        return self.day[some], codes
 
 
 def read_rows(
@@ -222,8 +235,9 @@ def _placed_numbers(column: Any) -> tuple[Floats, Integers]:
         place[values == -np.inf] = NEGATIVE_INFINITE
         if column.null_count:
             place[to_numpy(column.is_null().cast("uint8")) > 0] = NULL
-    rows = np.flatnonzero(finite)
-    rows = rows[np.argsort(values[rows])]
+    # Those that are not finite, whose places are known, are sorted to the ends.
+    rows = np.argsort(values)
+    rows = rows if finite.all() else rows[finite[rows]]
     ordered = values[rows]
     new = np.ones(len(ordered), dtype=np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=new[1:])

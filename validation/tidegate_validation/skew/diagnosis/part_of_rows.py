@@ -93,15 +93,20 @@ def part_in_another_unit(suspect: Suspect, joint: Joint, found: Cause | None, *,
         return found
     cells = _cells(joint.values, known, edges, tried, grid)
     effect = _effect(suspect, len(joint.values))
-    anywhere = [_of_any_rows(cells, change) for change in cells.moved]
-    best = max(anywhere, key=lambda one: one.gain)
+    # Without a grid, days that differ look like rare conversions of a part of the rows, and days of which nothing is
+    # known like any.
+    sure = grid is not None or found is not None
+    robust = suspect.numbers.distribution.block_robust
+    told = [one for one in cells.moved if sure or (robust and _is_common(one))]
+    anywhere = [_of_any_rows(cells, change) for change in told]
+    best = max((one.gain for one in anywhere), default=-np.inf)
     whole = _whole(edges, known, joint.values, found)
     ranges = Ranges(edges, known, effect)
     category = _best(_of_categories(joint, cells, grid), effect)
-    if category is not None and (category.gain - max(best.gain, whole, 0.0)) / effect > CLEARLY:
+    if category is not None and (category.gain - max(best, whole, 0.0)) / effect > CLEARLY:
         return _of_one_category(suspect, category, joint, ranges, grid, found)
     if found is not None:
-        better = (best.gain - whole) / effect - np.log(len(cells.moved)) - np.log(len(joint.values)) / 2
+        better = (best - whole) / effect - np.log(len(cells.moved)) - np.log(len(joint.values)) / 2
         if found.share < 1 or (better <= CLEARLY and not _ambiguous(found, anywhere, whole, effect)):
             return found
         return part_in_another_unit(suspect, joint, None) if alone and better > CLEARLY else None

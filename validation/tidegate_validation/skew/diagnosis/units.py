@@ -61,6 +61,9 @@ _FACTORS = (
     Conversion(100.0, "hundredths (per cent, cents)", "wholes (shares, dollars)", common=True),
     Conversion(1000.0, "thousandths (metres, grams)", "wholes (kilometres, kilograms)", common=True),
     Conversion(1024.0, "bytes", "kibibytes"),
+    Conversion(18.016, "milligrams per decilitre of glucose", "millimoles per litre"),
+    Conversion(38.67, "milligrams per decilitre of cholesterol", "millimoles per litre"),
+    Conversion(88.42, "micromoles per litre of creatinine", "milligrams per decilitre"),
     Conversion(1e6, "millionths", "wholes", common=True),
     Conversion(1e9, "billionths (nanoseconds)", "wholes (seconds)"),
 )
@@ -96,14 +99,18 @@ def named_factors() -> list[Conversion]:
 
 
 def only_common(factor: float, tolerance: float, largest: float = math.inf) -> Conversion | None:
-    """The one common conversion or round number within `tolerance` (relative); None for none or several.
+    """The one common conversion or round number within `tolerance` (relative); None for none or several, and where it
+    lies in the last third of that while a rarer conversion lies in the first.
 
     Values of training, of which `largest` is the largest, are no angles where they go further than once around.
     """
     common = [one for one in named_factors() if one.common]
     around = {180 / math.pi: 2 * math.pi, math.pi / 180: 360.0}
     near = _within(factor, tolerance, [one for one in common if largest <= 1.01 * around.get(one.factor, math.inf)])
-    return near[0] if len(near) == 1 else None
+    if len(near) != 1:
+        return None
+    far = not _within(factor, 2 / 3 * tolerance, near)
+    return None if far and _within(factor, tolerance / 3, factors()) else near[0]
 
 
 def _within(factor: float, tolerance: float, known: list[Conversion]) -> list[Conversion]:

@@ -15,6 +15,7 @@ _MOST = 100
 _TWO = 2
 _SPECIAL = {0.0, -1.0, 1.0, *(sign * 10.0**power - sign for power in range(1, 7) for sign in (1, -1))}
 _SIZE = 0.1
+_FEW_TRIES = 4
 _HEAVY = 1.5
 """A value that nobody would take for a default may weigh this many times what values of the column do on their days."""
 
@@ -24,7 +25,8 @@ class PointExcess:
     """One value holds `share` of the window's rows, and `expected` of training's.
 
     `error` is the standard error of their difference on `freedom` degrees of freedom, days included; `room` is what one
-    day of training's heaviest would explain; `tries` is how many values were looked at.
+    day of training's heaviest would explain; `tries` is how many values were looked at. It is `daily` where a day's own
+    level may bring it: values of the column weigh about as much on their days, and nobody would take it for a default.
     """
 
     value: float | str
@@ -33,6 +35,7 @@ class PointExcess:
     error: float
     freedom: float
     room: float
+    daily: bool
     tries: int
 
     @property
@@ -68,7 +71,10 @@ def heaviest_excess(
         known = {*feature.bins.top, *feature.bins.others} if feature.bins.complete else None
         candidates = [one for one in candidates if known is not None and one[0] not in known]
     rows = float(sample.n.sum())
-    found = [_excess(feature, (value, share), rows, blocks, apart, 2 * len(candidates)) for value, share in candidates]
+    # Values are cut off to an end of training's range where none lie beyond it.
+    ends = {feature.minimum, feature.maximum} & {*sample.values[:1].tolist(), *sample.values[-1:].tolist()}
+    tries = {one: _FEW_TRIES if one in _SPECIAL | ends else 2 * len(candidates) for one, _ in candidates}
+    found = [_excess(feature, one, rows, blocks, apart, tries[one[0]]) for one in candidates]
     return min(found, key=lambda one: (one.p_value(one.limit(margin)), -one.excess), default=None)
 
 
@@ -81,7 +87,7 @@ def _excess(
     middle = (share + point.share) / 2
     by_rows = middle * (1 - middle) * (1 / rows + 1 / present)
     by_days = point.spread**2 * apart.factor
-    special = value in _SPECIAL or value in (feature.minimum, feature.maximum)
+    special = tries == _FEW_TRIES
     heavy = point.peak if special else max(point.peak, _HEAVY * feature.points.usual_peak)
     return PointExcess(
         value=value,
@@ -90,5 +96,6 @@ def _excess(
         error=max(by_rows + by_days, 1e-12) ** 0.5,
         freedom=apart.freedom,
         room=max(0.0, heavy - point.share) / max(blocks, 1),
-        tries=4 if special else tries,
+        daily=not special and share <= _TWO * heavy,
+        tries=tries,
     )
