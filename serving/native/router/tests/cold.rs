@@ -57,11 +57,25 @@ fn so_many_wait_and_no_more() {
     let refused = grpc.predict(&predict("m", ""));
     assert_eq!(refused.code, 8);
     assert!(refused.message.contains("4 requests (cold_requests)"), "{}", refused.message);
-    drop(calls);
-    let large = predict("m", &"x".repeat(1 << 20));
-    eventually("their places are free", || grpc.predict(&large).message.contains("1048576 bytes"));
     running.apply(&[&node], &[("m", &["a"])]);
-    assert_eq!(grpc.predict(&predict("m", "")).code, 0);
+    for call in calls {
+        assert_eq!(grpc.finish(call).code, 0);
+    }
+    running.apply(&[&node], &[("m", &[])]);
+    let more = grpc.start(PREDICT, &[], frame(&predict("m", "x")));
+    eventually("it has a place again", || running.wanted().len() == 2);
+    running.apply(&[&node], &[("m", &["a"])]);
+    assert_eq!(grpc.finish(more).code, 0);
+}
+
+#[test]
+fn so_many_bytes_wait_and_no_more() {
+    let running = Running::start(&settings());
+    running.apply(&[], &[("m", &[])]);
+    let refused = running.grpc().predict(&predict("m", &"x".repeat(1 << 20)));
+    assert_eq!(refused.code, 8);
+    assert!(refused.message.contains("1048576 bytes (cold_bytes)"), "{}", refused.message);
+    assert!(running.wanted().is_empty());
 }
 
 #[test]

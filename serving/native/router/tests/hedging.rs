@@ -10,7 +10,7 @@ use crate::support::grpc::{PREDICT, frame};
 use crate::support::{Mood, Node, Running, eventually, predict, settings};
 
 /// What takes long.
-const LATE: Duration = Duration::from_millis(200);
+const LATE: Duration = Duration::from_millis(600);
 
 fn hedged(nodes: &[&Node], after: Duration) -> Running {
     let mut settings = settings();
@@ -22,26 +22,20 @@ fn hedged(nodes: &[&Node], after: Duration) -> Running {
 
 #[test]
 fn the_copys_answer_counts_where_the_first_takes_long_and_the_first_is_cancelled() {
-    let (a, b) = (Node::start("a"), Node::start("b"));
-    let running = hedged(&[&a, &b], Duration::from_millis(20));
-    a.set(Mood::Wait(Arc::default()));
-    let (mut grpc, mut rest) = (running.grpc(), running.rest());
-    for (index, over_grpc) in [true, false].into_iter().enumerate() {
-        // The budget grows with the requests that come, and each is sent to either node first.
-        a.set(Mood::Echo);
-        (0..60).for_each(|_| assert_eq!(grpc.predict(&predict("m", "x")).code, 0));
+    for over_grpc in [true, false] {
+        let (a, b) = (Node::start("a"), Node::start("b"));
         a.set(Mood::Wait(Arc::default()));
-        let before = a.asked();
-        while a.asked() == before {
-            let answer =
-                if over_grpc { grpc.predict(&predict("m", "x")).body } else { rest.predict("1").body.into_bytes() };
-            assert_eq!(&answer[..2], b"b/");
+        let running = hedged(&[&a, &b], Duration::from_millis(20));
+        let (mut grpc, mut rest) = (running.grpc(), running.rest());
+        // Either node may be the first, and the other one gets the copy.
+        while a.asked() == 0 {
+            let body = if over_grpc { grpc.predict(&predict("m", "x")).body } else { rest.predict("1").body.into() };
+            assert_eq!(&body[..2], b"b/");
         }
-        eventually("the first is cancelled", || a.cancelled.load(Ordering::SeqCst) == index + 1);
+        eventually("what waits is cancelled", || a.cancelled.load(Ordering::SeqCst) == 1);
+        let (_, errors, retried, copies, _) = running.router.stats()["m"];
+        assert_eq!((errors, retried, copies), (0, 0, 1));
     }
-    let (_, errors, retried, copies, _) = running.router.stats()["m"];
-    assert_eq!((errors, retried), (0, 0));
-    assert!(copies >= 2, "{copies}: on a busy machine any of them may take long");
 }
 
 #[test]
@@ -84,7 +78,7 @@ fn p99(hedge_after: Option<Duration>) -> Duration {
     const CALLS: usize = 200;
     let (a, b) = (Node::start("a"), Node::start("b"));
     for node in [&a, &b] {
-        node.set(Mood::Hiccup(25, LATE));
+        node.set(Mood::Hiccup(40, LATE));
     }
     let mut settings = settings();
     settings.hedge_after = hedge_after;
@@ -107,6 +101,6 @@ fn the_slowest_requests_are_answered_sooner() {
     let plain = p99(None);
     assert!(plain >= LATE, "{plain:?}");
     // On a machine that is busy with something else any request may take long.
-    let hedged: Vec<_> = (0..3).map(|_| p99(Some(LATE / 10))).collect();
-    assert!(hedged.iter().any(|p99| *p99 < LATE / 2), "{hedged:?} beside {plain:?}");
+    let hedged: Vec<_> = (0..3).map(|_| p99(Some(LATE / 6))).collect();
+    assert!(hedged.iter().any(|p99| *p99 < LATE), "{hedged:?} beside {plain:?}");
 }

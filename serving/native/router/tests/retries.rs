@@ -84,10 +84,9 @@ fn a_connection_that_the_node_closed_meanwhile_costs_nothing() {
     let running = Running::before(&[&node]);
     let (mut grpc, mut rest) = (running.grpc(), running.rest());
     assert_eq!((grpc.predict(&predict("m", "")).code, rest.predict("1").status), (0, 200));
-    node.kill();
-    node = Node::start("a");
-    running.apply(&[&node], &[("m", &["a"])]);
+    node.restart();
     assert_eq!((grpc.predict(&predict("m", "")).code, rest.predict("1").status), (0, 200));
+    assert_eq!(running.router.stats()["m"].2, 0, "there is no other node");
 }
 
 #[test]

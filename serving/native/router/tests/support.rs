@@ -86,9 +86,14 @@ pub struct Node {
 
 impl Node {
     pub fn start(name: &'static str) -> Node {
+        let any = || "127.0.0.1:0".to_owned();
+        Node::start_at(name, &Addresses { grpc: any(), rest: any() })
+    }
+
+    fn start_at(name: &'static str, wanted: &Addresses) -> Node {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let bind = || runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
-        let (grpc, rest) = (bind(), bind());
+        let bind = |address: &str| runtime.block_on(TcpListener::bind(address)).unwrap();
+        let (grpc, rest) = (bind(&wanted.grpc), bind(&wanted.rest));
         let address = |listener: &TcpListener| listener.local_addr().unwrap().to_string();
         let addresses = Addresses { grpc: address(&grpc), rest: address(&rest) };
         let (mood, seen) = (Arc::new(Mutex::new(Mood::Echo)), Arc::<Mutex<Vec<Seen>>>::default());
@@ -116,8 +121,14 @@ impl Node {
     /// Ends it at once, with all its connections.
     pub fn kill(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_timeout(Duration::from_millis(1));
+            runtime.shutdown_timeout(LONG);
         }
+    }
+
+    /// Ends it with all its connections, and begins anew at the same addresses.
+    pub fn restart(&mut self) {
+        self.kill();
+        *self = Node::start_at(self.name, &self.addresses.clone());
     }
 }
 
