@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tidegate_serving.fleet.view import FleetView
 
 app = typer.Typer(help="Run many engines as one.", no_args_is_help=True, rich_markup_mode=None)
-_SERVERS = ("controller",)
+_SERVERS = ("controller", "router")
 DEFAULT_ETCD = "127.0.0.1:2379"
 EtcdAt = Annotated[str, typer.Option("--etcd", metavar="HOST:PORT", help="etcd's endpoints, with commas between.")]
 Name = Annotated[str, typer.Option("--fleet", metavar="NAME", help="The fleet's name.")]
@@ -70,6 +70,39 @@ def controller(
     found = EngineConfig.load(config, overrides={"grpc_address": "", "rest_address": "", **overrides})
     table = replace(found.fleet, etcd=etcd or found.fleet.etcd, name=fleet or found.fleet.name)
     raise typer.Exit(run_controller(replace(found, fleet=table)))
+
+
+@app.command()
+def router(
+    config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="TOML as an engine's.")] = None,
+    etcd: Annotated[str | None, typer.Option("--etcd", metavar="HOST:PORT", help="Instead of the config's.")] = None,
+    fleet: Annotated[str | None, typer.Option("--fleet", metavar="NAME", help="Instead of the config's.")] = None,
+    grpc_address: Annotated[str | None, typer.Option("--grpc-address", metavar="HOST:PORT")] = None,
+    rest_address: Annotated[str | None, typer.Option("--rest-address", metavar="HOST:PORT")] = None,
+    ready_file: Annotated[
+        Path | None, typer.Option("--ready-file", metavar="FILE", help="Gets the addresses as JSON once it listens.")
+    ] = None,
+) -> None:
+    """Run a router: clients ask it as they would ask one engine.
+
+    It forwards each request to a node that has the model, and has a model loaded that is on none. Any number may run.
+    Ports are 8500 and 8501, as an engine's; SIGTERM drains and ends.
+
+    \b
+    Example:
+      tidegate fleet router --etcd 127.0.0.1:2379
+    """
+    from dataclasses import replace
+
+    from tidegate_serving.config import EngineConfig
+    from tidegate_serving.fleet.router_process import run_router
+    from tidegate_serving.log_lines import log_to_stderr
+
+    log_to_stderr()
+    overrides = {"grpc_address": grpc_address, "rest_address": rest_address, "ready_file": ready_file}
+    found = EngineConfig.load(config, overrides=overrides)
+    table = replace(found.fleet, etcd=etcd or found.fleet.etcd, name=fleet or found.fleet.name)
+    raise typer.Exit(run_router(replace(found, fleet=table)))
 
 
 @app.command()

@@ -14,6 +14,7 @@ PROBLEM = "fleet"
 """Under this name an engine says what stands between it and its fleet; what it serves does not hang on it."""
 LEASE_SECONDS = (2, 600)
 LEAVE_SECONDS = (0, 10**9)
+ROUTER_SECONDS = (0, 86400)
 _BYTES = (0, 2**63 - 1)
 
 
@@ -30,6 +31,8 @@ class FleetConfig:
     labels: what models can ask of a node, such as `gpu = "yes"`.
     lease_seconds: so long after its process died does a node count as gone.
     leave_seconds: how long a stopping engine waits, before it drains, for its models to be available elsewhere.
+    cold_seconds: how long a router has a request wait for a model that is loaded nowhere.
+    hedge_seconds: without an answer for so long a router asks a second node too; 0 for never.
     """
 
     etcd: str = ""
@@ -40,6 +43,8 @@ class FleetConfig:
     labels: Mapping[str, str] = field(default_factory=dict)
     lease_seconds: int = within(LEASE_SECONDS, 10)
     leave_seconds: float = within(LEAVE_SECONDS, 10.0)
+    cold_seconds: float = within(ROUTER_SECONDS, 30.0)
+    hedge_seconds: float = within(ROUTER_SECONDS, 0.0)
 
     def __post_init__(self) -> None:
         check_bounds(self)

@@ -142,13 +142,13 @@ class RunningPlane:
     def set_access(self, access: AccessLines) -> None:
         """Who may ask from now on. InvalidInput for what cannot be."""
         if (plane := self._plane) is not None:
-            with _usable():
+            with usable():
                 plane.set_access(access)
 
     def set_tls(self, tls: PemTexts) -> None:
         """What the server shows on connections from now on. InvalidInput for what cannot be."""
         if (plane := self._plane) is not None:
-            with _usable():
+            with usable():
                 plane.set_tls(tls)
 
     def set_states(self, model: str, states: Sequence[State]) -> None:
@@ -230,7 +230,7 @@ def start_plane(
         return answer(request)
 
     given = doors or Doors()
-    with _usable():
+    with usable():
         plane = native.DataPlane.start(
             plane_settings(config, given.tls, given.access),
             released=front.on_released,
@@ -243,7 +243,8 @@ def start_plane(
 
 
 @contextmanager
-def _usable() -> Iterator[None]:
+def usable() -> Iterator[None]:
+    """Has what the native side cannot use said as InvalidInput."""
     try:
         yield
     except ValueError as error:

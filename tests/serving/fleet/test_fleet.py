@@ -10,7 +10,7 @@ import pytest
 from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
 from tests.support.models.versions import adding, publish
-from tests.support.neighbours.fleet import ControllerProcess, Fleet, fleet_over
+from tests.support.neighbours.fleet import ControllerProcess, Fleet, RouterProcess, fleet_over
 
 from tidegate_operators.steps.promote import promote
 from tidegate_operators.steps.push import push
@@ -38,13 +38,18 @@ def controller(fleet: Fleet) -> ControllerProcess:
     return process
 
 
+@pytest.fixture(scope="module")
+def router(fleet: Fleet, controller: ControllerProcess) -> RouterProcess:
+    return fleet.router().await_ready()
+
+
 def size(fleet: Fleet, model: str, bytes: int, least: int = 1, most: int = 1) -> None:
     with fleet.desk() as desk:
         desk.set_copies(model, Copies(least, most), bytes, None)
 
 
-def answer(node: EngineProcess, model: str) -> float:
-    with node.client() as client:
+def answer(server: EngineProcess | RouterProcess, model: str) -> float:
+    with server.client() as client:
         return float(client.predict(model, {"x": np.array([1.0], np.float32)})["y"][0])
 
 
@@ -54,7 +59,7 @@ def settled(fleet: Fleet, model: str, copies: int) -> tuple[str, ...]:
 
 
 def test_a_version_is_pushed_promoted_and_taken_back_on_all_copies_without_a_failed_request(
-    fleet: Fleet, controller: ControllerProcess
+    fleet: Fleet, controller: ControllerProcess, router: RouterProcess
 ) -> None:
     one, two = (publish(fleet.root, "rolling", number, adding(10 * number)) for number in (1, 2))
     push(directory=one, control=controller.address)
@@ -67,7 +72,7 @@ def test_a_version_is_pushed_promoted_and_taken_back_on_all_copies_without_a_fai
 
     def ask() -> None:
         while not stop.is_set():
-            answers.update(answer(fleet.nodes[node], "rolling") for node in nodes)
+            answers.add(answer(router, "rolling"))
             asked.set()
 
     asking = threading.Thread(target=ask)
@@ -137,8 +142,8 @@ def test_a_node_that_is_drained_has_its_models_elsewhere_before_they_leave(
         desk.drain(node, empty=False)
 
 
-def test_of_models_that_nobody_has_to_have_the_least_recently_used_leaves(
-    fleet: Fleet, controller: ControllerProcess
+def test_of_models_that_nobody_has_to_have_the_least_recently_used_leaves_and_comes_back_when_it_is_asked_for(
+    fleet: Fleet, controller: ControllerProcess, router: RouterProcess
 ) -> None:
     names = [f"cold{number}" for number in range(8)]
     for name in names:
@@ -146,6 +151,11 @@ def test_of_models_that_nobody_has_to_have_the_least_recently_used_leaves(
         size(fleet, name, 400, 0)
     loaded = eventually(lambda: found if len(found := [n for n in names if fleet.routes(n)]) == 6 else [])
     assert loaded == names[2:]
+    assert answer(router, names[2]) == 2.0
+    eventually(lambda: any(names[2] in usage for usage in fleet.view().usage))
+    assert answer(router, names[0]) == 2.0
+    assert answer(router, names[2]) == 2.0
+    assert not fleet.routes(names[3])
     with controller.control() as control:
         for name in names:
             control.set_desired_state(control.desired(name).without(1))
@@ -153,20 +163,21 @@ def test_of_models_that_nobody_has_to_have_the_least_recently_used_leaves(
 
 
 def test_a_killed_node_and_a_killed_controller_and_an_etcd_that_restarts_leave_every_model_served(
-    fleet: Fleet, controller: ControllerProcess
+    fleet: Fleet, controller: ControllerProcess, router: RouterProcess
 ) -> None:
     standby = fleet.controller("standby").await_ready()
     push(directory=publish(fleet.root, "lasting", 1, adding(1)), control=standby.address)
     size(fleet, "lasting", 10)
     (node,) = settled(fleet, "lasting", 1)
     before = fleet.view()
+    eventually(lambda: answer(router, "lasting") == 2.0)
     fleet.etcd.kill()
-    assert answer(fleet.nodes[node], "lasting") == 2.0
+    assert answer(router, "lasting") == 2.0
     fleet.etcd.start()
     controller.kill()
     fleet.nodes[node].kill()
     (other,) = eventually(lambda: found if (found := fleet.routes("lasting")) and node not in found else ())
-    assert answer(fleet.nodes[other], "lasting") == 2.0
+    assert answer(fleet.nodes[other], "lasting") == answer(router, "lasting") == 2.0
     after = fleet.view()
     assert after.leader not in ("", before.leader)
     moved = {name for name, nodes in before.placement.nodes.items() if after.placement.nodes[name] != nodes}

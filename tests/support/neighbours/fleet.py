@@ -13,6 +13,7 @@ from tests.support.engine.process import ANY, EngineProcess
 from tests.support.neighbours.etcd import EtcdProcess, etcd_process
 from tests.support.server_process import ServerProcess
 
+from tidegate_serving.client import Client
 from tidegate_serving.control_client import ControlClient
 from tidegate_serving.fleet.desk import Desk
 from tidegate_serving.fleet.keys import FleetKeys
@@ -44,6 +45,27 @@ class ControllerProcess(ServerProcess):
         return ControlClient(self.address)
 
 
+class RouterProcess(ServerProcess):
+    """`tidegate fleet router`."""
+
+    def __init__(self, folder: Path, etcd: str) -> None:
+        super().__init__(folder)
+        config = folder / "router.toml"
+        addresses = f'grpc_address = "{ANY}"\nrest_address = "{ANY}"\n'
+        config.write_text(f'{addresses}[fleet]\nname = "{NAME}"\nlease_seconds = {LEASE_SECONDS}\n')
+        self.arguments = ["--config", str(config), "--etcd", etcd, "--ready-file", str(self.ready_file)]
+        self.addresses: dict[str, str] = {}
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "tidegate_pipelines.cli", "fleet", "router", *self.arguments]
+
+    def ready(self, told: Any) -> None:
+        self.addresses = told
+
+    def client(self) -> Client:
+        return Client(self.addresses["grpc"])
+
+
 @dataclass
 class Fleet:
     """Nodes by name. Models are published under `root`."""
@@ -72,6 +94,12 @@ class Fleet:
     def controller(self, name: str = "controller") -> ControllerProcess:
         """Launches a controller."""
         process = ControllerProcess(self.root / "controllers" / name, self.etcd.address)
+        self.stack.push(process.launch())
+        return process
+
+    def router(self) -> RouterProcess:
+        """Launches a router."""
+        process = RouterProcess(self.root / "router", self.etcd.address)
         self.stack.push(process.launch())
         return process
 
