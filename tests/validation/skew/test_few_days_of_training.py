@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from tidegate_serving.admission import Outcome
+from tidegate_validation.report.skew_advice import skew_steps
 from tidegate_validation.skew import Columns, SkewReport
 from tidegate_validation.skew.two_tables import report_on_tables
 
@@ -45,6 +46,20 @@ def test_a_warmer_day_than_three_is_a_warning_that_says_why() -> None:
     assert {one.check for one in found} >= {"distribution", "outside"}
     assert {one.outcome for one in found} == {Outcome.WARN}
     assert all("training has too few days to know how days differ" in one.sentence for one in found)
+
+
+def test_what_to_do_first_is_to_take_more_days_of_training() -> None:
+    first, *others = skew_steps(report(pump="west"))
+    assert first.startswith("Compare with 20 days of training or more: it has 3 days")
+    assert not [one for one in others if "no plain change explains it" in one]
+    assert any("`pump`" in one for one in others)
+
+
+def test_a_higher_day_than_three_is_not_called_a_factor() -> None:
+    assert report().feature("haze").cause is None
+    hundred = report(haze=readings().tail(ROWS)["haze"] * 100).feature("haze").cause
+    assert hundred is not None
+    assert hundred["factor"] == pytest.approx(100 * np.exp(0.2 * LEVELS[-1]), rel=0.05)
 
 
 def test_a_day_unlike_three_is_not_called_another_unit_of_a_part_of_the_rows() -> None:

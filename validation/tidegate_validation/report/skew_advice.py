@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.skew.measures.distance import ENOUGH_BLOCKS
 from tidegate_validation.skew.report import SkewReport
+from tidegate_validation.skew.rule import Aspect
 
 _MOST = 5
 _TOLD = (Outcome.FAIL, Outcome.WARN)
@@ -15,8 +17,9 @@ _TOLD = (Outcome.FAIL, Outcome.WARN)
 def skew_steps(report: SkewReport) -> tuple[str, ...]:
     """Sentences in the order in which to act; none where nothing was found."""
     told: dict[str, Finding] = {}
+    few_days = _few_days(report)
     for one in report.findings:
-        if one.outcome in _TOLD:
+        if one.outcome in _TOLD and not (few_days and _of_one_day(one)):
             known = told.setdefault(one.subject, one)
             told[one.subject] = one if known.cause is None and one.cause is not None else known
     steps = [_step(one) for one in list(told.values())[:_MOST]]
@@ -24,7 +27,24 @@ def skew_steps(report: SkewReport) -> tuple[str, ...]:
     if further > 0:
         which = "further feature" if further == 1 else f"{further} further features"
         steps.append(f"Then see the {which} below: one cause upstream may explain several.")
-    return (*steps, *_in_general(report))
+    return (*few_days, *steps, *_in_general(report))
+
+
+def _few_days(report: SkewReport) -> tuple[str, ...]:
+    """What comes first where training has too few days to know how days differ."""
+    days = report.days
+    if days is None or days.reference_number >= ENOUGH_BLOCKS or not any(map(_of_one_day, report.findings)):
+        return ()
+    has = "one day" if days.reference_number == 1 else f"{days.reference_number} days"
+    return (
+        f"Compare with {ENOUGH_BLOCKS} days of training or more: it has {has}, so that what a day brings by itself "
+        "cannot be told from a fault, and is a WARN below.",
+    )
+
+
+def _of_one_day(finding: Finding) -> bool:
+    """Whether it may be what one day brings by itself: values are otherwise, and no cause explains it."""
+    return finding.outcome is Outcome.WARN and finding.cause is None and finding.check in list(Aspect)
 
 
 def _in_general(report: SkewReport) -> Iterator[str]:

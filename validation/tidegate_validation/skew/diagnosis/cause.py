@@ -53,6 +53,7 @@ _VAGUE = 0.1
 _SNAP = 0.004
 _WIDEST_SNAP = 0.18
 _FAR_SNAP = 0.7
+_OF_DAYS = 3.0
 _FAR = 8.0
 """A factor of a thousand is known from a handful of rows: none but it is near."""
 _SURELY = 3.0
@@ -364,7 +365,8 @@ def _explains(evidence: _Evidence, cause: Cause, *, enough: float) -> bool:
 def _explains_shape(evidence: _Evidence, cause: Cause, before: float) -> bool:
     """Whether undoing the change leaves no shift beyond the margin, where the window could have shown one: of a third
     of what the change explains, if that is much, or of nearly all of it where hardly anything is left. `before` is Δ
-    with nothing undone.
+    with nothing undone. Where training has too few days to know how days differ, what may be a day's own level
+    explains nothing.
     """
     if _is_nothing(evidence, cause) or (cause.precision > _VAGUE and not is_usual(cause)):
         return False
@@ -374,11 +376,17 @@ def _explains_shape(evidence: _Evidence, cause: Cause, before: float) -> bool:
     if evidence.delta(cause.factor, cause.offset) >= 0.5 * before:
         return False
     after = evidence.distance(cause.factor, cause.offset)
-    if after.p_value(evidence.margin) <= 0.01:
+    if after.p_value(evidence.margin) <= 0.01 or (not after.block_robust and _of_one_day(cause)):
         return False
     detectable = after.detectable(evidence.margin, 0.05)
     hardly = evidence.delta(cause.factor, cause.offset) <= _HARDLY * before and detectable < _SHOWN * before
     return hardly or detectable < max(_TELLING, before / 3)
+
+
+def _of_one_day(cause: Cause) -> bool:
+    """Whether it may be the level of one day: an offset or a small factor that people mix up no units by."""
+    small = cause.kind != FACTOR or abs(float(np.log(abs(cause.factor)))) < np.log(_OF_DAYS)
+    return small and not is_usual(cause)
 
 
 def _is_nothing(evidence: _Evidence, cause: Cause) -> bool:

@@ -89,15 +89,14 @@ def part_in_another_unit(suspect: Suspect, joint: Joint, found: Cause | None, *,
     if found is not None and found.share >= 1:
         found, grid = (None, grid) if _on_both(joint.values, grid) else (found, None)
     tried = _tried(found, known, edges)
-    if not tried:
+    robust = suspect.numbers.distribution.block_robust
+    if not tried or not (robust or grid is not None or found is not None):
+        # Days of which nothing is known look like any change of a part of the rows.
         return found
     cells = _cells(joint.values, known, edges, tried, grid)
     effect = _effect(suspect, len(joint.values))
-    # Without a grid, days that differ look like rare conversions of a part of the rows, and days of which nothing is
-    # known like any.
-    sure = grid is not None or found is not None
-    robust = suspect.numbers.distribution.block_robust
-    told = [one for one in cells.moved if sure or (robust and _is_common(one))]
+    # Without a grid, days that differ look like rare conversions of a part of the rows.
+    told = [one for one in cells.moved if grid is not None or found is not None or _is_common(one)]
     anywhere = [_of_any_rows(cells, change) for change in told]
     best = max((one.gain for one in anywhere), default=-np.inf)
     whole = _whole(edges, known, joint.values, found)
