@@ -112,13 +112,12 @@ def _routes(
     leaving: set[str],
 ) -> Routes:
     """A model without a place stays routed where it is only on a node that is to be emptied."""
-    found = {}
+    found, evicted = {}, {name for name, _ in placed.evicted}
     for name, model in models.items():
         if model.desired.versions:
             places = placed.nodes[name]
             among = seen if places else {node: one for node, one in seen.items() if node in leaving}
-            evicted = any(other == name for other, _ in placed.evicted)
-            found[name] = routed(model, places, among, evicted)
+            found[name] = routed(model, places, among, name in evicted)
     used = {node for nodes in found.values() for node in nodes}
     return Routes({key: (one.grpc, one.rest) for key, one in view.nodes.items() if key in used}, found)
 

@@ -6,7 +6,7 @@ what serves. A model leaves a node once it is available elsewhere and no route l
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tidegate_serving.contract.desired_state import DesiredState
@@ -26,6 +26,19 @@ class Seen:
     states: Mapping[ServableId, StateChange] = field(default_factory=dict)
     refused: Mapping[str, TidegateError] = field(default_factory=dict)
     heard: Mapping[str, int] = field(default_factory=dict)
+    versions: Mapping[str, Sequence[ServableId]] = field(init=False, compare=False, repr=False)
+    """Those that it has or had, by model."""
+
+    def __post_init__(self) -> None:
+        versions: dict[str, list[ServableId]] = {}
+        for one in self.states:
+            versions.setdefault(one.name, []).append(one)
+        object.__setattr__(self, "versions", versions)
+
+    @property
+    def held(self) -> set[str]:
+        """Models of which anything takes memory there, or is about to."""
+        return {name for name in {*self.desired, *self.versions} if self.holds(name)}
 
     def wants(self, name: str) -> bool:
         """Whether it was told to have versions of a model."""
@@ -38,9 +51,7 @@ class Seen:
 
     def holds(self, name: str) -> bool:
         """Whether anything of a model takes memory there, or is about to."""
-        return self.wants(name) or any(
-            one.id.name == name and one.state is not State.END for one in self.states.values()
-        )
+        return self.wants(name) or any(self.states[one].state is not State.END for one in self.versions.get(name, ()))
 
     def state(self, name: str, number: int) -> StateChange:
         """How a version stands; END with the error where the node refused it."""
@@ -93,7 +104,7 @@ def may_load(model: FleetModel, capacity: int, models: Mapping[str, FleetModel],
     """Whether a node has room for a model by what it holds, which may be what is still on its way out."""
     if seen.wants(model.name):
         return True
-    held = sum(other.size for name, other in models.items() if name != model.name and seen.holds(name))
+    held = sum(models[name].size for name in seen.held if name != model.name and name in models)
     return held + model.size <= capacity
 
 
@@ -101,7 +112,7 @@ def version_states(
     model: FleetModel, places: Collection[str], seen: Mapping[str, Seen], missing: str
 ) -> Iterator[StateChange]:
     """How each version of a model stands in the whole fleet; `missing` says why it has no place."""
-    known = {one.version for node in seen.values() for name, one in _of(node, model.name)}
+    known = {one.version for node in seen.values() for one in node.versions.get(model.name, ())}
     wanted = model.desired.numbers
     for number in sorted(known | wanted, reverse=True):
         everywhere = {node: one.state(model.name, number) for node, one in sorted(seen.items())}
@@ -117,12 +128,6 @@ def _answer(model: FleetModel, node: Seen, number: int) -> StateChange:
     found = node.state(model.name, number)
     late = node.heard.get(model.name, model.desired.revision) != model.desired.revision
     return _GONE if late and found.error_code else found
-
-
-def _of(node: Seen, name: str) -> Iterator[tuple[str, ServableId]]:
-    for servable in node.states:
-        if servable.name == name:
-            yield name, servable
 
 
 def _wanted(own: Mapping[str, StateChange], missing: str) -> StateChange:
