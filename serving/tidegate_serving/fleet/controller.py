@@ -75,22 +75,12 @@ class Controller:
         self._states: dict[ServableId, StateChange] = {}
         self._expected: dict[str, int] = {}
         self._telling = threading.Lock()
-        self._view = FleetView()
         self._thread = threading.Thread(target=self._run, name="tidegate-fleet", daemon=True)
-
-    @property
-    def view(self) -> FleetView:
-        """The fleet as it was read last."""
-        return self._view
 
     @property
     def leads(self) -> bool:
         """Whether this one decides."""
         return bool(self._presence.revision)
-
-    def states(self) -> list[StateChange]:
-        """How each version stands in the whole fleet."""
-        return list(self._states.values())
 
     def seen(self) -> dict[str, Seen]:
         """What each node says."""
@@ -138,7 +128,6 @@ class Controller:
         view = self._feed.view
         if view.revision == 0 or self._stopped:
             return
-        self._view = view
         self._listen_to(view.nodes)
         seen = self.seen()
         self._publish(view, seen)
