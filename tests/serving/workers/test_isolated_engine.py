@@ -88,6 +88,21 @@ def test_a_model_runs_where_its_config_says(engine: EngineProcess) -> None:
     assert asked(engine, "inside", 1) == [engine.addresses["pid"]]
 
 
+def test_whoever_a_request_waits_for_on_its_way_to_a_worker_and_back_takes_short_turns(engine: EngineProcess) -> None:
+    (worker,) = asked(engine, "m", 1)
+
+    def takes_short_turns(task: Path) -> bool:
+        return bool(os.sched_getscheduler(int(task.name)) & os.SCHED_RESET_ON_FORK)
+
+    executors = [
+        takes_short_turns(task)
+        for task in Path(f"/proc/{engine.addresses['pid']}/task").iterdir()
+        if (task / "comm").read_text() == "tg-exec\n"
+    ]
+    assert True in executors
+    assert True in map(takes_short_turns, Path(f"/proc/{worker}/task").iterdir())
+
+
 def test_workers_that_are_killed_under_load_lose_no_request(engine: EngineProcess) -> None:
     stop = threading.Event()
 

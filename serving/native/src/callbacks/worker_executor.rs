@@ -24,6 +24,8 @@ pub(crate) struct WorkerExecutor {
     /// None once it is dropped.
     idle: Option<Py<IdleWorkers>>,
     entries: AtomicU64,
+    /// Has the calling thread begin soon when it wakes.
+    short_turns: fn(),
 }
 
 /// What came of a batch that a worker was asked.
@@ -36,8 +38,8 @@ enum Asked {
 }
 
 impl WorkerExecutor {
-    pub(crate) fn new(python: PythonExecutor, idle: Py<IdleWorkers>) -> WorkerExecutor {
-        WorkerExecutor { python, idle: Some(idle), entries: AtomicU64::new(0) }
+    pub(crate) fn new(python: PythonExecutor, idle: Py<IdleWorkers>, short_turns: fn()) -> WorkerExecutor {
+        WorkerExecutor { python, idle: Some(idle), entries: AtomicU64::new(0), short_turns }
     }
 }
 
@@ -113,7 +115,9 @@ impl Executor for WorkerExecutor {
         self.idle.iter().for_each(|idle| idle.get().rest());
     }
 
+    /// What it does itself is short, and a request waits for it.
     fn host(&self, thread: &mut (dyn FnMut() + Send)) {
+        (self.short_turns)();
         self.python.host(thread);
     }
 }

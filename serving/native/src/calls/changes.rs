@@ -14,6 +14,7 @@ use tidegate_engine::serving_map::change::{self, Change};
 use crate::callbacks::closing::Closing;
 use crate::callbacks::executor::PythonExecutor;
 use crate::callbacks::worker_executor::WorkerExecutor;
+use crate::calls::low_priority::enter_short_turns;
 use crate::calls::settings::{Batching, Signature};
 use crate::workers::idle::IdleWorkers;
 
@@ -179,7 +180,7 @@ pub(crate) fn to_core(change: &Bound<'_, PyAny>, closing: &Arc<Closing>) -> PyRe
     let publish = publish.get();
     let python = PythonExecutor::new(publish.executor.clone_ref(change.py()), closing.clone());
     let executor: Arc<dyn Executor> = match &publish.workers {
-        Some(workers) => Arc::new(WorkerExecutor::new(python, workers.clone_ref(change.py()))),
+        Some(workers) => Arc::new(WorkerExecutor::new(python, workers.clone_ref(change.py()), enter_short_turns)),
         None => Arc::new(python),
     };
     Ok(Change::Publish(change::Publish {

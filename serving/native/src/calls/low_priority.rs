@@ -1,4 +1,5 @@
-//! Work that leaves processors to requests: reading large files and requests, and threads in which models load.
+//! Work that leaves processors to requests: reading large files and requests, and threads in which models load. And short
+//! turns, for threads that requests wait for.
 //! Idle threads never take the GIL, which nobody could get from them while they wait for a processor.
 
 use std::io;
@@ -26,6 +27,12 @@ pub(crate) fn file_sha256(py: Python<'_>, path: PathBuf) -> PyResult<(u64, Strin
 #[pyfunction]
 pub(crate) fn enter_low_priority() {
     priority::patient();
+}
+
+/// Has the calling thread begin soon when it wakes beside threads that are busy, and end its turns as soon, at its full
+/// share. Threads that it starts are not affected. Where the system does not know that, nothing changes.
+pub(crate) fn enter_short_turns() {
+    priority::prompt();
 }
 
 /// Has the calling thread give its processor up at once to any that wakes, at a small share beside those that are busy.
@@ -68,6 +75,8 @@ mod priority {
     pub(super) fn nice() {}
 
     pub(super) fn patient() {}
+
+    pub(super) fn prompt() {}
 }
 
 #[cfg(target_os = "linux")]
@@ -91,12 +100,22 @@ mod priority {
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
     }
 
-    /// A turn of that length ends as soon as a thread with turns of the usual length wakes: Linux lets the shorter turn
-    /// go first, from 6.12 on, and takes no notice of the length before.
-    const TURN_NANOSECONDS: u64 = 100_000_000;
+    /// A turn ends as soon as a thread with shorter ones wakes: Linux lets the shorter turn go first, from 6.12 on, and
+    /// takes no notice of the length before. The usual length is between one and three milliseconds.
+    const LONG_TURN_NANOSECONDS: u64 = 100_000_000;
+    const SHORT_TURN_NANOSECONDS: u64 = 400_000;
 
     /// Keeps its share, and gives way at once.
     pub(super) fn patient() {
+        take_turns_of(LONG_TURN_NANOSECONDS);
+    }
+
+    /// Keeps its share, and begins at once.
+    pub(super) fn prompt() {
+        take_turns_of(SHORT_TURN_NANOSECONDS);
+    }
+
+    fn take_turns_of(nanoseconds: u64) {
         // SAFETY: no memory is involved; 0 is the calling thread.
         let (policy, nice) = unsafe { (libc::sched_getscheduler(0), libc::getpriority(libc::PRIO_PROCESS, 0)) };
         if policy != libc::SCHED_OTHER {
@@ -108,7 +127,7 @@ mod priority {
             sched_flags: libc::SCHED_FLAG_RESET_ON_FORK as u64,
             sched_nice: nice,
             sched_priority: 0,
-            sched_runtime: TURN_NANOSECONDS,
+            sched_runtime: nanoseconds,
             sched_deadline: 0,
             sched_period: 0,
         };
