@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import ctypes
 import fcntl
 import io
 import logging
 import os
 import signal
 import socket
-import struct
 import sys
 import threading
 import time
@@ -47,14 +45,12 @@ from tidegate_serving.platforms.unpublished import verify_described
 from tidegate_serving.platforms.warm_up.runner import warm_up
 from tidegate_serving.probing.state import resident_bytes
 from tidegate_serving.workers.channel import Channel, ChannelClosed
+from tidegate_serving.workers.short_turns import take_short_turns
 from tidegate_serving.workers.task import WorkerTask
 
 _ENGINE_GONE = 1
 _END_SECONDS = 1.0
 _MOST_EXPENDABLE, _MORE_EXPENDABLE = 1000, 500
-_SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}
-_ATTRIBUTES = struct.Struct("=IIQiIQQQ")  # `sched_attr` of sched_setattr(2)
-_RESET_ON_FORK, _TURN_NANOSECONDS = 1, 400_000
 _log = logging.getLogger(__name__)
 
 
@@ -120,16 +116,6 @@ def _go_first_where_memory_is_short() -> None:
         own.write_text(str(min(_MOST_EXPENDABLE, int(own.read_text()) + _MORE_EXPENDABLE)))
 
 
-def _take_short_turns() -> None:
-    """Has the calling thread begin soon when it wakes, as the engine's do that wait for it (`enter_short_turns` of the
-    native module, which is not for this process); those that it starts do not."""
-    number = _SCHED_SETATTR.get(os.uname().machine)
-    if number is not None and os.sched_getscheduler(0) == os.SCHED_OTHER:
-        nice = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-        fields = (_ATTRIBUTES.size, os.SCHED_OTHER, _RESET_ON_FORK, nice, 0, _TURN_NANOSECONDS, 0, 0)
-        ctypes.CDLL(None).syscall(number, 0, _ATTRIBUTES.pack(*fields), 0)
-
-
 def _leave_to_parent(control: socket.socket, channels: Sequence[Channel]) -> None:
     """In a child that a model forked: the sockets are not for it."""
     control.close()
@@ -188,7 +174,7 @@ def _serve(channel: Channel, held: Held) -> None:
     bytes_held = held.take()
     try:
         channel.send(_description(loaded, bytes_held))
-        _take_short_turns()
+        take_short_turns()
         _answer(channel, loaded)
     finally:
         _unload(loaded)
