@@ -18,12 +18,17 @@ from tidegate_serving.contract.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tidegate_serving.fleet.desk import Desk
+    from tidegate_serving.fleet.model import Copies
     from tidegate_serving.fleet.view import FleetView
 
 app = typer.Typer(help="Run many engines as one.", no_args_is_help=True, rich_markup_mode=None)
 _SERVERS = ("controller", "router")
 DEFAULT_ETCD = "127.0.0.1:2379"
 EtcdAt = Annotated[str, typer.Option("--etcd", metavar="HOST:PORT", help="etcd's endpoints, with commas between.")]
+ServersEtcd = Annotated[
+    str | None,
+    typer.Option("--etcd", metavar="HOST:PORT", help=f"etcd's endpoints; else the config's, else {DEFAULT_ETCD}."),
+]
 Name = Annotated[str, typer.Option("--fleet", metavar="NAME", help="The fleet's name.")]
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="The model's name.")]
 
@@ -43,7 +48,7 @@ def _group(context: typer.Context) -> None:
 @app.command()
 def controller(
     config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="TOML as an engine's.")] = None,
-    etcd: Annotated[str | None, typer.Option("--etcd", metavar="HOST:PORT", help="Instead of the config's.")] = None,
+    etcd: ServersEtcd = None,
     fleet: Annotated[str | None, typer.Option("--fleet", metavar="NAME", help="Instead of the config's.")] = None,
     control_address: Annotated[str | None, typer.Option("--control-address", metavar="HOST:PORT")] = None,
     ready_file: Annotated[
@@ -68,14 +73,14 @@ def controller(
     log_to_stderr()
     overrides = {"control_address": control_address, "ready_file": ready_file}
     found = EngineConfig.load(config, overrides={"grpc_address": "", "rest_address": "", **overrides})
-    table = replace(found.fleet, etcd=etcd or found.fleet.etcd, name=fleet or found.fleet.name)
+    table = replace(found.fleet, etcd=etcd or found.fleet.etcd or DEFAULT_ETCD, name=fleet or found.fleet.name)
     raise typer.Exit(run_controller(replace(found, fleet=table)))
 
 
 @app.command()
 def router(
     config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="TOML as an engine's.")] = None,
-    etcd: Annotated[str | None, typer.Option("--etcd", metavar="HOST:PORT", help="Instead of the config's.")] = None,
+    etcd: ServersEtcd = None,
     fleet: Annotated[str | None, typer.Option("--fleet", metavar="NAME", help="Instead of the config's.")] = None,
     grpc_address: Annotated[str | None, typer.Option("--grpc-address", metavar="HOST:PORT")] = None,
     rest_address: Annotated[str | None, typer.Option("--rest-address", metavar="HOST:PORT")] = None,
@@ -101,7 +106,7 @@ def router(
     log_to_stderr()
     overrides = {"grpc_address": grpc_address, "rest_address": rest_address, "ready_file": ready_file}
     found = EngineConfig.load(config, overrides=overrides)
-    table = replace(found.fleet, etcd=etcd or found.fleet.etcd, name=fleet or found.fleet.name)
+    table = replace(found.fleet, etcd=etcd or found.fleet.etcd or DEFAULT_ETCD, name=fleet or found.fleet.name)
     raise typer.Exit(run_router(replace(found, fleet=table)))
 
 
@@ -189,7 +194,7 @@ def set_copies(
         copies = Copies(first or 0, last)
     with _desk(etcd, fleet) as desk:
         found = desk.set_copies(model, copies, measured_bytes, labels, rate)
-    say(f"{model} has {found.copies.least} to {found.copies.most} copies of {found.size:,} bytes")
+    say(f"{model}: {_numbers(found.copies)} copies of {found.size:,} bytes")
 
 
 @app.command()
@@ -246,9 +251,12 @@ def _show_nodes(view: FleetView) -> None:
 def _show_models(view: FleetView) -> None:
     rows = []
     for name, model in sorted(view.models.items()):
-        copies = f"{model.copies.least} to {model.copies.most}"
         serving = "" if model.serving is None or model.serving.stable is None else str(model.serving.stable)
         missing = view.placement.missing.get(name, "")
         there = ", ".join(view.placement.nodes.get(name, ()))
-        rows.append((name, serving, copies, f"{model.size:,}", there, missing))
+        rows.append((name, serving, _numbers(model.copies), f"{model.size:,}", there, missing))
     show_table("Models", ("model", "version", "copies", "bytes", "nodes", ""), rows)
+
+
+def _numbers(copies: Copies) -> str:
+    return f"{copies.least}" if copies.least == copies.most else f"{copies.least} to {copies.most}"

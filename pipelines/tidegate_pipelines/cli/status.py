@@ -81,7 +81,8 @@ def _tell_group(outcomes: Outcomes[EngineStatus], as_json: bool) -> None:
 
 
 def _tell(found: EngineStatus) -> None:
-    say(f"gRPC {found.grpc_address}   REST {found.rest_address}   inference log {found.log_path or 'off'}")
+    if found.grpc_address or found.rest_address:  # a fleet's controller has none
+        say(f"gRPC {found.grpc_address}   REST {found.rest_address}   inference log {found.log_path or 'off'}")
     for problem in found.problems:
         since = datetime.fromtimestamp(problem.since_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         say(f"{problem.error_message} (since {since})", "WARN")
@@ -103,7 +104,8 @@ def _rows(servable: ServableStatus) -> Iterator[tuple[str, ...]]:
         shadow = servable.desired.shadow
         if shadow is not None and shadow.version == version.version:
             labels.append(f"shadow {shadow.fraction:g}")
-        since = datetime.fromtimestamp(version.since_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        at = datetime.fromtimestamp(version.since_us / 1e6, UTC)
+        since = at.strftime("%Y-%m-%d %H:%M:%S") if version.since_us else ""  # where no node of a fleet has it yet
         yield servable.servable, str(version.version), version.state.name, ", ".join(labels), since, _admitted(version)
 
 

@@ -134,18 +134,20 @@ class Desk:
         return model.desired.revision
 
     def _edited(self, name: str, edit: _Edit, again: bool = False) -> FleetModel:
-        """What `edit` made of the model, written. With `again` the desired state is one revision newer, where it
-        changed, and the model is wanted now, on whatever node."""
+        """What `edit` made of the model, written. With `again` the desired state gets a revision, where it changed,
+        and the model is wanted now, on whatever node. A revision is above all that the model ever had, also before it
+        was forgotten: what a node said to an earlier one is no answer to it."""
         key, wanted = self.keys.key(MODELS, name), self.keys.key(WANTED, name)
         for _ in range(_TRIES):
-            entry = self.etcd.read(self.keys.key(MODELS)).entries.get(name)
+            snapshot = self.etcd.read(self.keys.key(MODELS))
+            entry = snapshot.entries.get(name)
             before = FleetModel(DesiredState(name)) if entry is None else FleetModel.from_bytes(name, entry.value)
             model = edit(before)
             if model is before:
                 return model
             puts = {}
             if again:
-                now, revision = time.time(), before.desired.revision + 1
+                now, revision = time.time(), max(before.desired.revision, snapshot.revision) + 1
                 desired = replace(model.desired, revision=revision, at_us=int(now * 1e6))
                 model = replace(model, desired=desired, used_at=now)
                 puts[wanted] = wanted_bytes(now)

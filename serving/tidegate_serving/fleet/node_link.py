@@ -125,7 +125,7 @@ class NodeLink:
             return None
         for name, wanted in self._told.items():
             refused = self._refused.get(name)
-            if refused is not None and _same(refused[0], wanted) and time.monotonic() < refused[2]:
+            if refused is not None and _asked(refused[0], wanted) and time.monotonic() < refused[2]:
                 continue
             if not _same(self._desired.get(name, DesiredState(name)), wanted) or self._is_anew(wanted):
                 return wanted
@@ -171,6 +171,11 @@ def _changes(servable: ServableStatus) -> Iterator[StateChange]:
 def _same(one: DesiredState, other: DesiredState) -> bool:
     """Whether a node that has one has the other: revision, time and who asked do not count."""
     return _shape(one) == _shape(other)
+
+
+def _asked(before: DesiredState, now: DesiredState) -> bool:
+    """Whether it is the same, and nobody asked for it again."""
+    return before.revision == now.revision and _same(before, now)
 
 
 def _shape(desired: DesiredState) -> object:

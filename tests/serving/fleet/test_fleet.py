@@ -122,6 +122,21 @@ def test_a_version_that_a_node_refuses_fails_the_push_and_the_old_one_serves(
         assert control.desired("judged").numbers == {1}
 
 
+def test_a_first_version_that_was_refused_is_taken_once_it_is_mended(
+    fleet: Fleet, controller: ControllerProcess
+) -> None:
+    first = publish(fleet.root, "mended", 1, adding(1))
+    whole = (first / "model.py").read_text()
+    (first / "model.py").write_text("broken")
+    with pytest.raises(Tampered, match=r"model\.py"):
+        push(directory=first, control=controller.address)
+    eventually(lambda: "mended" not in fleet.view().models)
+    (first / "model.py").write_text(whole)
+    push(directory=first, control=controller.address, timeout=20)
+    (node,) = settled(fleet, "mended", 1)
+    assert answer(fleet.nodes[node], "mended") == 2.0
+
+
 def test_a_model_that_fits_nowhere_fails_the_push_with_its_bytes(fleet: Fleet, controller: ControllerProcess) -> None:
     large = publish(fleet.root, "large", 1, adding(1, files={"model.py": "#" * 2000}))
     with pytest.raises(
