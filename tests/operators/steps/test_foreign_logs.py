@@ -107,7 +107,7 @@ def test_version_2_tensors_become_columns(tmp_path: Path) -> None:
         (event("request", "a", "{"), "event 2 .* cannot be read"),
         (event("request", "a", {"inputs": [{"name": "x", "shape": [2], "data": [1]}]}), "event 2"),
         (event("request", "a", {"instances": [["text", 1]]}), "'0' .* several kinds"),
-        (event("request", "a", {"instances": [["text", 1 << 70]]}), "'0' .* beyond 64 bits"),
+        (event("request", "a", {"instances": [{"other": 1 << 70}]}), "'other' .* beyond 64 bits"),
         (event("request", "a", "[" * 100_000), "event 2 .* cannot be read: maximum recursion"),
     ],
 )
