@@ -35,8 +35,8 @@ PACKAGES = ("operators", "pipelines", "serving", "validation")
 
 
 @contextlib.contextmanager
-def serving(build: str, folder: Path, workload: Workload) -> Iterator[Running]:
-    """One build's engine with the model in its process and a full inference log; it ends with the context."""
+def serving(build: str, folder: Path, workload: Workload, isolation: str) -> Iterator[Running]:
+    """One build's engine with a full inference log; it ends with the context."""
     python, _, checkout = build.partition("@")
     env = dict(os.environ)
     env.pop("PYTHONPATH", None)
@@ -45,7 +45,7 @@ def serving(build: str, folder: Path, workload: Workload) -> Iterator[Running]:
     publish(workload, folder / "models")
     ready, config = folder / "ready.json", folder / "engine.toml"
     values = {"repository": str(folder / "models"), "allow_unverified": True, "log_path": str(folder / "log")}
-    values |= {"grpc_address": ANY, "rest_address": ANY, "control_address": ANY, "isolation": "engine"}
+    values |= {"grpc_address": ANY, "rest_address": ANY, "control_address": ANY, "isolation": isolation}
     config.write_text(to_toml(values))
     command = [str(Path.cwd() / python), "-m", "tidegate_serving.server"]
     command += ["--config", str(config), "--ready-file", str(ready)]
@@ -92,7 +92,7 @@ def start(arguments: argparse.Namespace, turn: int, endpoints: Sequence[str]) ->
         for side in builds if turn % 2 == 0 else reversed(builds):
             folder = Path(name, side)
             folder.mkdir()
-            servers[side] = server = stack.enter_context(serving(builds[side], folder, workload))
+            servers[side] = server = stack.enter_context(serving(builds[side], folder, workload, arguments.isolation))
             workload.check_predict(server.grpc)
             workload.check_rest(server.rest, workload.rest_path)
         return {endpoint: ratios(servers["old"], servers["new"], endpoint, arguments) for endpoint in endpoints}
@@ -119,6 +119,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--model", choices=MODELS, default="null")
+    parser.add_argument("--isolation", choices=("engine", "own"), default="engine", help="where the model runs")
     parser.add_argument("--endpoint", choices=("grpc", "rest"), action="append", help="both if not given")
     arguments = parser.parse_args()
     endpoints = arguments.endpoint or ("grpc", "rest")
