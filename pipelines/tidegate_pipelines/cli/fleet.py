@@ -17,8 +17,8 @@ from tidegate_pipelines.cli.console import say, show_log_lines, show_table
 from tidegate_serving.contract.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from tidegate_serving.fleet.desk import Desk
     from tidegate_serving.fleet.model import Copies
+    from tidegate_serving.fleet.operations import FleetOperations
     from tidegate_serving.fleet.view import FleetView
 
 app = typer.Typer(help="Run many engines as one.", no_args_is_help=True, rich_markup_mode=None)
@@ -192,8 +192,8 @@ def set_copies(
         first = most if least is None else least
         last = max(first or 0, 1) if most is None else most
         copies = Copies(first or 0, last)
-    with _desk(etcd, fleet) as desk:
-        found = desk.set_copies(model, copies, measured_bytes, labels, rate)
+    with _operations(etcd, fleet) as operations:
+        found = operations.set_copies(model, copies, measured_bytes, labels, rate)
     say(f"{model}: {_numbers(found.copies)} copies of {found.size:,} bytes")
 
 
@@ -210,21 +210,21 @@ def drain(
     Example:
       tidegate fleet drain node-3
     """
-    with _desk(etcd, fleet) as desk:
-        desk.drain(node, empty=not undo)
+    with _operations(etcd, fleet) as operations:
+        operations.drain(node, empty=not undo)
     say(f"{node} {'gets models again' if undo else 'is being emptied, and gets no models until `drain --undo`'}")
 
 
 @contextmanager
-def _desk(etcd: str, fleet: str) -> Iterator[Desk]:
-    from tidegate_serving.fleet.desk import Desk
+def _operations(etcd: str, fleet: str) -> Iterator[FleetOperations]:
     from tidegate_serving.fleet.etcd import Etcd
     from tidegate_serving.fleet.keys import FleetKeys
+    from tidegate_serving.fleet.operations import FleetOperations
     from tidegate_serving.journal.journal import Journal
 
     client = Etcd(etcd)
     try:
-        yield Desk(client, FleetKeys(fleet), Journal(None))
+        yield FleetOperations(client, FleetKeys(fleet), Journal(None))
     finally:
         client.close()
 
@@ -233,8 +233,8 @@ def _desk(etcd: str, fleet: str) -> Iterator[Desk]:
 def _view(etcd: str, fleet: str) -> Iterator[FleetView]:
     from tidegate_serving.fleet.view import FleetView
 
-    with _desk(etcd, fleet) as desk:
-        yield FleetView.of(desk.etcd.read(desk.keys.prefix))
+    with _operations(etcd, fleet) as operations:
+        yield FleetView.of(operations.etcd.read(operations.keys.prefix))
 
 
 def _show_nodes(view: FleetView) -> None:

@@ -22,10 +22,10 @@ from tidegate_serving.control.service import ControlService
 from tidegate_serving.control.status import EngineStatus
 from tidegate_serving.control.support import RecentLines, Support
 from tidegate_serving.fleet.controller import Controller
-from tidegate_serving.fleet.desk import Desk
 from tidegate_serving.fleet.etcd import Etcd
 from tidegate_serving.fleet.fleet_status import fleet_status
 from tidegate_serving.fleet.keys import FleetKeys
+from tidegate_serving.fleet.operations import FleetOperations
 from tidegate_serving.fleet.view import FleetView
 from tidegate_serving.journal.entry import Entry, Kind
 from tidegate_serving.journal.journal import Journal
@@ -74,11 +74,11 @@ class ControllerProcess:
         self._lines.attach()
         self._journal.start()
         self._journal.add(Entry(Kind.ENGINE, "start", f"a controller of fleet {config.fleet.name} starts"))
-        desk = Desk(self._asking, self._keys, self._journal, self._controller.expect)
+        operations = FleetOperations(self._asking, self._keys, self._journal, self._controller.expect)
         support = Support(lambda: config, dict, self._journal, self._lines)
         self._server = ControlServer(
-            desk,
-            ControlService(desk.decide, self._journal, support.files),
+            operations,
+            ControlService(operations.decide, self._journal, support.files),
             ConfigService(lambda: config, _no_reload),
             LogService(None),
             self._monitor,

@@ -41,7 +41,7 @@ def run_router(config: EngineConfig) -> int:
                 )
             name = fleet.node or f"{os.uname().nodename}-{os.getpid()}"
             router = FleetRouter(Etcd(fleet.etcd), FleetKeys(fleet.name), name, fleet.lease_seconds, problems)
-            forwarder = start_forwarder(config, DataPorts(config, problems).doors(), router.want)
+            forwarder = start_forwarder(config, DataPorts(config, problems).security(), router.want)
         except (TidegateError, OSError) as error:
             stop.guard.disarm()
             print(f"tidegate: {error}", file=sys.stderr)

@@ -8,7 +8,7 @@ from typing import Protocol
 import tidegate_native as native
 
 from tidegate_serving.config import EngineConfig
-from tidegate_serving.requests.running_plane import Doors, usable
+from tidegate_serving.requests.running_plane import PortSecurity, usable
 from tidegate_serving.requests.settings import plane_settings
 
 Numbers = tuple[int, int, int, int, float]
@@ -28,14 +28,14 @@ class Forwarder(Protocol):
         """Whether all that was accepted was answered in time."""
 
 
-def start_forwarder(config: EngineConfig, doors: Doors, wanted: Callable[[str], object]) -> native.Router:
+def start_forwarder(config: EngineConfig, security: PortSecurity, wanted: Callable[[str], object]) -> native.Router:
     """Listens, and is ready once it is told routes. `wanted` is called with the name of a model that is asked for and
     on no node. OSError, naming the address, when one cannot be bound, InvalidInput for certificates or patterns in
-    `doors` that cannot be used."""
+    `security` that cannot be used."""
     fleet = config.fleet
     with usable():
         return native.Router.start(
-            plane_settings(config, doors.tls, doors.access),
+            plane_settings(config, security.tls, security.access),
             wanted=wanted,
             cold_timeout_ms=int(fleet.cold_seconds * 1000),
             hedge_after_ms=int(fleet.hedge_seconds * 1000) or None,

@@ -65,7 +65,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Doors:
+class PortSecurity:
     """Who is let in on the data ports, as the native plane takes it: `tls` None for plain text, `access` None for
     everybody."""
 
@@ -213,11 +213,11 @@ def start_plane(
     front: PlaneFront,
     calls: Mapping[str, Callable[[bytes], bytes]],
     log_told: Callable[[Exception | None], None],
-    doors: Doors | None = None,
+    security: PortSecurity | None = None,
     traces: Callable[[list[TracedRequest]], bool] | None = None,
 ) -> RunningPlane:
     """Listens and opens the front. OSError, naming the address, when one cannot be bound, InvalidInput for certificates
-    or patterns in `doors` that cannot be used; without it everybody is let in, in plain text.
+    or patterns in `security` that cannot be used; without it everybody is let in, in plain text.
 
     `calls` answer what Python answers on the data ports, by the method's path: protobuf bytes in and out, for another
     list of models (RELOAD_CONFIG) and each question of a REFLECTION call. `log_told` hears why the log cannot be
@@ -229,7 +229,7 @@ def start_plane(
             raise Unsupported(f"method {method} is not served here")
         return answer(request)
 
-    given = doors or Doors()
+    given = security or PortSecurity()
     with usable():
         plane = native.DataPlane.start(
             plane_settings(config, given.tls, given.access),

@@ -16,7 +16,7 @@ from tidegate_serving.contract.errors import InvalidInput, TidegateError
 from tidegate_serving.control.access.access_file import DATA_CERTIFICATE, DATA_NAME, Access, AccessFile
 from tidegate_serving.control.access.certificate_files import CertificateFiles
 from tidegate_serving.control.access.ssl_config_file import SslConfigFile
-from tidegate_serving.requests.running_plane import Doors
+from tidegate_serving.requests.running_plane import PortSecurity
 from tidegate_serving.requests.settings import AccessLines, PemTexts
 from tidegate_serving.sources.problems import Reports
 
@@ -47,10 +47,10 @@ class DataPorts:
         self._thread = threading.Thread(target=self._run, name="tidegate-data-ports", daemon=True)
         _warn(config)
 
-    def doors(self) -> Doors:
+    def security(self) -> PortSecurity:
         """As the data plane starts with it."""
         tls = None if self._files is None else _pem(self._files)
-        return Doors(tls, None if self._known is None else lines(self._known))
+        return PortSecurity(tls, None if self._known is None else lines(self._known))
 
     def watch(self, plane: Plane) -> None:
         """Looks at the files on a thread of its own from now on, if there are any."""

@@ -78,7 +78,7 @@ class RunningEngine:
         self._readiness: Readiness | None = None
         self._watch: AdmissionWatch | None = None
         self._stuck: StuckWatch | None = None
-        self._doors: DataPorts | None = None
+        self._data_ports: DataPorts | None = None
         self._traces: TraceExport | None = None
         self.addresses = EngineAddresses("", "", "")
 
@@ -94,13 +94,13 @@ class RunningEngine:
             with self.refusals("reload", RELOAD_REQUEST, ""):
                 return reload_call(request)
 
-        self._doors = doors = DataPorts(config, sources.problems)
+        self._data_ports = data_ports = DataPorts(config, sources.problems)
         log_problem = LogProblem(config.log_path, parts.problems)
         calls = {RELOAD_CONFIG: reload, REFLECTION: Reflection(DATA_SERVICES).answer}
         if config.trace_endpoint:
             self._traces = TraceExport(config.trace_endpoint, parts.problems)
-        self._plane = plane = start_plane(config, parts.front, calls, log_problem, doors.doors(), self._traces)
-        doors.watch(plane)
+        self._plane = plane = start_plane(config, parts.front, calls, log_problem, data_ports.security(), self._traces)
+        data_ports.watch(plane)
         sources.workers.show_in(plane)
         parts.events.subscribe(ModelStates(parts.monitor, plane.set_states).heard)
         names = ServedNames(parts.manager, sources.files, sources.problems)
@@ -225,7 +225,7 @@ class RunningEngine:
         deadline = time.monotonic() + drain_seconds
         if self._readiness is not None:
             self._readiness.drain()
-        for part in (self._watch, self._stuck, self._doors, self._swap):
+        for part in (self._watch, self._stuck, self._data_ports, self._swap):
             if part is not None:
                 part.stop()
         for source in self._sources.all if self._sources else ():

@@ -45,8 +45,8 @@ def router(fleet: Fleet, controller: ControllerProcess) -> RouterProcess:
 
 
 def size(fleet: Fleet, model: str, bytes: int, least: int = 1, most: int = 1) -> None:
-    with fleet.desk() as desk:
-        desk.set_copies(model, Copies(least, most), bytes, None)
+    with fleet.operations() as operations:
+        operations.set_copies(model, Copies(least, most), bytes, None)
 
 
 def answer(server: EngineProcess | RouterProcess, model: str) -> float:
@@ -160,14 +160,14 @@ def test_a_node_that_is_drained_has_its_models_elsewhere_before_they_leave(
     push(directory=publish(fleet.root, "moving", 1, adding(1)), control=controller.address)
     size(fleet, "moving", 10)
     (node,) = settled(fleet, "moving", 1)
-    with fleet.desk() as desk:
-        desk.drain(node)
+    with fleet.operations() as operations:
+        operations.drain(node)
     (other,) = eventually(lambda: found if (found := fleet.routes("moving")) and node not in found else ())
     assert answer(fleet.nodes[other], "moving") == 2.0
     with fleet.nodes[node].control() as control:
         eventually(lambda: not any(one.desired.versions for one in control.status().servables))
-    with fleet.desk() as desk:
-        desk.drain(node, empty=False)
+    with fleet.operations() as operations:
+        operations.drain(node, empty=False)
 
 
 def test_of_models_that_nobody_has_to_have_the_least_recently_used_leaves_and_comes_back_when_it_is_asked_for(

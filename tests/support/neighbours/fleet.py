@@ -15,8 +15,8 @@ from tests.support.server_process import ServerProcess
 
 from tidegate_serving.client import Client
 from tidegate_serving.control_client import ControlClient
-from tidegate_serving.fleet.desk import Desk
 from tidegate_serving.fleet.keys import FleetKeys
+from tidegate_serving.fleet.operations import FleetOperations
 from tidegate_serving.fleet.routes import Routes
 from tidegate_serving.fleet.view import FleetView
 from tidegate_serving.journal.journal import Journal
@@ -105,8 +105,8 @@ class Fleet:
 
     def view(self) -> FleetView:
         """The fleet as etcd has it now."""
-        with self.desk() as desk:
-            return FleetView.of(desk.etcd.read(desk.keys.prefix))
+        with self.operations() as operations:
+            return FleetView.of(operations.etcd.read(operations.keys.prefix))
 
     def routes(self, model: str) -> tuple[str, ...]:
         """The nodes that requests for a model go to."""
@@ -114,10 +114,10 @@ class Fleet:
         return Routes.from_bytes(routes).models.get(model, ()) if routes else ()
 
     @contextmanager
-    def desk(self) -> Iterator[Desk]:
+    def operations(self) -> Iterator[FleetOperations]:
         etcd = self.etcd.client()
         try:
-            yield Desk(etcd, FleetKeys(NAME), Journal(None))
+            yield FleetOperations(etcd, FleetKeys(NAME), Journal(None))
         finally:
             etcd.close()
 

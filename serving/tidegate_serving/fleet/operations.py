@@ -31,7 +31,7 @@ _Edit = Callable[[FleetModel], FleetModel]
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class FleetOperations:
     """One fleet's; what is accepted goes into the journal, and `accepted` hears of it before the caller does."""
 
     etcd: Etcd
