@@ -46,6 +46,11 @@ class ControllerProcess:
     journal, and the table `[fleet]` count."""
 
     def __init__(self, config: EngineConfig) -> None:
+        """FailedPrecondition for a config without etcd."""
+        if not config.fleet.etcd:
+            raise FailedPrecondition(
+                "a controller needs etcd: name its endpoints with --etcd, or fleet.etcd in the config"
+            )
         self._config = config
         self._keys = FleetKeys(config.fleet.name)
         self._problems = SourceProblems()
@@ -63,13 +68,9 @@ class ControllerProcess:
         self._server: ControlServer | None = None
 
     def start(self) -> str:
-        """Begins, and returns the control port's address. OSError where it cannot be bound; FailedPrecondition without
-        etcd, and the contract's errors for an access file or certificates that cannot be used."""
+        """Begins, and returns the control port's address. OSError where it cannot be bound, and the contract's errors
+        for an access file or certificates that cannot be used."""
         config = self._config
-        if not config.fleet.etcd:
-            raise FailedPrecondition(
-                "a controller needs etcd: name its endpoints with --etcd, or fleet.etcd in the config"
-            )
         guard, tls = guard_of(config, self._problems, self._journal), tls_of(config, self._problems)
         self._lines.attach()
         self._journal.start()

@@ -16,7 +16,16 @@ from tests.support.neighbours.fleet import ControllerProcess, Fleet, RouterProce
 from tidegate_operators.steps.promote import promote
 from tidegate_operators.steps.push import push
 from tidegate_operators.steps.rollback import rollback
-from tidegate_serving.contract.errors import NotFound, ResourceExhausted, Tampered, Unavailable, Unsupported
+from tidegate_serving.config import EngineConfig
+from tidegate_serving.contract.errors import (
+    FailedPrecondition,
+    NotFound,
+    ResourceExhausted,
+    Tampered,
+    Unavailable,
+    Unsupported,
+)
+from tidegate_serving.fleet.controller_process import ControllerProcess as Controller
 from tidegate_serving.fleet.model import Copies
 
 
@@ -210,3 +219,8 @@ def test_a_killed_node_and_a_killed_controller_and_an_etcd_that_restarts_leave_e
     assert after.leader not in ("", before.leader)
     moved = {name for name, nodes in before.placement.nodes.items() if after.placement.nodes[name] != nodes}
     assert moved == {name for name, nodes in before.placement.nodes.items() if node in nodes}
+
+
+def test_a_controller_without_etcd_says_how_to_name_it() -> None:
+    with pytest.raises(FailedPrecondition, match="a controller needs etcd: name its endpoints with --etcd"):
+        Controller(EngineConfig())
