@@ -128,3 +128,21 @@ def test_a_pattern_that_fits_nothing_and_an_empty_table_are_named(tmp_path: Path
         tidegate.skew(str(tmp_path / "*.parquet"), served())
     with pytest.raises(InvalidInput, match="current data has no rows"):
         tidegate.skew(training(), pd.DataFrame({"size": []}))
+
+
+def test_a_version_or_a_log_in_the_place_of_a_table_is_told_what_to_do(
+    tmp_path: Path, tidegate_command: Command
+) -> None:
+    table, version, log = tmp_path / "today.parquet", tmp_path / "models/parcels/1", tmp_path / "log"
+    pq.write_table(served(), table)
+    version.mkdir(parents=True)
+    (version / "manifest.json").write_text("{}")
+    (log / "model=parcels/version=1").mkdir(parents=True)
+    done = tidegate_command("skew", version, table)
+    assert done.returncode == 2
+    assert "is a version's directory" in done.stderr
+    assert "(--log)" in done.stderr
+    for root in (log, tmp_path):
+        done = tidegate_command("skew", table, root)
+        assert done.returncode == 2
+        assert f"tidegate skew models/NAME/VERSION --log {root}" in done.stderr

@@ -33,6 +33,7 @@ def publish(
     store: str = "",
     golden: str = "",
     warm_up: str = "",
+    allow_pickle: bool = False,
 ):
     """Copies a trained model into the repository, with manifest and training profile.
 
@@ -53,6 +54,7 @@ def publish(
         store: Model repository in an object store, such as s3://bucket/models, to which the version is copied.
         golden: File of golden requests that the version must answer as recorded.
         warm_up: TensorFlow Serving warm-up file, whose requests run before the version serves.
+        allow_pickle: Load a scikit-learn model that is a pickle to infer its signature; it runs any code it holds.
     Returns:
         directory: The version's directory, with a store its address there.
         manifest_digest: SHA-256 of its manifest.

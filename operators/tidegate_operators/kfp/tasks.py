@@ -25,7 +25,17 @@ from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature
 from tidegate_serving.files import folder_aside, remove_folder, written_aside
 
 _EVIDENCE = ("label", "baseline", "training", "log_root", "policy", "entity", "golden")
-_PUBLICATION = ("training", "sample", "label", "event_time", "metadata", "expectations", "golden", "warm_up")
+_PUBLICATION = (
+    "training",
+    "sample",
+    "label",
+    "event_time",
+    "metadata",
+    "expectations",
+    "golden",
+    "warm_up",
+    "allow_pickle",
+)
 _EXPORT = (
     "repository",
     "config",

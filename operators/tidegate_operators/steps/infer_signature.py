@@ -43,7 +43,13 @@ class InferredSignatures:
 
 
 def infer_signature(
-    files: Sequence[Path], platform: str, training: pa.Table | None, label: str | None, event_time: str | None
+    files: Sequence[Path],
+    platform: str,
+    training: pa.Table | None,
+    label: str | None,
+    event_time: str | None,
+    *,
+    allow_pickle: bool = False,
 ) -> InferredSignatures:
     """The signatures of the model in `files` (files, or directories that hold it), as its platform reads them off it.
 
@@ -52,10 +58,11 @@ def infer_signature(
     output is `probability` for a binary classifier, `predict_proba` for any other, `predict` for a regressor; so too a
     scikit-learn model of MLflow's that brings no signature of its own and was fitted on named columns. xgboost and
     lightgbm with `training`: columns that are bool there are bool. `event_time` becomes an
-    int64 input of the default signature. Unsupported for platforms that cannot tell, InvalidInput where something
+    int64 input of the default signature. With `allow_pickle` a scikit-learn model that is a pickle is loaded in this
+    process, which runs whatever code it holds. Unsupported for platforms that cannot tell, InvalidInput where something
     cannot be told.
     """
-    estimator = None if training is None else _estimator_that_lacks_dtypes(files, platform)
+    estimator = None if training is None else _estimator_that_lacks_dtypes(files, platform, allow_pickle)
     if training is not None and estimator is not None:
         return _with_event_time(_from_sklearn(estimator, training, label, event_time), event_time)
     found = _discovered(files, platform)
@@ -64,19 +71,20 @@ def infer_signature(
     return _with_event_time(found, event_time)
 
 
-def _estimator_that_lacks_dtypes(files: Sequence[Path], platform: str) -> Any:
+def _estimator_that_lacks_dtypes(files: Sequence[Path], platform: str, allow_pickle: bool) -> Any:
     """The scikit-learn model in the files; None where they tell themselves what it takes, or hold another model."""
     from tidegate_serving.platforms.mlflow.mlmodel import read_mlmodel
     from tidegate_serving.platforms.sklearn.estimators import Estimator
 
     if platform == "sklearn":
-        return _read_estimator(_only(files, (".skops",)))
+        suffixes = (".skops", *PICKLES) if allow_pickle else (".skops",)
+        return _read_estimator(_only(files, suffixes), allow_pickle)
     if platform != "mlflow":
         return None
     model = read_mlmodel(*_unpublished(files, platform))
     if model.has_signature or "sklearn" not in model.flavours:
         return None
-    estimator = _read_estimator(_only(files, (".skops",)))
+    estimator = _read_estimator(_only(files, (".skops",)), allow_pickle=False)
     return None if Estimator(estimator).columns is None else estimator
 
 
@@ -87,8 +95,8 @@ def _only(files: Sequence[Path], suffixes: tuple[str, ...]) -> Path:
         return found[0]
     if not found and (pickles := [path for path in candidates if path.suffix in PICKLES]):
         raise InvalidInput(
-            f"{pickles[0]} is a pickle, which can run any code, so no signature is read off it: save the model with "
-            "skops, or write a signature as JSON"
+            f"{pickles[0]} is a pickle, which can run any code, so no signature is read off it: set allow_pickle "
+            "(--allow-pickle) if it is your own, save the model with skops, or write a signature as JSON"
         )
     names = ", ".join(str(file) for file in files)
     raise InvalidInput(f"{names} holds {len(found)} files ending in {' or '.join(suffixes)}: write a signature as JSON")
@@ -133,10 +141,10 @@ def _unpublished(files: Sequence[Path], platform: str) -> tuple[Path, Manifest]:
     return root, Manifest(ServableId("model", 0), platform, {}, entries, "")
 
 
-def _read_estimator(path: Path) -> Any:
+def _read_estimator(path: Path, allow_pickle: bool) -> Any:
     from tidegate_serving.platforms.sklearn.files import read_estimator
 
-    return read_estimator(path, allow_pickle=False)
+    return read_estimator(path, allow_pickle=allow_pickle)
 
 
 def _from_sklearn(estimator: Any, training: pa.Table, label: str | None, event_time: str | None) -> InferredSignatures:

@@ -17,7 +17,7 @@ from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.manifest import FILE_NAME
 from tidegate_serving.contract.model_files import recognisable, recognised_platform
 from tidegate_serving.contract.servable import is_name
-from tidegate_validation.evidence import Evidence
+from tidegate_validation.evidence import Evidence, open_policy
 from tidegate_validation.progress import SILENT, Progress
 
 
@@ -42,8 +42,8 @@ def judge(
 
     `model` is a version directory, or a model's file or directory that nobody published, whose `platform` is told by
     its name where it is None; so is `evidence.baseline`. `signature` (a JSON file, what one
-    holds, or signatures) says how what nobody published is called: a Python or pickled model does not tell. `report` is
-    a directory for the page and the Data Docs.
+    holds, or signatures) says how what nobody published is called: a Python model does not tell, and a pickle only to
+    a policy with `allow_pickle`. `report` is a directory for the page and the Data Docs.
     NotFound or InvalidInput for a model or evidence that cannot be read.
     """
     from tidegate_validation.gates import run_gates
@@ -87,11 +87,17 @@ class UnpublishedModels:
             sample=None if training is not None else self.evidence.held_out,
             signature=self.signature,
             label=self.evidence.label,
+            allow_pickle=self._allow_pickle,
         )
         return publish(publication).directory
 
+    @property
+    def _allow_pickle(self) -> bool:
+        return open_policy(self.evidence).robustness.allow_pickle
+
     def _recognised(self, model: Path) -> str:
-        found = "sklearn" if model.suffix in PICKLES and self.signature is not None else recognised_platform(model)
+        told = self._allow_pickle or self.signature is not None
+        found = "sklearn" if model.suffix in PICKLES and told else recognised_platform(model)
         if found is None:
             raise InvalidInput(
                 f"{model} does not tell its platform by its name: name the platform ({recognisable()}, python), "

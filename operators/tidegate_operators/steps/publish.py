@@ -65,6 +65,7 @@ class Publication:
     expectations: a folder with an edited suite; None infers one from `training`.
     golden: a file of golden requests that the version must answer as recorded.
     warm_up: a TensorFlow Serving warm-up file, whose requests run before the version serves.
+    allow_pickle: load a scikit-learn model that is a pickle, to infer its signature: it runs any code that it holds.
     """
 
     files: Path | str | Sequence[Path | str]
@@ -82,6 +83,7 @@ class Publication:
     expectations: Path | str | None = None
     golden: Path | str | None = None
     warm_up: Path | str | None = None
+    allow_pickle: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +212,7 @@ def _files(given: Path | str | Sequence[Path | str]) -> list[Path]:
 
 def _signatures(one: Publication, files: Sequence[Path], sample: pa.Table | None) -> InferredSignatures:
     if one.signature is None:
-        return infer_signature(files, one.platform, sample, one.label, one.event_time)
+        return infer_signature(files, one.platform, sample, one.label, one.event_time, allow_pickle=one.allow_pickle)
     return InferredSignatures(read_signatures(one.signature))
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate_operators.steps.reference import find_reference
 from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Refused
-from tidegate_serving.contract.manifest import read_manifest
+from tidegate_serving.contract.manifest import FILE_NAME, read_manifest
 
 if TYPE_CHECKING:
     from tidegate_validation.skew import SkewReport
@@ -87,9 +87,26 @@ def skew_of_tables(
     from tidegate_validation.report import write_report
     from tidegate_validation.skew import Columns, report_on_tables
 
+    _need_tables(reference, current)
     known = Columns(time, tuple(keys), prediction, label, tuple(ignore))
     found = report_on_tables(reference, _as_asked(reference, current, columns or {}, known.named()), known)
     return Skew(found, None if report is None else write_report(found, Path(report)))
+
+
+def _need_tables(reference: Any, current: Any) -> None:
+    """InvalidInput for a version and the log of an engine, which are compared with each other in another way."""
+    from tidegate_serving.inference_log.reader import is_log
+
+    if isinstance(reference, Path | str) and (Path(reference) / FILE_NAME).is_file():
+        raise InvalidInput(
+            f"{reference} is a version's directory, not a table: it is compared with the log of an engine, so leave "
+            "the second table out and name the log (--log)"
+        )
+    if isinstance(current, Path | str) and is_log(Path(current)):
+        raise InvalidInput(
+            f"{current} is the log of an engine, which is compared with the directory of the version that answered: "
+            f"`tidegate skew models/NAME/VERSION --log {current}`"
+        )
 
 
 def _as_asked(reference: Any, current: Any, columns: Mapping[str, str], named: Sequence[str]) -> Any:

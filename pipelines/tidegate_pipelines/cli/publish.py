@@ -13,6 +13,7 @@ from tidegate_pipelines.cli.progress import progress
 from tidegate_serving.contract.servable import MAX_VERSION
 
 WarmUp = Annotated[Path | None, typer.Option("--warm-up", metavar="FILE", help="Requests to run before it serves.")]
+AllowPickle = Annotated[bool, typer.Option("--allow-pickle", help="Load a pickle of yours to infer its signature.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -40,6 +41,7 @@ def publish(
     ] = None,
     golden: Golden = None,
     warm_up: WarmUp = None,
+    allow_pickle: AllowPickle = False,
     metadata: Annotated[
         list[str] | None, typer.Option("--metadata", metavar="NAME=VALUE", help="Free text; may be repeated.")
     ] = None,
@@ -74,6 +76,7 @@ def publish(
         expectations=expectations,
         golden=golden,
         warm_up=warm_up,
+        allow_pickle=allow_pickle,
     )
     with progress() as shown:
         published = run(publication, shown)

@@ -120,6 +120,11 @@ def places_of(root: Path, request_id: str, model: str | None = None, most: int =
     return found
 
 
+def is_log(root: Path) -> bool:
+    """Whether it holds the log of an engine, or one for each of several."""
+    return any(next(root.glob(pattern), None) is not None for pattern in ("model=*/version=*", "*/model=*/version=*"))
+
+
 def is_group_log(root: Path) -> bool:
     """Whether it holds a log for each of several engines."""
     return bool(_engines(root)) and next(root.glob("*/model=*"), None) is not None

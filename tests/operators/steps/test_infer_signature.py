@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import onnx
 import pandas as pd
@@ -155,6 +156,17 @@ def test_a_model_of_texts_reads_the_one_column_of_text(tmp_path: Path) -> None:
         infer_signature([tmp_path], "sklearn", table.drop_columns(["note"]), "late", None)
 
 
+@pytest.mark.parametrize("name", ["model.joblib", "model.pkl"])
+def test_a_pickle_of_ones_own_tells_what_a_skops_file_tells(name: str, tmp_path: Path) -> None:
+    joblib.dump(LogisticRegression().fit(FRAME[["size", "age"]], FRAME["late"]), tmp_path / name)
+    safe = estimator(tmp_path / "m.skops", LogisticRegression(), "late")
+    told = infer_signature([tmp_path / name], "sklearn", TABLE, "late", None, allow_pickle=True)
+    assert told == infer_signature([safe], "sklearn", TABLE, "late", None)
+    (tmp_path / "broken.pkl").write_bytes(b"no pickle")
+    with pytest.raises(ModelFailed, match=r"broken\.pkl cannot be unpickled"):
+        infer_signature([tmp_path / "broken.pkl"], "sklearn", TABLE, "late", None, allow_pickle=True)
+
+
 def test_what_cannot_be_told_says_what_to_give(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text("class Model:\n    def predict(self, inputs):\n        return inputs\n")
     with pytest.raises(Unsupported, match="platform 'python': write one as JSON"):
@@ -163,7 +175,9 @@ def test_what_cannot_be_told_says_what_to_give(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"has no file that ends in \.onnx \(it has none\): publish"):
         infer_signature([tmp_path], "onnx", None, None, None)
     (tmp_path / "model.pkl").write_bytes(b"")
-    with pytest.raises(InvalidInput, match=r"model\.pkl is a pickle.*save the model with skops"):
+    with pytest.raises(
+        InvalidInput, match=r"model\.pkl is a pickle.*set allow_pickle .* if it is your own, save the model with skops"
+    ):
         infer_signature([tmp_path / "model.pkl"], "sklearn", TABLE, None, None)
     (tmp_path / "model.pkl").unlink()
     estimator(tmp_path / "m.skops", LogisticRegression(), "late")

@@ -85,8 +85,17 @@ def test_a_pickled_model_is_judged_by_a_signature(tmp_path: Path) -> None:
     evidence = Evidence(rows(2), "late", baseline=path, policy=policy)
     judged = judge(path, evidence, signature={"serving_default": SIGNATURE})
     assert judged.verdict.outcome is Outcome.PASS
+
+
+def test_a_pickled_model_tells_its_signature_where_the_policy_lets_it_be_loaded(tmp_path: Path) -> None:
+    training = rows(1)
+    path = tmp_path / "model.pkl"
+    path.write_bytes(pickle.dumps(LogisticRegression().fit(training[["a", "b"]], training["late"])))
+    evidence = Evidence(rows(2), "late", baseline=path, policy=QUALITY)
     with pytest.raises(InvalidInput, match=r"name the platform .* and give a signature"):
         judge(path, evidence)
+    allowed = replace(QUALITY, robustness=RobustnessLimits(allow_pickle=True))
+    assert judge(path, replace(evidence, policy=allowed)).verdict.outcome is Outcome.PASS
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate_operators.airflow.compat import BaseOperator
-from tidegate_operators.airflow.fields import COLOUR, as_version, given, read_version
+from tidegate_operators.airflow.fields import COLOUR, as_bool, as_version, given, read_version
 from tidegate_operators.airflow.lineage import Lineage, paths
 from tidegate_operators.airflow.refusals import steps_errors
 from tidegate_operators.airflow.with_lineage import WithLineage
@@ -31,6 +31,7 @@ PUBLICATION = (
     "expectations",
     "golden",
     "warm_up",
+    "allow_pickle",
 )
 """The fields of `tidegate_operators.steps.Publication`, each of which is an argument."""
 
@@ -66,6 +67,7 @@ class PublishModelOperator(WithLineage, BaseOperator):
         store: str | None = None,
         golden: str | None = None,
         warm_up: str | None = None,
+        allow_pickle: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -85,6 +87,7 @@ class PublishModelOperator(WithLineage, BaseOperator):
         self.store = store
         self.golden = golden
         self.warm_up = warm_up
+        self.allow_pickle = allow_pickle
 
     def lineage(self) -> Lineage:
         """What the task reads and makes, for OpenLineage."""
@@ -97,5 +100,9 @@ class PublishModelOperator(WithLineage, BaseOperator):
         from tidegate_operators.steps import Publication, publish
 
         with steps_errors():
-            published = publish(Publication(**{**given(self, PUBLICATION), "version": as_version(self.version)}))
+            plain = {
+                "version": as_version(self.version),
+                "allow_pickle": as_bool(self.allow_pickle, "allow_pickle"),
+            }
+            published = publish(Publication(**{**given(self, PUBLICATION), **plain}))
             return read_version(str(published.directory)).stored(self.store).to_xcom()

@@ -7,7 +7,6 @@ code of somebody's choice. Pickles are read only where the engine's operator all
 from __future__ import annotations
 
 import importlib
-import pickle
 import zipfile
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType
@@ -91,13 +90,11 @@ def _read_skops(path: Path) -> Any:
 
 
 def _read_pickle(path: Path) -> Any:
+    """Whatever joblib or pickle wrote, under either's suffix: joblib reads both."""
     try:
-        if path.suffix == ".joblib":
-            import joblib
+        import joblib
 
-            return joblib.load(path)
-        with path.open("rb") as file:
-            return pickle.load(file)
+        return joblib.load(path)
     except ImportError as error:
         raise missing_library(str(error.name), "sklearn") from error
     except Exception as error:
