@@ -62,6 +62,8 @@ def enter_low_priority() -> None:
 _Tls = tuple[bytes, bytes, bytes | None, bool]
 """The server's certificate, its key, and who signs the certificates that clients have to show, or None (PEM); whether
 the gRPC endpoint alone shows it, and REST stays in plain text."""
+_NodeTls = tuple[bytes, tuple[bytes, bytes] | None, str | None]
+"""Who signs nodes' certificates, certificate and key of the router, and the name in those of nodes; PEM."""
 _Access = tuple[list[tuple[str, str, str, list[str], float | None]], list[tuple[str, str, list[str]]]]
 """Tokens: SHA-256 in hexadecimal, name, role, patterns of models, end in seconds since 1970. Certificates: name, role,
 patterns."""
@@ -638,8 +640,8 @@ class Router:
     its own: once, and again if a request has waited `cold_timeout_ms` in vain. At most `cold_requests` of them, with
     `cold_bytes` of messages, wait at a time; others are refused. Without an answer for `hedge_after_ms` a second copy
     of a request goes to another node, for at most one request in twenty. Each I/O thread has `connections_per_node`
-    HTTP/2 connections to each node, and as many over HTTP/1.1 as it has requests under way. Raises ValueError for what
-    cannot be, OSError for an address.
+    HTTP/2 connections to each node, and as many over HTTP/1.1 as it has requests under way; with `node_tls` all of
+    them are encrypted. Raises ValueError for what cannot be, OSError for an address.
     """
 
     @staticmethod
@@ -652,6 +654,7 @@ class Router:
         cold_bytes: int = 67108864,
         hedge_after_ms: int | None = None,
         connections_per_node: int = 2,
+        node_tls: _NodeTls | None = None,
     ) -> Router: ...
     @property
     def grpc_address(self) -> str | None: ...
@@ -664,6 +667,20 @@ class Router:
         a model is on; with none of them a model is known, and wanted as soon as it is asked for. The router is ready
         from the first call on. Raises ValueError, and nothing changes, for a node that is not there and an address that
         can be none.
+        """
+
+    def set_states(self, states: Mapping[str, Sequence[tuple[int, int, int, str]]]) -> None:
+        """How the versions of all models stand in the fleet, as `DataPlane.set_states` takes those of one."""
+
+    def set_access(self, access: _Access) -> None:
+        """As `DataPlane.set_access`."""
+
+    def set_tls(self, tls: _Tls) -> None:
+        """As `DataPlane.set_tls`."""
+
+    def set_node_tls(self, tls: _NodeTls) -> None:
+        """What connections to nodes begin with from now on. ValueError, and nothing changes, for what cannot be used,
+        and where the router was started without `node_tls`.
         """
 
     def stats(self) -> dict[str, tuple[int, int, int, int, float]]:

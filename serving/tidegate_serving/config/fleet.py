@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import InvalidInput
@@ -32,6 +33,9 @@ class FleetConfig:
     lease_seconds: so long after its process died does a node count as gone.
     leave_seconds: how long a stopping engine waits, before it drains, for its models to be available elsewhere.
     cold_seconds: how long a router has a request wait for a model that is loaded nowhere.
+    node_ca: certificates (PEM) of who signs those of the nodes' data ports; a router then speaks TLS to all nodes.
+    node_certificate, node_key: what a router shows to nodes whose config has data_client_ca (PEM).
+    node_server_name: the name in the nodes' certificates, where it is not the host of each one's address.
     hedge_seconds: without an answer for so long a router asks a second node too; 0 for never.
     """
 
@@ -44,6 +48,10 @@ class FleetConfig:
     lease_seconds: int = within(LEASE_SECONDS, 10)
     leave_seconds: float = within(LEAVE_SECONDS, 10.0)
     cold_seconds: float = within(ROUTER_SECONDS, 30.0)
+    node_ca: Path | None = None
+    node_certificate: Path | None = None
+    node_key: Path | None = None
+    node_server_name: str = ""
     hedge_seconds: float = within(ROUTER_SECONDS, 0.0)
 
     def __post_init__(self) -> None:
@@ -54,5 +62,16 @@ class FleetConfig:
             value = getattr(self, key)
             if value and not is_name(value):
                 raise InvalidInput(f"{key} is {value!r}: use letters, digits, and . _ - between them")
+        self._check_tls()
         if not self.name:
             raise InvalidInput("name is empty: name the fleet, or leave it out for `default`")
+
+    def _check_tls(self) -> None:
+        if (self.node_certificate is None) != (self.node_key is None):
+            given, lacks = (
+                ("node_certificate", "node_key") if self.node_key is None else ("node_key", "node_certificate")
+            )
+            raise InvalidInput(f"{given} is given without {lacks}: give the files of both, or neither")
+        if self.node_ca is None and (self.node_certificate or self.node_server_name):
+            given = "node_certificate" if self.node_certificate else "node_server_name"
+            raise InvalidInput(f"{given} is given without node_ca: name who signs the nodes' certificates, too")

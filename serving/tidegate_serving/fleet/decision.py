@@ -15,7 +15,7 @@ from tidegate_serving.contract.desired_state import DesiredState
 from tidegate_serving.fleet.model import FleetModel
 from tidegate_serving.fleet.node import Node
 from tidegate_serving.fleet.placement import Demand, Placement, place
-from tidegate_serving.fleet.rollout import Seen, is_ready, may_load, routed, told
+from tidegate_serving.fleet.rollout import Seen, is_ready, listed, may_load, routed, told
 from tidegate_serving.fleet.routes import Routes
 from tidegate_serving.fleet.scaling import scaled
 from tidegate_serving.fleet.view import FleetView
@@ -119,7 +119,9 @@ def _routes(
             among = seen if places else {node: one for node, one in seen.items() if node in leaving}
             found[name] = routed(model, places, among, name in evicted)
     used = {node for nodes in found.values() for node in nodes}
-    return Routes({key: (one.grpc, one.rest) for key, one in view.nodes.items() if key in used}, found)
+    addresses = {key: (one.grpc, one.rest) for key, one in view.nodes.items() if key in used}
+    states = {name: tuple(listed(models[name], placed, seen, bool(found[name]))) for name in found}
+    return Routes(addresses, found, states)
 
 
 def _held(name: str, seen: Mapping[str, Seen]) -> bool:

@@ -10,10 +10,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tidegate_serving.contract.desired_state import DesiredState
-from tidegate_serving.contract.errors import ResourceExhausted, TidegateError
+from tidegate_serving.contract.errors import ResourceExhausted, TidegateError, Unavailable, error_of
 from tidegate_serving.contract.servable import ServableId, State, StateChange
 from tidegate_serving.fleet.model import FleetModel
+from tidegate_serving.fleet.placement import Placement
+from tidegate_serving.fleet.routes import VersionState
 
+_COLD = "it is on no node: the first request for it has it loaded"
+_MOST_TEXT = 300  # of an error in the routes of a fleet, which all are one key
 _GONE = StateChange(ServableId("none", 0), State.END, at_us=0)
 
 
@@ -121,6 +125,20 @@ def version_states(
             _wanted(own, missing) if number in wanted else _unwanted(everywhere.values()),
             id=ServableId(model.name, number),
         )
+
+
+def listed(model: FleetModel, placed: Placement, seen: Mapping[str, Seen], routed: bool) -> Iterator[VersionState]:
+    """How a model's versions stand, as routers list them: those that are desired, and those that are on their way out.
+    One that is on no node without an error is cold."""
+    places, missing = placed.nodes[model.name], placed.missing.get(model.name, "")
+    for one in version_states(model, places, seen, missing):
+        wanted = one.id.version in model.desired.numbers
+        if one.state is State.END and not wanted:
+            continue
+        code, text = error_of(one.error_code, "").grpc_code if one.error_code else 0, one.error_message
+        if wanted and not places and not routed and not code:
+            code, text = Unavailable.grpc_code, _COLD
+        yield one.id.version, one.state.value, code, text[:_MOST_TEXT]
 
 
 def _answer(model: FleetModel, node: Seen, number: int) -> StateChange:

@@ -11,6 +11,7 @@ from tidegate_serving.config.open_files import allow_many
 from tidegate_serving.contract.errors import FailedPrecondition, TidegateError
 from tidegate_serving.fleet.etcd import Etcd
 from tidegate_serving.fleet.keys import FleetKeys
+from tidegate_serving.fleet.node_certificates import NodeCertificates
 from tidegate_serving.fleet.router import FleetRouter
 from tidegate_serving.requests.forwarder import start_forwarder
 from tidegate_serving.runtime.data_ports import DataPorts
@@ -41,12 +42,15 @@ def run_router(config: EngineConfig) -> int:
                 )
             name = fleet.node or f"{os.uname().nodename}-{os.getpid()}"
             router = FleetRouter(Etcd(fleet.etcd), FleetKeys(fleet.name), name, fleet.lease_seconds, problems)
-            forwarder = start_forwarder(config, DataPorts(config, problems).security(), router.want)
+            ports, certificates = DataPorts(config, problems), NodeCertificates(fleet, problems)
+            forwarder = start_forwarder(config, ports.security(), certificates.read(), router.want)
         except (TidegateError, OSError) as error:
             stop.guard.disarm()
             print(f"tidegate: {error}", file=sys.stderr)
             return _USER_MISTAKE
         router.start(forwarder)
+        ports.watch(forwarder)
+        certificates.watch(forwarder)
         addresses = EngineAddresses(forwarder.grpc_address or "", forwarder.rest_address or "", "")
         if config.ready_file is not None:
             write_ready_file(config.ready_file, addresses)
@@ -55,6 +59,8 @@ def run_router(config: EngineConfig) -> int:
             _log.info("a router reads no config again")
         if config.ready_file is not None:
             config.ready_file.unlink(missing_ok=True)
+        ports.stop()
+        certificates.stop()
         answered = forwarder.stop(config.drain_seconds)
         router.stop()
         if answered:

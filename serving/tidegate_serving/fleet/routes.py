@@ -10,23 +10,29 @@ from typing import Any
 from tidegate_serving.contract.errors import Tampered
 from tidegate_serving.contract.formats import MALFORMED, check_format
 
+VersionState = tuple[int, int, int, str]
+"""Version, `ModelVersionStatus.State`, canonical gRPC code and text of what went wrong."""
 _KIND, _VERSION = "fleet-routes", "1"
 
 
 @dataclass(frozen=True, slots=True)
 class Routes:
     """`nodes` are gRPC and REST address by node, `models` the nodes by model that have its ordinary version AVAILABLE;
-    one without any is known to the fleet, and loaded nowhere."""
+    one without any is known to the fleet, and loaded nowhere. `states` are how its versions stand in the fleet."""
 
     nodes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     models: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    states: Mapping[str, tuple[VersionState, ...]] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """As it is written."""
         document = {
             "format": f"tidegate.{_KIND}/{_VERSION}",
             "nodes": {one: {"grpc": grpc, "rest": rest} for one, (grpc, rest) in self.nodes.items()},
-            "models": {name: {"nodes": list(nodes), "known": True} for name, nodes in self.models.items()},
+            "models": {
+                name: {"nodes": list(nodes), "states": [list(one) for one in self.states.get(name, ())]}
+                for name, nodes in self.models.items()
+            },
         }
         return json.dumps(document, sort_keys=True).encode()
 
@@ -38,8 +44,14 @@ class Routes:
             check_format(document, kind=_KIND, version=_VERSION, where="the fleet's routes")
             nodes = {str(key): (str(one["grpc"]), str(one["rest"])) for key, one in document["nodes"].items()}
             models = {str(name): tuple(map(str, one["nodes"])) for name, one in document["models"].items()}
-            return cls(nodes, models)
+            states = {str(name): tuple(map(_state, one["states"])) for name, one in document["models"].items()}
+            return cls(nodes, models, states)
         except MALFORMED as error:
             raise Tampered(
                 f"the fleet's routes cannot be read in etcd ({error}): the controller writes them anew"
             ) from error
+
+
+def _state(row: Any) -> VersionState:
+    version, state, code, text = row
+    return int(version), int(state), int(code), str(text)

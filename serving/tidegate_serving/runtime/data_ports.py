@@ -6,7 +6,6 @@ The data plane holds what the files say; what cannot be used is said, and what w
 from __future__ import annotations
 
 import logging
-import threading
 from typing import Protocol
 
 from tidegate_serving.config import EngineConfig
@@ -18,9 +17,9 @@ from tidegate_serving.control.access.certificate_files import CertificateFiles
 from tidegate_serving.control.access.ssl_config_file import SslConfigFile
 from tidegate_serving.requests.running_plane import PortSecurity
 from tidegate_serving.requests.settings import AccessLines, PemTexts
+from tidegate_serving.runtime.file_looks import FileLooks
 from tidegate_serving.sources.problems import Reports
 
-_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 
 
@@ -43,8 +42,7 @@ class DataPorts:
         self._stamps = None if self._files is None else self._files.stamps()
         self._access = None if config.data_access is None else AccessFile(config.data_access, problems, DATA_NAME)
         self._known = None if self._access is None else self._access.now()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="tidegate-data-ports", daemon=True)
+        self._looks = FileLooks("data ports", self.look)
         _warn(config)
 
     def security(self) -> PortSecurity:
@@ -56,13 +54,11 @@ class DataPorts:
         """Looks at the files on a thread of its own from now on, if there are any."""
         self._plane = plane
         if self._files is not None or self._access is not None:
-            self._thread.start()
+            self._looks.start()
 
     def stop(self) -> None:
         """Looks no more."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(_SECONDS)
+        self._looks.stop()
 
     def look(self) -> None:
         """Tells the plane what has changed since the last look."""
@@ -85,13 +81,6 @@ class DataPorts:
         else:
             self._problems.settle("", DATA_CERTIFICATE)
             _log.info("the data ports show the certificate that is in %s now", files.certificate)
-
-    def _run(self) -> None:
-        while not self._stopping.wait(_SECONDS):
-            try:
-                self.look()
-            except Exception:
-                _log.exception("the data ports' files could not be looked at, the next look tries again")
 
 
 def lines(access: Access) -> AccessLines:

@@ -7,13 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from tidegate_serving.contract.desired_state import STABLE, DesiredState, VersionReference
-from tidegate_serving.contract.errors import NotAdmitted
+from tidegate_serving.contract.errors import NotAdmitted, Unavailable
 from tidegate_serving.contract.servable import ServableId, State, StateChange
 from tidegate_serving.fleet.decision import UNROUTED_SECONDS, WANTED_SECONDS, Decision, Memory, decide
 from tidegate_serving.fleet.model import Copies, FleetModel
 from tidegate_serving.fleet.node import Node
 from tidegate_serving.fleet.placement import Placement
 from tidegate_serving.fleet.rollout import Seen, told, version_states
+from tidegate_serving.fleet.routes import Routes
 from tidegate_serving.fleet.scaling import CALM_SECONDS
 from tidegate_serving.fleet.view import FleetView, Usage
 
@@ -99,6 +100,20 @@ def test_a_model_stays_routed_and_loaded_until_it_is_available_elsewhere_and_rou
     assert soon.told["a"]["m"].numbers == {1}
     late = decided(fleet, there, {("m", "a"): NOW - UNROUTED_SECONDS})
     assert late.told["a"]["m"].numbers == set()
+
+
+def test_routes_say_how_each_version_stands_and_which_model_is_cold() -> None:
+    model = serving(1)
+    loading = decided(view(model), {"a": seen(model.desired, loading=[1]), "b": Seen()})
+    assert loading.routes.states == {"m": ((1, State.LOADING.value, 0, ""),)}
+    there = decided(view(model), {"a": seen(model.desired, [1]), "b": Seen()})
+    assert there.routes.states == {"m": ((1, State.AVAILABLE.value, 0, ""),)}
+    optional = replace(model, copies=Copies(0, 1))
+    cold = decided(view(optional, ""), {})
+    ((version, state, code, text),) = cold.routes.states["m"]
+    assert (version, state, code) == (1, State.END.value, Unavailable.grpc_code)
+    assert text == "it is on no node: the first request for it has it loaded"
+    assert Routes.from_bytes(cold.routes.to_bytes()) == cold.routes
 
 
 def test_a_node_loads_nothing_before_what_has_to_leave_is_gone() -> None:

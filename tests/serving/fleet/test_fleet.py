@@ -8,6 +8,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+import tritonclient.grpc as over_grpc
+import tritonclient.http as over_http
+from tests.support.clients import official_client
+from tests.support.clients.rest import call
 from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
 from tests.support.models.versions import adding, publish
@@ -25,8 +29,11 @@ from tidegate_serving.contract.errors import (
     Unavailable,
     Unsupported,
 )
+from tidegate_serving.contract.servable import State
 from tidegate_serving.fleet.controller_process import ControllerProcess as Controller
 from tidegate_serving.fleet.model import Copies
+
+CLIENTS = (over_grpc, "grpc"), (over_http, "rest")
 
 
 @pytest.fixture(scope="module")
@@ -197,6 +204,40 @@ def test_of_models_that_nobody_has_to_have_the_least_recently_used_leaves_and_co
         for name in names:
             control.set_desired_state(control.desired(name).without(1))
     eventually(lambda: not set(names) & fleet.view().models.keys())
+
+
+def test_lists_at_the_router_are_of_the_whole_fleet_and_tell_cold_models(
+    fleet: Fleet, controller: ControllerProcess, router: RouterProcess
+) -> None:
+    for name, least in (("listed", 1), ("asleep", 0)):
+        push(directory=publish(fleet.root, name, 3, adding(1)), control=controller.address)
+        size(fleet, name, 990, least)
+    settled(fleet, "listed", 1)
+    fillers = ["filler1", "filler2"]
+    for name in fillers:
+        push(directory=publish(fleet.root, name, 1, adding(1)), control=controller.address)
+        size(fleet, name, 990)
+    settled(fleet, "asleep", 0)
+    grpc, rest = (library.InferenceServerClient(router.addresses[port]) for library, port in CLIENTS)
+
+    def entry(name: str) -> dict[str, str]:
+        return next((one for one in rest.get_model_repository_index() if one["name"] == name), {})
+
+    eventually(lambda: entry("asleep").get("state") == "UNAVAILABLE")
+    assert "the first request for it has it loaded" in entry("asleep")["reason"]
+    assert entry("listed") == {"name": "listed", "version": "3", "state": "READY", "reason": ""}
+    index = grpc.get_model_repository_index(as_json=True)["models"]
+    assert {(one["name"], one["state"]) for one in index} >= {("listed", "READY"), ("asleep", "UNAVAILABLE")}
+    names = call(router.addresses["rest"], "GET", "/v2/models").json()["models"]
+    assert "listed" in names
+    assert "asleep" not in names
+    state, text = official_client.run("states", router.addresses["grpc"], "asleep")["3"]
+    assert (state, "on no node" in text) == (State.END.value, True)
+    assert not fleet.routes("asleep")
+    with controller.control() as control:
+        for name in (*fillers, "listed", "asleep"):
+            control.set_desired_state(control.desired(name).without(1).without(3))
+    eventually(lambda: not {*fillers, "listed", "asleep"} & fleet.view().models.keys())
 
 
 def test_a_killed_node_and_a_killed_controller_and_an_etcd_that_restarts_leave_every_model_served(

@@ -14,6 +14,7 @@ from tidegate_serving.fleet.router import FleetRouter
 from tidegate_serving.fleet.routes import Routes
 from tidegate_serving.fleet.view import FleetView
 from tidegate_serving.requests.forwarder import Numbers
+from tidegate_serving.requests.running_plane import State
 from tidegate_serving.sources.problems import SourceProblems
 
 KEYS = FleetKeys("routed")
@@ -25,11 +26,16 @@ class PlayedForwarder:
 
     applied: list[Routes] = field(default_factory=list)
     numbers: dict[str, Numbers] = field(default_factory=dict)
+    states: Mapping[str, Sequence[State]] = field(default_factory=dict)
 
     def apply(self, nodes: Mapping[str, tuple[str, str]], models: Mapping[str, Sequence[str]]) -> None:
         if any(":" not in address for addresses in nodes.values() for address in addresses):
             raise ValueError("no address")
-        self.applied.append(Routes(dict(nodes), {name: tuple(found) for name, found in models.items()}))
+        listed = {name: tuple(found) for name, found in self.states.items()}
+        self.applied.append(Routes(dict(nodes), {name: tuple(found) for name, found in models.items()}, listed))
+
+    def set_states(self, states: Mapping[str, Sequence[State]]) -> None:
+        self.states = states
 
     def stats(self) -> dict[str, Numbers]:
         return self.numbers
@@ -69,7 +75,9 @@ def running() -> Iterator[Running]:
 
 
 def routes(node: str, address: str = "h:1") -> Routes:
-    return Routes({node: (address, "h:2")}, {"m": (node,), "cold": ()})
+    return Routes(
+        {node: (address, "h:2")}, {"m": (node,), "cold": ()}, {"m": ((1, 30, 0, ""),), "cold": ((2, 50, 14, "cold"),)}
+    )
 
 
 def test_routes_are_followed_also_after_etcd_was_away(running: Running) -> None:

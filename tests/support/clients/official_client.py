@@ -90,11 +90,21 @@ def example(features: Mapping[str, Sequence[Any]]) -> Any:
     return built
 
 
+def states(caller: Caller) -> dict[str, tuple[int, str]]:
+    """State and error of each version, by its number."""
+    from tensorflow_serving.apis import get_model_status_pb2
+
+    request = get_model_status_pb2.GetModelStatusRequest()
+    request.model_spec.name = caller.model
+    status = caller.models.GetModelStatus(request, timeout=60)
+    return {str(one.version): (one.state, one.status.error_message) for one in status.model_version_status}
+
+
 def predicting(caller: Caller) -> dict[str, Any]:
     """Predict in every form, status and metadata, of a model with inputs `x` and outputs `y`."""
     import numpy as np
     from tensorflow.core.framework import tensor_pb2, tensor_shape_pb2, types_pb2
-    from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, predict_pb2
+    from tensorflow_serving.apis import get_model_metadata_pb2, predict_pb2
 
     def predict(label: str = "", **tensor: Any) -> Any:
         request = predict_pb2.PredictRequest()
@@ -109,9 +119,6 @@ def predicting(caller: Caller) -> dict[str, Any]:
         return {"y": list(response.outputs["y"].float_val), "version": response.model_spec.version.value}
 
     floats = types_pb2.DT_FLOAT
-    status_request = get_model_status_pb2.GetModelStatusRequest()
-    status_request.model_spec.name = caller.model
-    status = caller.models.GetModelStatus(status_request, timeout=60)
     metadata_request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
     metadata_request.model_spec.name = caller.model
     signatures = get_model_metadata_pb2.SignatureDefMap()
@@ -124,7 +131,7 @@ def predicting(caller: Caller) -> dict[str, Any]:
         "none": predict(dtype=floats),
         "label": predict("canary", dtype=floats, float_val=[4]),
         "refusal": predict(dtype=types_pb2.DT_STRING, string_val=[b"a"]),
-        "status": {str(entry.version): entry.state for entry in status.model_version_status},
+        "status": {version: state for version, (state, _) in states(caller).items()},
         "method": signatures.signature_def["serving_default"].method_name,
     }
 
@@ -277,6 +284,7 @@ PROGRAMS = {
     "inferring": inferring,
     "running_sessions": running_sessions,
     "ragged": ragged,
+    "states": states,
 }
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.support.engine.process import ANY, EngineProcess
+from tests.support.engine.process import ANY, EngineProcess, to_toml
 from tests.support.neighbours.etcd import EtcdProcess, etcd_process
 from tests.support.server_process import ServerProcess
 
@@ -48,11 +48,11 @@ class ControllerProcess(ServerProcess):
 class RouterProcess(ServerProcess):
     """`tidegate fleet router`."""
 
-    def __init__(self, folder: Path, etcd: str) -> None:
+    def __init__(self, folder: Path, etcd: str, fleet: Mapping[str, str], values: Mapping[str, str]) -> None:
         super().__init__(folder)
         config = folder / "router.toml"
-        addresses = f'grpc_address = "{ANY}"\nrest_address = "{ANY}"\n'
-        config.write_text(f'{addresses}[fleet]\nname = "{NAME}"\nlease_seconds = {LEASE_SECONDS}\n')
+        table = {"name": NAME, "lease_seconds": LEASE_SECONDS, **fleet}
+        config.write_text(to_toml({"grpc_address": ANY, "rest_address": ANY, **values, "fleet": table}))
         self.arguments = ["--config", str(config), "--etcd", etcd, "--ready-file", str(self.ready_file)]
         self.addresses: dict[str, str] = {}
 
@@ -75,8 +75,8 @@ class Fleet:
     nodes: dict[str, EngineProcess] = field(default_factory=dict)
     stack: ExitStack = field(default_factory=ExitStack)
 
-    def node(self, name: str, capacity_bytes: int = 10**9) -> EngineProcess:
-        """Launches a node; `await_ready` waits for it."""
+    def node(self, name: str, capacity_bytes: int = 10**9, **values: Any) -> EngineProcess:
+        """Launches a node, with further keys of its config; `await_ready` waits for it."""
         fleet: Mapping[str, object] = {
             "etcd": self.etcd.address,
             "name": NAME,
@@ -84,9 +84,8 @@ class Fleet:
             "lease_seconds": LEASE_SECONDS,
             "capacity_bytes": capacity_bytes,
         }
-        engine = EngineProcess(
-            self.root / "nodes" / name, allow_unverified=True, roots=[self.root], isolation="engine", fleet=fleet
-        )
+        folder, roots = self.root / "nodes" / name, [self.root]
+        engine = EngineProcess(folder, allow_unverified=True, roots=roots, isolation="engine", **values, fleet=fleet)
         self.nodes[name] = engine
         self.stack.push(engine.launch())
         return engine
@@ -97,9 +96,9 @@ class Fleet:
         self.stack.push(process.launch())
         return process
 
-    def router(self) -> RouterProcess:
-        """Launches a router."""
-        process = RouterProcess(self.root / "router", self.etcd.address)
+    def router(self, fleet: Mapping[str, str] | None = None, **values: str) -> RouterProcess:
+        """Launches a router; `fleet` are further keys of that table, `values` those of the data ports."""
+        process = RouterProcess(self.root / "router", self.etcd.address, fleet or {}, values)
         self.stack.push(process.launch())
         return process
 

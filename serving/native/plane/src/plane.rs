@@ -26,7 +26,7 @@ use crate::io::listen;
 use crate::io::signals::Signals;
 use crate::io::thread::Listeners;
 use crate::security::access::Access;
-use crate::security::tls::{Pem, Tls};
+use crate::security::tls::Pem;
 use crate::settings::Settings;
 use crate::state::PlaneState;
 use crate::threads::{Threads, Work};
@@ -154,17 +154,12 @@ impl Plane {
 
     /// Who may ask from now on. The error says that the plane was started without asking anybody.
     pub fn set_access(&self, access: Access) -> Result<(), String> {
-        let set = self.state.gate.set(Arc::new(access));
-        if set { Ok(()) } else { Err("the data plane was started without access control".to_owned()) }
+        self.state.set_access(access)
     }
 
     /// How TLS begins on connections from now on. The error says what cannot be used; then nothing changes.
     pub fn set_tls(&self, pem: &Pem) -> Result<(), String> {
-        let Some(tls) = &self.state.tls else {
-            return Err("the data plane was started without TLS".to_owned());
-        };
-        tls.store(Arc::new(Tls::new(pem)?));
-        Ok(())
+        self.state.set_tls(pem)
     }
 
     /// What `/v2/health/ready` answers.

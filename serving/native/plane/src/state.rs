@@ -13,8 +13,9 @@ use crate::aside::Aside;
 use crate::control::Control;
 
 use crate::metrics_page::MetricsPage;
+use crate::security::access::Access;
 use crate::security::gate::Gate;
-use crate::security::tls::Tls;
+use crate::security::tls::{Pem, Tls};
 use crate::settings::Settings;
 use crate::shared_memory::SharedMemory;
 
@@ -82,6 +83,19 @@ impl PlaneState {
                 draining: false,
             }),
         })
+    }
+
+    /// Who may ask from now on. The error says that the server was started without asking anybody.
+    pub fn set_access(&self, access: Access) -> Result<(), String> {
+        let set = self.gate.set(Arc::new(access));
+        if set { Ok(()) } else { Err("the data ports were started without access control".to_owned()) }
+    }
+
+    /// How TLS begins on connections from now on. The error says what cannot be used; then nothing changes.
+    pub fn set_tls(&self, pem: &Pem) -> Result<(), String> {
+        let tls = self.tls.as_ref().ok_or("the data ports were started without TLS")?;
+        tls.store(Arc::new(Tls::new(pem)?));
+        Ok(())
     }
 
     /// The current readiness.

@@ -7,6 +7,7 @@ use std::time::Instant;
 use crate::links::http1::RestLinks;
 use crate::links::http2::GrpcLinks;
 use crate::pause::Pause;
+use crate::routes::Links;
 
 /// `host:port` of a node's endpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,13 +39,13 @@ pub struct Node {
 pub struct Outstanding(Arc<Node>);
 
 impl Node {
-    /// Without connections yet; for so many I/O threads, with so many connections over HTTP/2 of each.
-    pub fn new(id: &str, addresses: Addresses, lanes: usize, connections: usize) -> Result<Node, String> {
-        let grpc = GrpcLinks::new(&addresses.grpc, lanes, connections);
+    /// Without connections yet.
+    pub fn new(id: &str, addresses: Addresses, links: &Links) -> Result<Node, String> {
+        let grpc = GrpcLinks::new(&addresses.grpc, links);
         let grpc = grpc.ok_or_else(|| {
             format!("node '{id}' has gRPC address '{}': use host:port, such as 10.0.0.7:8500", addresses.grpc)
         })?;
-        let (id, rest) = (id.to_owned(), RestLinks::new(&addresses.rest, lanes));
+        let (id, rest) = (id.to_owned(), RestLinks::new(&addresses.rest, links.lanes, links.connector.clone()));
         Ok(Node { id, addresses, grpc, rest, pause: Pause::default(), outstanding: AtomicUsize::new(0) })
     }
 

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use tidegate_codec::version_state::VersionState;
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::sync::lock;
 use tidegate_engine::tracker::Tracker;
@@ -25,6 +26,8 @@ use tidegate_plane::io::listen;
 use tidegate_plane::io::listener::Listener;
 use tidegate_plane::io::signals::Signals;
 use tidegate_plane::io::thread::{IoThread, Listeners};
+use tidegate_plane::security::access::Access;
+use tidegate_plane::security::tls::Pem;
 use tidegate_plane::state::PlaneState;
 use tidegate_plane::threads::{join, spawn};
 use tokio::sync::watch;
@@ -32,9 +35,11 @@ use tokio::sync::watch;
 use crate::grpc::service::GrpcForwarder;
 use crate::hedging::Hedging;
 use crate::lane::{Lane, Shared};
+use crate::links::connect::Connector;
+use crate::links::tls::NodePem;
 use crate::node::Addresses;
 use crate::rest::service::RestForwarder;
-use crate::routes::{Counts, LinkCounts};
+use crate::routes::{Counts, Links};
 use crate::settings::RouterSettings;
 use crate::waiting::ColdRequests;
 
@@ -53,7 +58,7 @@ pub type Wanted = Box<dyn Fn(&str) + Send>;
 pub struct Router {
     shared: Arc<Shared>,
     signals: Signals,
-    links: LinkCounts,
+    links: Links,
     applying: Mutex<()>,
     stopped: AtomicBool,
     io: Mutex<Vec<JoinHandle<bool>>>,
@@ -73,6 +78,7 @@ impl Router {
         let (grpc, grpc_address) = listen::maybe(plane.grpc_address.as_deref(), count)?;
         let (rest, rest_address) = listen::maybe(plane.rest_address.as_deref(), count)?;
         let (unix, socket_file) = listen::maybe_unix(plane.grpc_socket_path.as_deref(), count)?;
+        let connector = Connector::new(settings.node_tls.as_ref()).map_err(invalid)?;
         let (aside, jobs) = aside(count + 1);
         // Nobody answers what Python would of an engine; those methods are refused before.
         let (control, _) = control::channel();
@@ -92,7 +98,7 @@ impl Router {
         let router = Router {
             shared,
             signals,
-            links: LinkCounts { lanes: count, connections: settings.connections_per_node },
+            links: Links { lanes: count, connections: settings.connections_per_node, connector },
             applying: Mutex::new(()),
             stopped: AtomicBool::new(false),
             io: Mutex::default(),
@@ -159,11 +165,32 @@ impl Router {
         if self.stopped.load(Ordering::Acquire) {
             return Err("the router is stopped".to_owned());
         }
-        let next = self.shared.routes.load().after(nodes, models, self.links)?;
+        let next = self.shared.routes.load().after(nodes, models, &self.links)?;
         self.shared.routes.store(Arc::new(next));
         self.shared.changed.send_replace(());
         self.shared.state.set_readiness(true, "the router has routes");
         Ok(())
+    }
+
+    /// How the versions of all models stand in the whole fleet, which the router itself answers where it is asked about all
+    /// of them, or about one that is on no node.
+    pub fn set_states(&self, all: HashMap<String, Vec<VersionState>>) {
+        self.shared.state.engine.states.replace(all);
+    }
+
+    /// Who may ask from now on. The error says that the router was started without asking anybody.
+    pub fn set_access(&self, access: Access) -> Result<(), String> {
+        self.shared.state.set_access(access)
+    }
+
+    /// How TLS with clients begins on connections from now on. The error says what cannot be used; then nothing changes.
+    pub fn set_tls(&self, pem: &Pem) -> Result<(), String> {
+        self.shared.state.set_tls(pem)
+    }
+
+    /// The same of connections to nodes.
+    pub fn set_node_tls(&self, pem: &NodePem) -> Result<(), String> {
+        self.links.connector.set(pem)
     }
 
     /// What is counted of each model that is known.

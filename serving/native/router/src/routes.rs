@@ -9,6 +9,7 @@ use std::time::{Instant, SystemTime};
 
 use tidegate_codec::status::Code;
 
+use crate::links::connect::Connector;
 use crate::node::{Addresses, Node};
 
 /// What is counted of a model, for as long as it is known.
@@ -68,12 +69,14 @@ pub struct Routes {
 }
 
 /// How many I/O threads there are, and how many connections over HTTP/2 each has to a node.
-#[derive(Clone, Copy, Debug)]
-pub struct LinkCounts {
+#[derive(Clone, Debug)]
+pub struct Links {
     /// I/O threads.
     pub lanes: usize,
     /// Connections.
     pub connections: usize,
+    /// What opens them.
+    pub connector: Connector,
 }
 
 impl Model {
@@ -135,13 +138,13 @@ impl Routes {
         &self,
         nodes: HashMap<String, Addresses>,
         models: HashMap<String, Vec<String>>,
-        counts: LinkCounts,
+        links: &Links,
     ) -> Result<Routes, String> {
         let node = |(id, addresses): (String, Addresses)| {
             let known = self.nodes.get(&id).filter(|known| known.addresses == addresses);
             let node = match known {
                 Some(known) => known.clone(),
-                None => Arc::new(Node::new(&id, addresses, counts.lanes, counts.connections)?),
+                None => Arc::new(Node::new(&id, addresses, links)?),
             };
             Ok((id, node))
         };

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tidegate_plane::settings::Settings;
 
+use crate::links::tls::NodePem;
+
 /// What requests may wait for whose model is on no node yet.
 #[derive(Clone, Copy, Debug)]
 pub struct ColdLimits {
@@ -26,6 +28,8 @@ pub struct RouterSettings {
     pub hedge_after: Option<Duration>,
     /// HTTP/2 connections of each I/O thread to each node.
     pub connections_per_node: usize,
+    /// What TLS to nodes needs; none for plain text.
+    pub node_tls: Option<NodePem>,
 }
 
 impl RouterSettings {

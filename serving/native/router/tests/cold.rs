@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::grpc::{PREDICT, frame};
-use crate::support::{Node, Running, eventually, predict, settings};
+use crate::support::{Node, Running, eventually, infer, predict, settings};
 
 #[test]
 fn requests_wait_for_a_model_that_comes_and_it_is_wanted_once() {
@@ -93,10 +93,10 @@ fn a_model_that_is_taken_out_while_it_is_waited_for_is_not_found() {
 fn whoever_only_asks_how_a_model_is_does_not_have_it_loaded() {
     let running = Running::start(&settings());
     running.apply(&[], &[("m", &[])]);
-    let status = running.grpc().call("/tensorflow.serving.ModelService/GetModelStatus", &[], &predict("m", ""));
+    let status = running.grpc().call("/inference.GRPCInferenceService/ModelReady", &[], &infer("m", ""));
     assert_eq!(status.code, 14);
     assert!(status.message.contains("model 'm' is on no node"), "{}", status.message);
-    for path in ["/v1/models/m", "/v2/models/m/ready", "/v2/models/m/stats"] {
+    for path in ["/v2/models/m/ready", "/v2/models/m/stats"] {
         assert_eq!(running.rest().get(path).status, 503, "{path}");
     }
     assert!(running.wanted().is_empty());

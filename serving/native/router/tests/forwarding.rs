@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use tidegate_codec::status::{Code, Status};
+use tidegate_codec::version_state::VersionState;
 use tidegate_engine::request_id::Share;
 use tidegate_engine::telemetry::AccessLogOptions;
 use tidegate_router::settings::RouterSettings;
@@ -88,22 +90,44 @@ fn what_names_no_known_model_is_answered_as_by_an_engine_without_models() {
 }
 
 #[test]
-fn what_is_about_all_models_is_refused() {
+fn what_only_each_node_knows_of_all_models_is_refused() {
     let running = Running::before(&[]);
     let (mut grpc, mut rest) = (running.grpc(), running.rest());
     for path in [
         "/tensorflow.serving.ModelService/HandleReloadConfigRequest",
-        "/inference.GRPCInferenceService/RepositoryIndex",
         "/inference.GRPCInferenceService/ModelStatistics",
     ] {
         let answer = grpc.call(path, &[], b"");
         assert_eq!(answer.code, 12, "{path}");
         assert!(answer.message.contains("router"), "{}", answer.message);
     }
-    for path in ["/v2/models/stats", "/v2/models", "/openapi.json"] {
+    for path in ["/v2/models/stats", "/openapi.json"] {
         assert_eq!(rest.get(path).status, 501, "{path}");
     }
-    assert_eq!(rest.post("/v2/repository/index", "{}").status, 501);
+}
+
+#[test]
+fn lists_of_all_models_are_answered_here() {
+    let node = Node::start("a");
+    let running = Running::before(&[&node]);
+    running.apply(&[&node], &[("m", &["a"]), ("cold", &[])]);
+    let state = |version, state, status| VersionState { version, state, status };
+    let cold = state(3, 50, Status::new(Code::Unavailable, "it is on no node"));
+    let states = [("m", state(1, 30, Status::new(Code::Ok, ""))), ("cold", cold)];
+    running.router.set_states(states.into_iter().map(|(name, state)| (name.to_owned(), vec![state])).collect());
+    let mut rest = running.rest();
+    assert_eq!(
+        rest.post("/v2/repository/index", "{}").body,
+        r#"[{"name":"cold","version":"3","state":"UNAVAILABLE","reason":"it is on no node"},{"name":"m","version":"1","state":"READY","reason":""}]"#
+    );
+    assert_eq!(rest.get("/v2/models").body, r#"{"models":["m"]}"#);
+    let status = rest.get("/v1/models/cold");
+    assert!(status.status == 200 && status.body.contains("END") && status.body.contains("no node"), "{}", status.body);
+    let index = running.grpc().call("/inference.GRPCInferenceService/RepositoryIndex", &[], b"");
+    assert_eq!(index.code, 0);
+    running.router.set_states(HashMap::new());
+    assert_eq!(rest.get("/v2/models").body, r#"{"models":[]}"#);
+    assert_eq!(node.asked(), 0);
 }
 
 #[test]

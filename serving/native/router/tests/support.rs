@@ -318,7 +318,7 @@ pub fn settings() -> RouterSettings {
         log_buffer_bytes: 1 << 20,
     };
     let cold = ColdLimits { patience: LONG, requests: 4, bytes: 1 << 20 };
-    RouterSettings { plane, cold, hedge_after: None, connections_per_node: 1 }
+    RouterSettings { plane, cold, hedge_after: None, connections_per_node: 1, node_tls: None }
 }
 
 impl Running {

@@ -11,8 +11,6 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping};
 use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
-use tidegate_codec::status::{Code, Status};
-use tidegate_codec::version_state::VersionState;
 use tidegate_engine::metrics::{Gauge, HungCall};
 use tidegate_plane::endpoints::embedded::endpoint::EmbeddedRequest;
 use tidegate_plane::plane::Plane;
@@ -186,13 +184,8 @@ impl DataPlane {
 
     /// What `GetModelStatus` answers about a model: version, state, gRPC code and text of each, in this order.
     #[pyo3(signature = (model, states))]
-    fn set_states(&self, py: Python<'_>, model: &str, states: Vec<(i64, u64, i64, String)>) {
-        let state = |(version, state, code, message)| VersionState {
-            version,
-            state,
-            status: Status::new(Code::from_number(code), message),
-        };
-        let states = states.into_iter().map(state).collect();
+    fn set_states(&self, py: Python<'_>, model: &str, states: Vec<settings::State>) {
+        let states = states.into_iter().map(settings::version_state).collect();
         py.detach(|| self.plane.set_states(model, states));
     }
 

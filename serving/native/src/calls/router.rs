@@ -7,12 +7,20 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use tidegate_router::links::tls::NodePem;
 use tidegate_router::node::Addresses;
 use tidegate_router::router::{ModelStats, Router as CoreRouter, Wanted};
 use tidegate_router::settings::{ColdLimits, RouterSettings};
 
 use crate::callbacks::closing::Closing;
-use crate::calls::settings::Settings;
+use crate::calls::settings::{self, Settings};
+
+/// Who signs nodes' certificates, the router's own certificate and key, and the name in those of nodes (PEM).
+type NodeTls = (Vec<u8>, Option<(Vec<u8>, Vec<u8>)>, Option<String>);
+
+fn node_pem((ca, identity, server_name): NodeTls) -> NodePem {
+    NodePem { ca, identity, server_name }
+}
 
 /// A running router.
 #[pyclass(frozen, module = "tidegate_native")]
@@ -25,7 +33,7 @@ pub(crate) struct Router {
 impl Router {
     #[staticmethod]
     #[pyo3(signature = (settings, *, wanted, cold_timeout_ms=30000, cold_requests=1024, cold_bytes=67108864,
-        hedge_after_ms=None, connections_per_node=2))]
+        hedge_after_ms=None, connections_per_node=2, node_tls=None))]
     #[expect(clippy::too_many_arguments, reason = "keyword-only in Python, one structure from here on")]
     fn start(
         py: Python<'_>,
@@ -36,6 +44,7 @@ impl Router {
         cold_bytes: usize,
         hedge_after_ms: Option<u64>,
         connections_per_node: usize,
+        node_tls: Option<NodeTls>,
     ) -> PyResult<Router> {
         let patience = Duration::from_millis(cold_timeout_ms);
         let settings = RouterSettings {
@@ -43,6 +52,7 @@ impl Router {
             cold: ColdLimits { patience, requests: cold_requests, bytes: cold_bytes },
             hedge_after: hedge_after_ms.map(Duration::from_millis),
             connections_per_node,
+            node_tls: node_tls.map(node_pem),
         };
         let closing = Arc::new(Closing::default());
         let tells = closing.clone();
@@ -77,6 +87,33 @@ impl Router {
     ) -> PyResult<()> {
         let nodes = nodes.into_iter().map(|(id, (grpc, rest))| (id, Addresses { grpc, rest })).collect();
         py.detach(|| self.router.apply(nodes, models)).map_err(PyValueError::new_err)
+    }
+
+    /// How the versions of all models stand: number, state, gRPC code and text of each, by model.
+    #[pyo3(signature = (states))]
+    fn set_states(&self, py: Python<'_>, states: HashMap<String, Vec<settings::State>>) {
+        let of = |states: Vec<_>| states.into_iter().map(settings::version_state).collect();
+        let all = states.into_iter().map(|(model, states)| (model, of(states))).collect();
+        py.detach(|| self.router.set_states(all));
+    }
+
+    /// Who may ask from now on. ValueError for what cannot be, and where the router was started without asking anybody.
+    #[pyo3(signature = (access))]
+    fn set_access(&self, access: settings::AccessLines) -> PyResult<()> {
+        self.router.set_access(settings::read_access(access)?).map_err(PyValueError::new_err)
+    }
+
+    /// What clients are shown on connections from now on, and whose certificates are taken. ValueError, and nothing changes,
+    /// for what cannot be used, and where the router was started without TLS.
+    #[pyo3(signature = (tls))]
+    fn set_tls(&self, py: Python<'_>, tls: settings::Pem) -> PyResult<()> {
+        py.detach(|| self.router.set_tls(&settings::pem(tls))).map_err(PyValueError::new_err)
+    }
+
+    /// The same of connections to nodes.
+    #[pyo3(signature = (tls))]
+    fn set_node_tls(&self, py: Python<'_>, tls: NodeTls) -> PyResult<()> {
+        py.detach(|| self.router.set_node_tls(&node_pem(tls))).map_err(PyValueError::new_err)
     }
 
     /// By model: requests, errors, retried, hedged, and when it was used last, in seconds since 1970.

@@ -12,6 +12,8 @@ use tidegate_codec::dtype::{ALL, DType};
 use tidegate_codec::protobuf::tensor::Numbers;
 use tidegate_codec::signatures::signature::{DocumentSchema, Signature as CoreSignature};
 use tidegate_codec::signatures::spec::{FirstAxis, TensorSpec as CoreSpec};
+use tidegate_codec::status::{Code, Status};
+use tidegate_codec::version_state::VersionState;
 use tidegate_engine::batching::limits::Batching as CoreBatching;
 use tidegate_engine::request_id::Share;
 use tidegate_engine::telemetry::{AccessLogOptions, TelemetryOptions};
@@ -43,6 +45,14 @@ fn telemetry(access_log: Option<AccessLog>, traces: Option<f64>) -> PyResult<Tel
         Ok::<_, PyErr>(AccessLogOptions { path, share: share(rate)?, slow })
     });
     Ok(TelemetryOptions { access_log: access_log.transpose()?, traces: traces.map(share).transpose()? })
+}
+
+/// A version's number, state, gRPC code and text.
+pub(crate) type State = (i64, u64, i64, String);
+
+/// As the engine has it.
+pub(crate) fn version_state((version, state, code, message): State) -> VersionState {
+    VersionState { version, state, status: Status::new(Code::from_number(code), message) }
 }
 
 /// As the plane has it.

@@ -47,9 +47,12 @@ class CertificateFiles:
     def read(self) -> Pem:
         """NotFound and InvalidInput, naming the file, for what cannot be used."""
         shown, secret = f"{self.port}_certificate {self.certificate}", f"{self.port}_key {self.key}"
-        certificate, key = _read(self.certificate, f"{self.port}_certificate"), _read(self.key, f"{self.port}_key")
+        certificate, key = (
+            read_pem(self.certificate, f"{self.port}_certificate"),
+            read_pem(self.key, f"{self.port}_key"),
+        )
         check_pair(certificate, key, shown, secret)
-        ca = None if self.client_ca is None else _read(self.client_ca, f"{self.port}_client_ca")
+        ca = None if self.client_ca is None else read_pem(self.client_ca, f"{self.port}_client_ca")
         if ca is not None:
             certificates(ca, f"{self.port}_client_ca {self.client_ca}")
         if self.key.stat().st_mode & OTHERS_MAY_READ:
@@ -78,7 +81,8 @@ def check_pair(certificate: bytes, key: bytes, shown: str, secret: str) -> None:
         )
 
 
-def _read(path: Path, what: str) -> bytes:
+def read_pem(path: Path, what: str) -> bytes:
+    """A file that the config key `what` names. NotFound or InvalidInput, naming both, where it cannot be read."""
     try:
         return path.read_bytes()
     except FileNotFoundError as error:

@@ -28,6 +28,12 @@ impl ModelStates {
         }
     }
 
+    /// Replaces the states of all models at once.
+    pub fn replace(&self, all: HashMap<String, Vec<VersionState>>) {
+        let all = all.into_iter().map(|(model, states)| (model, states.into())).collect();
+        *lock(&self.models) = all;
+    }
+
     /// The states of all versions of all models.
     pub fn all(&self) -> Vec<(String, VersionState)> {
         let models = lock(&self.models);

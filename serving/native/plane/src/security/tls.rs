@@ -82,7 +82,8 @@ fn configure(pem: &Pem, protocol: &[u8]) -> Result<Arc<ServerConfig>, String> {
     Ok(Arc::new(config))
 }
 
-fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+/// The certificates of a PEM file, one at least; the error calls it `what`.
+pub fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, String> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let found = read.map_err(|why| format!("{what} is no PEM file: {why}"))?;
     if found.is_empty() { Err(format!("{what} has no PEM certificate")) } else { Ok(found) }

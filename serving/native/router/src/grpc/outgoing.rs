@@ -6,7 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use h2::client::SendRequest;
 use h2::{Reason, SendStream};
-use http::uri::{Parts, PathAndQuery, Scheme};
+use http::uri::{Parts, PathAndQuery};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, request};
 use tidegate_codec::protobuf::frame::frame;
 use tidegate_codec::status::Code;
@@ -96,7 +96,7 @@ impl Outgoing {
 
     fn request(&self, node: &Node) -> Request<()> {
         let mut parts = Parts::default();
-        parts.scheme = Some(Scheme::HTTP);
+        parts.scheme = Some(node.grpc.scheme.clone());
         parts.authority = Some(node.grpc.authority.clone());
         parts.path_and_query = Some(self.path.clone());
         let mut request = Request::new(());

@@ -9,7 +9,7 @@ use tidegate_engine::request::Tags;
 use tidegate_plane::control;
 use tidegate_plane::endpoints::grpc::conversation::Conversation;
 use tidegate_plane::endpoints::grpc::infer_methods::{self, Method};
-use tidegate_plane::endpoints::grpc::methods::GrpcMethods;
+use tidegate_plane::endpoints::grpc::methods::{self, GrpcMethods};
 use tidegate_plane::endpoints::grpc::service::{GrpcCall, GrpcService};
 use tidegate_plane::endpoints::reply::AnyReply;
 use tidegate_plane::security::access::Grant;
@@ -38,6 +38,8 @@ impl GrpcService for GrpcForwarder {
             };
         };
         match self.asked(&call, named) {
+            // How a model stands that is on no node is known here.
+            Some(asked) if asked.model.is_cold() && path == methods::MODEL_STATUS => self.local.call(call),
             Some(asked) if asked.model.is_cold() && !named.needs => {
                 let status = on_no_node(&asked.model.name);
                 call.reply.fail(&status, Tags::default());
@@ -116,13 +118,12 @@ pub fn on_no_node(model: &str) -> Status {
     Status::new(Code::Unavailable, format!("model '{model}' is on no node: the first request for it has it loaded"))
 }
 
-/// Why a method that is about all models is not answered here.
+/// Why a method that changes which models there are is not answered here.
 fn unanswerable(path: &str) -> Option<Status> {
-    if control::METHODS.contains(&path) {
+    control::METHODS.contains(&path).then(|| {
         let what = "a router has no models of its own: tell whoever places the fleet's models";
-        return Some(Status::new(Code::Unimplemented, what));
-    }
-    (infer_methods::method(path) == Some(Method::RepositoryIndex)).then(|| all_models("the repository's index"))
+        Status::new(Code::Unimplemented, what)
+    })
 }
 
 fn unanswerable_without_model(path: &str) -> Option<Status> {

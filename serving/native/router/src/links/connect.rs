@@ -1,22 +1,61 @@
-//! A new connection to a node.
+//! A new connection to a node, with TLS or without.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+
+use crate::links::tls::{Inside, NodePem, NodeTls};
 
 /// A node that takes no connection within this time is not there.
 const CONNECTING: Duration = Duration::from_secs(2);
 
-/// A new connection, or why there is none.
-pub async fn connect(address: &str) -> Result<TcpStream, String> {
-    let why = match timeout(CONNECTING, TcpStream::connect(address)).await {
-        Ok(Ok(socket)) => {
-            let _ = socket.set_nodelay(true);
-            return Ok(socket);
+/// What bytes go through, whatever is below.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// Opens connections to nodes; all that share it see at once what is set.
+#[derive(Clone, Debug)]
+pub struct Connector {
+    tls: Option<Arc<ArcSwap<NodeTls>>>,
+}
+
+impl Connector {
+    /// With TLS where certificates are given; the error says which of them cannot be used.
+    pub fn new(pem: Option<&NodePem>) -> Result<Connector, String> {
+        let tls = pem.map(NodeTls::new).transpose()?;
+        Ok(Connector { tls: tls.map(|tls| Arc::new(ArcSwap::from_pointee(tls))) })
+    }
+
+    /// How connections begin from now on. The error says what cannot be used; then nothing changes.
+    pub fn set(&self, pem: &NodePem) -> Result<(), String> {
+        let tls = self.tls.as_ref().ok_or("the router was started without TLS to its nodes")?;
+        tls.store(Arc::new(NodeTls::new(pem)?));
+        Ok(())
+    }
+
+    /// Whether they are encrypted.
+    pub fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// A new connection, or why there is none.
+    pub async fn connect(&self, address: &str, inside: Inside) -> Result<Box<dyn Stream>, String> {
+        let begun = timeout(CONNECTING, self.begin(address, inside)).await;
+        let opened = begun.unwrap_or_else(|_| Err(format!("no connection within {CONNECTING:?}")));
+        opened.map_err(|why| format!("{address}: {why}"))
+    }
+
+    async fn begin(&self, address: &str, inside: Inside) -> Result<Box<dyn Stream>, String> {
+        let socket = TcpStream::connect(address).await.map_err(|why| why.to_string())?;
+        let _ = socket.set_nodelay(true);
+        match &self.tls {
+            None => Ok(Box::new(socket)),
+            Some(tls) => Ok(Box::new(tls.load_full().begin(socket, address, inside).await?)),
         }
-        Ok(Err(why)) => why.to_string(),
-        Err(_) => format!("no connection within {CONNECTING:?}"),
-    };
-    Err(format!("{address}: {why}"))
+    }
 }

@@ -9,7 +9,8 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use tidegate_engine::sync::lock;
 
-use crate::links::connect::connect;
+use crate::links::connect::Connector;
+use crate::links::tls::Inside;
 
 /// A connection without a request for so long is closed; nodes wait longer.
 const IDLE: Duration = Duration::from_secs(60);
@@ -26,13 +27,15 @@ type Kept = Mutex<Vec<(RestLink, Instant)>>;
 #[derive(Debug)]
 pub struct RestLinks {
     address: String,
+    connector: Connector,
     lanes: Box<[Kept]>,
 }
 
 impl RestLinks {
     /// None yet.
-    pub fn new(address: &str, lanes: usize) -> RestLinks {
-        RestLinks { address: address.to_owned(), lanes: (0..lanes).map(|_| Mutex::default()).collect() }
+    pub fn new(address: &str, lanes: usize, connector: Connector) -> RestLinks {
+        let lanes = (0..lanes).map(|_| Mutex::default()).collect();
+        RestLinks { address: address.to_owned(), connector, lanes }
     }
 
     /// A connection that was kept and is there still.
@@ -47,7 +50,7 @@ impl RestLinks {
 
     /// A new one, or why there is none.
     pub async fn open(&self) -> Result<RestLink, String> {
-        let socket = connect(&self.address).await?;
+        let socket = self.connector.connect(&self.address, Inside::Rest).await?;
         let begun = http1::Builder::new().handshake(TokioIo::new(socket)).await;
         let (link, connection) = begun.map_err(|why| format!("{}: {why}", self.address))?;
         // How it ends is seen by the request on it.

@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use h2::client::SendRequest;
-use http::uri::Authority;
+use http::uri::{Authority, Scheme};
 use tokio::sync::Mutex;
 
-use crate::links::connect::connect;
+use crate::links::connect::Connector;
+use crate::links::tls::Inside;
+use crate::routes::Links;
 
 /// A connection without a call for so long is closed; nodes wait longer.
 const IDLE: Duration = Duration::from_secs(60);
@@ -33,6 +35,9 @@ pub struct GrpcLinks {
     address: String,
     /// What requests to it name as their host.
     pub authority: Authority,
+    /// And as their scheme.
+    pub scheme: Scheme,
+    connector: Connector,
     lanes: Box<[LaneLinks]>,
 }
 
@@ -43,12 +48,17 @@ impl std::fmt::Debug for GrpcLinks {
 }
 
 impl GrpcLinks {
-    /// None open yet; so many for each I/O thread. None at all where the address can be none.
-    pub fn new(address: &str, lanes: usize, connections: usize) -> Option<GrpcLinks> {
+    /// None open yet. None at all where the address can be none.
+    pub fn new(address: &str, links: &Links) -> Option<GrpcLinks> {
         let authority = address.parse::<Authority>().ok().filter(|authority| authority.port_u16().is_some())?;
-        let lane =
-            |_| LaneLinks { links: (0..connections).map(|_| Mutex::default()).collect(), next: AtomicUsize::new(0) };
-        Some(GrpcLinks { address: address.to_owned(), authority, lanes: (0..lanes).map(lane).collect() })
+        let lane = |_| LaneLinks {
+            links: (0..links.connections).map(|_| Mutex::default()).collect(),
+            next: AtomicUsize::new(0),
+        };
+        let connector = links.connector.clone();
+        let scheme = if connector.is_tls() { Scheme::HTTPS } else { Scheme::HTTP };
+        let lanes = (0..links.lanes).map(lane).collect();
+        Some(GrpcLinks { address: address.to_owned(), authority, scheme, connector, lanes })
     }
 
     /// A connection that takes a call now, or why there is none. All that come while one is opened wait for it together.
@@ -70,7 +80,7 @@ impl GrpcLinks {
     }
 
     async fn open(&self) -> Result<SendRequest<Bytes>, String> {
-        let socket = connect(&self.address).await?;
+        let socket = self.connector.connect(&self.address, Inside::Grpc).await?;
         let mut builder = h2::client::Builder::new();
         builder
             .initial_window_size(STREAM_WINDOW)

@@ -3,3 +3,4 @@
 pub mod connect;
 pub mod http1;
 pub mod http2;
+pub mod tls;

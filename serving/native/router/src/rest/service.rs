@@ -41,6 +41,8 @@ impl RestService for RestForwarder {
             return RestAnswer::Ready(failure(&all_models(what), Tags::default()));
         }
         match self.asked(&call, &route) {
+            // How a model stands that is on no node is known here.
+            Some(asked) if asked.model.is_cold() && matches!(route, Route::Status(_)) => self.local.call(call),
             Some(asked) if asked.model.is_cold() && only_asks(&route) => {
                 RestAnswer::Ready(failure(&on_no_node(&asked.model.name), Tags::default()))
             }
@@ -93,17 +95,15 @@ impl RestForwarder {
 /// What a route asks of all models, where it does: each node has its own.
 fn about_all(route: &Route) -> Option<&'static str> {
     match route {
-        Route::RepositoryIndex => Some("the repository's index"),
-        Route::ReadyModels => Some("the names of all models"),
         Route::Statistics(None) => Some("statistics of all models"),
         Route::OpenApi => Some("how all models are called"),
         _ => None,
     }
 }
 
-/// Whether a route only asks how a model is, and does not need it to be loaded.
+/// Whether a route only asks about a model what its node knows, and does not need it to be loaded.
 fn only_asks(route: &Route) -> bool {
-    matches!(route, Route::Status(_) | Route::ModelReady(_) | Route::Statistics(_))
+    matches!(route, Route::ModelReady(_) | Route::Statistics(_))
 }
 
 /// Forwards one request; dropped where its client goes away, which tells the node.
