@@ -120,7 +120,7 @@ def places_of(root: Path, request_id: str, model: str | None = None, most: int =
     return found
 
 
-def is_log(root: Path) -> bool:
+def is_engine_log(root: Path) -> bool:
     """Whether it holds the log of an engine, or one for each of several."""
     return any(next(root.glob(pattern), None) is not None for pattern in ("model=*/version=*", "*/model=*/version=*"))
 
