@@ -84,9 +84,7 @@ def published(model: ModelFiles, name: str, repository: Path, version: int | Non
     return publish_registered(registered, repository=repository, servable=name, **told).directory
 
 
-def _downloaded(
-    model: ModelFiles, name: str, repository: Path, version: int | None, told: dict[str, str | None]
-) -> Path:
+def _downloaded(model: ModelFiles, name: str, repository: Path, version: int | None, told: dict[str, Any]) -> Path:
     from mlflow.artifacts import download_artifacts
     from mlflow.exceptions import MlflowException
 
