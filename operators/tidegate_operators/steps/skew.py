@@ -18,7 +18,7 @@ from tidegate_serving.contract.errors import InvalidInput, NotFound, Refused
 from tidegate_serving.contract.manifest import FILE_NAME, read_manifest
 
 if TYPE_CHECKING:
-    from tidegate_validation.skew import SkewReport
+    from tidegate_validation.skew import LeftOut, SkewReport
 
 
 _TABLE_OPTIONS = ("time", "keys", "prediction", "label", "ignore", "columns")
@@ -85,11 +85,14 @@ def skew_of_tables(
     current table; `report` is the directory for the page.
     """
     from tidegate_validation.report import write_report
-    from tidegate_validation.skew import Columns, report_on_tables
+    from tidegate_validation.skew import Columns, report_on_tables, without
 
     _need_tables(reference, current)
     known = Columns(time, tuple(keys), prediction, label, tuple(ignore))
-    found = report_on_tables(reference, _as_asked(reference, current, columns or {}, known.named()), known)
+    asked, left_out = _as_asked(reference, current, columns or {}, known.named())
+    found = report_on_tables(reference, asked, known)
+    if left_out is not None:
+        found = without(found, left_out)
     return Skew(found, None if report is None else write_report(found, Path(report)))
 
 
@@ -109,23 +112,29 @@ def _need_tables(reference: Any, current: Any) -> None:
         )
 
 
-def _as_asked(reference: Any, current: Any, columns: Mapping[str, str], named: Sequence[str]) -> Any:
-    """The current table with the reference's names; of what another server's log adds only what is asked for."""
-    from tidegate_operators.steps.foreign_logs import ADDED, as_rows
+def _as_asked(
+    reference: Any, current: Any, columns: Mapping[str, str], named: Sequence[str]
+) -> tuple[Any, LeftOut | None]:
+    """The current table with the reference's names, and what of another server's log was left out; of what such a log
+    adds only what is asked for is there."""
+    from tidegate_operators.steps.foreign_logs import ADDED, as_rows, is_log
     from tidegate_validation.tables import as_table
 
-    foreign = as_rows(current)
-    if foreign is None and not columns:
-        return current
-    table = foreign if foreign is not None else as_table(current, "current data")
+    foreign, left_out = is_log(current), None
+    if not foreign and not columns:
+        return current, None
+    before = as_table(reference, "reference data").column_names
+    if foreign:
+        table, left_out = as_rows(current, {*before, *columns.values()})
+    else:
+        table = as_table(current, "current data")
     theirs = {other: name for name, other in columns.items()}
     for other in theirs:
         if other not in table.column_names:
             raise InvalidInput(f"the current data has no column {other!r}: it has {', '.join(table.column_names)}")
     table = table.rename_columns([theirs.get(name, name) for name in table.column_names])
-    unasked = [name for name in ADDED if foreign is not None and name in table.column_names and name not in named]
-    before = as_table(reference, "reference data").column_names
-    return table.drop_columns([name for name in unasked if name not in before])
+    unasked = [name for name in ADDED if foreign and name in table.column_names and name not in named]
+    return table.drop_columns([name for name in unasked if name not in before]), left_out
 
 
 def skew_of_log(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import codecs
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,11 +17,12 @@ from tests.support.command import Command
 from tests.validation import world
 
 import tidegate
-from tidegate_operators.steps.foreign_logs import as_rows
+from tidegate_operators.steps.foreign_logs import as_rows, is_log
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.messages import message
 from tidegate_serving.platforms.warm_up.records import write_records
 from tidegate_serving.tensor_proto import fill
+from tidegate_validation.skew import LeftOut
 
 
 def event(kind: str, name: str, data: Any, **more: Any) -> dict[str, Any]:
@@ -43,9 +45,7 @@ def lines(path: Path, events: list[dict[str, Any]]) -> str:
 
 
 def rows(data: Any) -> list[dict[str, Any]]:
-    table = as_rows(data)
-    assert table is not None
-    return list(table.to_pylist())
+    return list(as_rows(data)[0].to_pylist())
 
 
 def test_version_1_requests_meet_their_answers_in_any_order_and_once(tmp_path: Path) -> None:
@@ -100,28 +100,104 @@ def test_version_2_tensors_become_columns(tmp_path: Path) -> None:
     assert second["out.x"] == 0.2
 
 
+SURROGATE = {"instances": [["a\ud800", 1.0]]}
+
+
 @pytest.mark.parametrize(
-    ("bad", "words"),
+    ("bad", "why"),
     [
-        (event("request", "a", {"image": 1}), r"event 2 .* it has no instances or inputs"),
-        (event("request", "a", "{"), "event 2 .* cannot be read"),
-        (event("request", "a", {"inputs": [{"name": "x", "shape": [2], "data": [1]}]}), "event 2"),
-        (event("request", "a", {"instances": [["text", 1]]}), "'0' .* several kinds"),
-        (event("request", "a", {"instances": [{"other": 1 << 70}]}), "'other' .* beyond 64 bits"),
-        (event("request", "a", "[" * 100_000), "event 2 .* cannot be read: maximum recursion"),
+        (event("request", "a", {"image": 1}), "it has no instances or inputs"),
+        (event("request", "a", "{"), "Expecting property name"),
+        (event("request", "a", {"inputs": [{"name": "x", "shape": [2], "data": [1]}]}), "cannot reshape"),
+        (event("request", "a", {"inputs": ["x"]}), "indices"),
+        (event("request", "a", {"instances": [["text", 1]]}), "'0' is text, where most have a number"),
+        (event("request", "a", {"instances": [[True, 1]]}), "'0' is true or false, where most have a number"),
+        (event("request", "a", {"instances": [[{"a": 1}, 1]]}), "'0' is an object, where most have a number"),
+        (
+            event("request", "a", {"instances": [[[1, "x"], 1]]}),
+            "'0' is a list of several kinds, where most have a num",
+        ),
+        (event("request", "a", {"instances": [{"other": 1 << 70}]}), "'other' is a number beyond 64 bits"),
+        (event("request", "a", SURROGATE), "'0' is text that is no Unicode, where most have a number"),
+        (event("request", "a", "[" * 100_000), "maximum recursion"),
+        (event("request", "a", {"instances": [[1, 2]]}, time="yesterday"), "Invalid isoformat"),
+        (event("request", "a", {"instances": [[1, 2]]}, time=7), "must be str"),
+        (event("request", "a", {"instances": [[1, 2]]}, time=None), "it has no time, which most have"),
+        (event("request", "a", {"instances": [{"0": 1, "time": 3}]}), "it has an input 'time', which is the log's own"),
+        (event("request", "", {"instances": [[1, 2]]}), "it has no id"),
+        (event("response", "ok", {"predictions": [1], "outputs": 3}) | {"data_base64": "!", "data": None}, "base64"),
     ],
 )
-def test_events_that_make_no_rows_are_named(tmp_path: Path, bad: dict[str, Any], words: str) -> None:
-    log = lines(tmp_path / "e.jsonl", [event("request", "ok", {"instances": [[1.0, 2.0]]}), bad])
-    with pytest.raises(InvalidInput, match=words):
-        as_rows(log)
+def test_an_event_that_makes_no_rows_is_left_out_and_named(tmp_path: Path, bad: dict[str, Any], why: str) -> None:
+    good = [event("request", f"ok{n}", {"instances": [[1.0, 2.0]]}) for n in range(3)]
+    table, left_out = as_rows(lines(tmp_path / "e.jsonl", [good[0], bad, *good[1:]]))
+    assert table["request_id"].to_pylist() == ["ok0", "ok1", "ok2"]
+    assert table["time"].null_count == 0
+    assert (left_out.requests, left_out.of) == (1, 4)
+    ((where, words),) = left_out.examples
+    assert where.startswith("e.jsonl, line 2")
+    assert why in words
 
 
-def test_lines_that_nest_without_end_are_no_json(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b"[" * 100_000, "maximum recursion"),
+        (b'{"specversion": "1.0", "type"', "it is no JSON"),
+        (b'{"specversion": "\xff\xfe"}', "it is no JSON: 'utf-8'"),
+        (b"[1, 2]", "it is no object"),
+        (b'{"specversion": ' + b"9" * 5000 + b"}", "it is no JSON: Exceeds the limit"),
+    ],
+    ids=["deep", "cut", "latin", "list", "digits"],
+)
+def test_a_line_that_is_no_event_is_left_out_and_named(tmp_path: Path, line: bytes, why: str) -> None:
     path = tmp_path / "e.jsonl"
-    path.write_text(json.dumps(event("request", "ok", {"instances": [1.0]})) + "\n" + "[" * 100_000 + "\n")
-    with pytest.raises(InvalidInput, match="is not JSON, or lines of it: maximum recursion"):
-        as_rows(path)
+    good = [
+        json.dumps(event("request", f"ok{n}", {"instances": [f"a\u2028{n}"]}), ensure_ascii=False) for n in range(2)
+    ]
+    path.write_bytes(codecs.BOM_UTF8 + good[0].encode() + b"\r\n" + line + b"\n" + good[1].encode())
+    table, left_out = as_rows(path)
+    assert table["instance"].to_pylist() == ["a\u20280", "a\u20281"], "lines end with a line feed alone"
+    assert [left_out.examples[0][0], left_out.requests, left_out.of] == ["e.jsonl, line 2", 1, 3]
+    assert why in left_out.examples[0][1]
+
+
+def test_a_list_that_breaks_off_is_read_so_far(tmp_path: Path) -> None:
+    path = tmp_path / "e.json"
+    whole = json.dumps([event("request", f"r{n}", {"instances": [float(n)]}) for n in range(10)])
+    path.write_text(whole[: len(whole) * 2 // 3])
+    table, left_out = as_rows(path)
+    assert table.num_rows == 6
+    assert (left_out.requests, left_out.of) == (1, 7)
+    path.write_text(whole.replace('"r5"', "r5"))
+    table, left_out = as_rows(path)
+    assert (table.num_rows, left_out.requests) == (5, 5), "as many as the rest would hold by its length"
+    assert left_out.examples[0][0] == "e.json, event 6"
+
+
+def test_one_request_of_many_rows_cannot_outvote_the_others(tmp_path: Path) -> None:
+    good = [event("request", f"ok{n}", {"instances": [[1.0, 2.0]]}) for n in range(3)]
+    many = event("request", "many", {"instances": [["x", 1]] * 1000})
+    table, left_out = as_rows(lines(tmp_path / "e.jsonl", [many, *good]))
+    assert table.num_rows == 3
+    assert left_out.requests == 1
+
+
+def test_requests_with_names_that_nobody_else_has_do_not_make_columns_without_end(tmp_path: Path) -> None:
+    good = [
+        event("request", f"ok{n}", {"instances": [{"x": 1.0, "rare": n} if n == 7 else {"x": 1.0}]}) for n in range(300)
+    ]
+    bomb = [event("request", f"b{n}", {"instances": [{f"y{n}.{m}": 1 for m in range(300)}]}) for n in range(2)]
+    table, left_out = as_rows(lines(tmp_path / "e.jsonl", [*good, *bomb]), known=("x", "rare"))
+    assert set(table.column_names) == {"request_id", "time", "x", "rare"}
+    assert left_out.requests == 2
+    assert "as hardly any other request has" in left_out.examples[0][1]
+
+
+def test_whole_numbers_of_any_size_stay_in_one_column(tmp_path: Path) -> None:
+    values = [1.5, (1 << 60) + 1, -1, (1 << 64) - 1]
+    log = [event("request", str(n), {"instances": [value]}) for n, value in enumerate(values)]
+    assert as_rows(lines(tmp_path / "e.jsonl", log))[0]["instance"].to_pylist() == [float(value) for value in values]
 
 
 def test_a_tensor_without_elements_makes_no_rows_however_many_its_client_says(tmp_path: Path) -> None:
@@ -134,9 +210,10 @@ def test_a_tensor_without_elements_makes_no_rows_however_many_its_client_says(tm
 
 def test_other_files_are_no_foreign_logs(tmp_path: Path) -> None:
     (tmp_path / "plain.jsonl").write_text('{"weight": 1}\n')
-    assert as_rows(tmp_path / "plain.jsonl") is None
-    assert as_rows(tmp_path / "missing.jsonl") is None
-    assert as_rows(world.parcels(3, seed=1)) is None
+    for data in (tmp_path / "plain.jsonl", tmp_path / "missing.jsonl", world.parcels(3, seed=1)):
+        assert not is_log(data)
+    with pytest.raises(InvalidInput, match="is no log of KServe"):
+        as_rows(tmp_path / "plain.jsonl")
 
 
 def predict_log(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any] | None, depot: list[str]) -> Any:
@@ -183,15 +260,49 @@ def test_classifications_of_examples_are_read(tmp_path: Path) -> None:
     assert second["score.late"] == pytest.approx(0.25)
 
 
-def test_damaged_records_are_named(tmp_path: Path) -> None:
+def test_damaged_records_are_left_out_and_named(tmp_path: Path) -> None:
     path = tmp_path / "log.tfrecord"
-    write_records(path, [classify_log().SerializeToString()] * 2)
-    path.write_bytes(path.read_bytes()[:-3])
-    with pytest.raises(InvalidInput, match=r"cannot be read after . records: .*record 1 is damaged"):
-        as_rows(path)
+    write_records(path, [classify_log().SerializeToString()] * 4)
+    size, whole = path.stat().st_size // 4, path.read_bytes()
+
+    def read(data: bytes) -> tuple[int, LeftOut]:
+        path.write_bytes(data)
+        table, left_out = as_rows(path)
+        return table.num_rows, left_out
+
+    for cut in (1, size // 2, size - 13, size - 3):
+        kept, left_out = read(whole[:-cut])
+        assert (kept, left_out.requests, left_out.of) == (6, 1, 4)
+        assert left_out.examples[0][0] == "log.tfrecord, record 4"
+    kept, left_out = read(_flipped(whole, size + 20))
+    assert (kept, left_out.requests) == (6, 1), "the records behind a wrong checksum are read"
+    assert left_out.examples == (("log.tfrecord, record 2", f"its checksum is wrong, at byte {size}"),)
+    kept, left_out = read(_flipped(whole, size))
+    assert (kept, left_out.requests, left_out.of) == (2, 3, 4), (
+        "where a length is wrong, the rest is counted by its size"
+    )
     write_records(path, [b"\xff\xff"])
-    with pytest.raises(InvalidInput, match="is no PredictionLog"):
+    with pytest.raises(InvalidInput, match=r"holds no request that can be read: log.tfrecord, record 1: it is no Pred"):
         as_rows(path)
+
+
+def test_prediction_logs_that_make_no_rows_are_left_out_and_named(tmp_path: Path) -> None:
+    good, uneven, bomb = (message("tensorflow.serving.PredictionLog")() for _ in range(3))
+    fill(good.predict_log.request.inputs["x"], np.ones(2))
+    fill(uneven.predict_log.request.inputs["x"], np.ones(2))
+    fill(uneven.predict_log.request.inputs["y"], np.ones(3))
+    huge = bomb.predict_log.request.inputs["x"]
+    huge.dtype, huge.float_val[:] = 1, [1.0]
+    huge.tensor_shape.dim.add(size=1 << 40)
+    records = [b"\xff\xff", good.SerializeToString(), uneven.SerializeToString(), bomb.SerializeToString()]
+    write_records(tmp_path / "log.tfrecord", records)
+    table, left_out = as_rows(tmp_path / "log.tfrecord")
+    assert table.num_rows == 2
+    assert [where for where, _ in left_out.examples] == [f"log.tfrecord, record {n}" for n in (1, 3, 4)]
+
+
+def _flipped(data: bytes, place: int) -> bytes:
+    return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
 
 
 @pytest.fixture
@@ -226,3 +337,37 @@ def test_columns_of_any_table_may_be_called_otherwise() -> None:
     }
     with pytest.raises(InvalidInput, match="no column 'kg'"):
         tidegate.skew(training, pa.table({"size": [1.0]}), columns={"weight": "kg"})
+
+
+@pytest.mark.parametrize(("bad", "outcome", "returned"), [(1, "PASS", 0), (60, "WARN", 0), (900, "INCONCLUSIVE", 1)])
+def test_a_report_says_what_was_left_out_and_passes_only_where_that_is_little(
+    tidegate_command: Command, tmp_path: Path, bad: int, outcome: str, returned: int
+) -> None:
+    training = world.parcels(12_000, seed=1, days=40).select(["weight", "depot"])
+    pq.write_table(training, tmp_path / "training.parquet")
+    now = world.parcels(2100, seed=2, days=7).select(["weight", "depot"]).to_pylist()
+    asked = [event("request", f"r{n}", {"instances": [row]}) for n, row in enumerate(now)]
+    asked += [event("request", f"b{n}", {"instances": [{"weight": "<heavy>", "depot": 7}]}) for n in range(bad)]
+    lines(tmp_path / "e.jsonl", asked)
+    done = tidegate_command("skew", "training.parquet", "e.jsonl", "--report", "skew", "--output", "json")
+    report = json.loads(done.stdout)
+    assert (report["outcome"], done.returncode) == (outcome, returned)
+    assert (report["left_out"]["requests"], report["left_out"]["of"]) == (bad, 2100 + bad)
+    assert "e.jsonl, line 2101" in report["sentence"]
+    page = (tmp_path / "skew/index.html").read_text()
+    assert "is text, where most have a number" in page
+    assert "&lt;heavy&gt;" not in page, "why, not what a client sent"
+    assert ("what writes, cuts or mixes the log" in page) == (bad > 1)
+
+
+def test_what_clients_send_does_not_hide_skew(tidegate_command: Command, tmp_path: Path) -> None:
+    training = world.parcels(12_000, seed=1, days=40).select(["weight", "depot"])
+    pq.write_table(training, tmp_path / "training.parquet")
+    now = world.scaled(world.parcels(2100, seed=2, days=7), "weight", 1.609344).select(["weight", "depot"]).to_pylist()
+    asked = [event("request", f"r{n}", {"instances": [row]}) for n, row in enumerate(now)]
+    asked += [event("request", f"b{n}", {"instances": None}) for n in range(900)]
+    lines(tmp_path / "e.jsonl", asked)
+    done = tidegate_command("skew", "training.parquet", "e.jsonl")
+    assert done.returncode == 1
+    assert "kilometres against miles" in done.stdout
+    assert "requests left out" not in done.stdout.splitlines()[0]

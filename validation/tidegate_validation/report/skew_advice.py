@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.skew.left_out import CHECK
 from tidegate_validation.skew.measures.distance import ENOUGH_BLOCKS
 from tidegate_validation.skew.report import SkewReport
 from tidegate_validation.skew.rule import Aspect
@@ -19,7 +20,7 @@ def skew_steps(report: SkewReport) -> tuple[str, ...]:
     told: dict[str, Finding] = {}
     few_days = _few_days(report)
     for one in report.findings:
-        if one.outcome in _TOLD and not (few_days and _of_one_day(one)):
+        if one.outcome in _TOLD and one.check != CHECK and not (few_days and _of_one_day(one)):
             known = told.setdefault(one.subject, one)
             told[one.subject] = one if known.cause is None and one.cause is not None else known
     steps = [_step(one) for one in list(told.values())[:_MOST]]
@@ -27,7 +28,16 @@ def skew_steps(report: SkewReport) -> tuple[str, ...]:
     if further > 0:
         which = "further feature" if further == 1 else f"{further} further features"
         steps.append(f"Then see the {which} below: one cause upstream may explain several.")
-    return (*few_days, *steps, *_in_general(report))
+    return (*_left_out(report), *few_days, *steps, *_in_general(report))
+
+
+def _left_out(report: SkewReport) -> Iterator[str]:
+    """What comes first where more of another server's log is missing than clients' mistakes explain."""
+    if any(one.check == CHECK and one.outcome is not Outcome.PASS for one in report.findings):
+        yield (
+            "Find out who sends requests that cannot be read, or what writes, cuts or mixes the log: the first of them "
+            "are named below. Then compare again with the whole log."
+        )
 
 
 def _few_days(report: SkewReport) -> tuple[str, ...]:

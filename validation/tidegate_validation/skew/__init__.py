@@ -5,8 +5,9 @@ Numbers (`measures`), then rule, then finding; `columns` and `events` look for w
 `diagnosis` names what explains a shift.
 """
 
+from tidegate_validation.skew.left_out import LeftOut, without
 from tidegate_validation.skew.report import SkewReport, report_on_log
 from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.skew.two_tables import Columns, report_on_tables
 
-__all__ = ["Columns", "SkewReport", "SkewRule", "report_on_log", "report_on_tables"]
+__all__ = ["Columns", "LeftOut", "SkewReport", "SkewRule", "report_on_log", "report_on_tables", "without"]

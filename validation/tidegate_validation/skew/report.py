@@ -14,6 +14,7 @@ from tidegate_serving.contract.log_record import HASH, OMIT
 from tidegate_validation.skew.compare import Comparison, compare
 from tidegate_validation.skew.example_rows import with_examples
 from tidegate_validation.skew.finding import SEVERITY
+from tidegate_validation.skew.left_out import LeftOut
 from tidegate_validation.skew.measures.numbers import ordinary_bins
 from tidegate_validation.skew.measures.onset import date_of
 from tidegate_validation.skew.over_time import WINDOWS_PER_ALARM, OverTime, over_time
@@ -76,7 +77,7 @@ class SkewReport:
     and those before it say together, where a watch is kept, `rollback` whether the previous version would do better.
     `unlogged` are features of which the log holds hashes (`hash`) or nothing (`omit`), so that they were not compared.
     `performance` is how well the version does, where its answers or labels tell. `days` are those that were compared,
-    None where rows have no time.
+    None where rows have no time. `left_out` are requests of another server's log that are not in it.
     """
 
     model: str | None
@@ -97,6 +98,7 @@ class SkewReport:
     unlogged: Mapping[str, str] = field(default_factory=dict)
     performance: Performance | None = None
     days: Days | None = None
+    left_out: LeftOut | None = None
 
     def feature(self, name: str) -> Finding:
         """The gravest finding about a feature. Raises NotFound where the profile does not have it."""

@@ -6,66 +6,120 @@ Events may come in any order and more than once; request and answer share the ev
 from __future__ import annotations
 
 import base64
-import binascii
+import codecs
 import json
+import re
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
+from tidegate_operators.steps.foreign_logs.requests import Request, Unread, with_answers
 from tidegate_operators.steps.foreign_logs.rows import Row, rows_of_arrays, rows_of_json
 from tidegate_serving.contract.errors import InvalidInput
 
+_MOST_BYTES = 64 << 20
+_MOST_WORDS = 160
+_MARK = codecs.BOM_UTF8
+_NEXT = re.compile(r"[\s,]*")
 _REQUEST, _RESPONSE = ".inference.request", ".inference.response"
 
 
 def is_cloud_events(path: Path) -> bool:
     """Whether a file of JSON, or of lines of it, begins with a CloudEvent."""
-    with path.open(encoding="utf-8", errors="replace") as file:
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
         head = file.read(4096)
     return head.lstrip()[:1] in ("{", "[") and '"specversion"' in head
 
 
-def read_cloud_events(path: Path) -> Iterator[Row]:
-    """A row for each example that was asked, with its answer where there is one.
-
-    InvalidInput, naming the event, for one that is no JSON or holds no request or answer of KServe.
-    """
-    requests: dict[str, tuple[str | None, list[Row]]] = {}
+def read_cloud_events(path: Path) -> Iterator[Request | Unread]:
+    """Each request with its answer where there is one, and what can be read as neither."""
+    requests: dict[str, tuple[str, str | None, list[Row]]] = {}
     answers: dict[str, list[Row]] = {}
-    for number, event in enumerate(_events(path), start=1):
+    for where, event in _events(path):
+        if isinstance(event, Unread):
+            yield event
+            continue
         kind, name = str(event.get("type", "")), str(event.get("id", ""))
         try:
             if kind.endswith(_REQUEST) and name not in requests:
-                requests[name] = (event.get("time"), _asked(_data(event)))
+                requests[name] = (where, _time(event), _asked(_data(event)))
             elif kind.endswith(_RESPONSE) and name not in answers:
                 answers[name] = _answered(_data(event))
-        except (InvalidInput, ValueError, TypeError, KeyError, RecursionError, binascii.Error) as error:
-            words = error.message if isinstance(error, InvalidInput) else str(error)
-            raise InvalidInput(f"{path}, event {number} ({kind} {name}) cannot be read: {words}") from error
-    for name, (time, asked) in requests.items():
-        given = answers.get(name, [])
-        for place, row in enumerate(asked):
-            answer = given[place] if place < len(given) else {}
-            told = {(f"out.{column}" if column in row else column): value for column, value in answer.items()}
-            yield {"request_id": name, "time": time, **row, **told}
+        except InvalidInput as error:
+            yield Unread(f"{where} ({kind} {name})", error.message)
+        except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
+            yield Unread(f"{where} ({kind} {name})", _words(error))
+    for name, (where, time, asked) in requests.items():
+        yield Request(where, name, time, with_answers(asked, answers.get(name, [])))
 
 
-def _events(path: Path) -> Iterator[dict[str, Any]]:
-    text = path.read_text(encoding="utf-8")
+def _events(path: Path) -> Iterator[tuple[str, dict[str, Any] | Unread]]:
+    """Objects and where they stand: those of a list, else one a line."""
+    with path.open("rb") as file:
+        listed = file.read(4096).removeprefix(_MARK).lstrip().startswith(b"[")
+        file.seek(0)
+        for where, text in _list_parts(path, file.read()) if listed else _lines(path, file):
+            yield where, text if isinstance(text, Unread) else _event(where, text)
+
+
+def _lines(path: Path, file: BinaryIO) -> Iterator[tuple[str, bytes | Unread]]:
+    number = 0
+    while line := file.readline(_MOST_BYTES):
+        number += 1
+        where = f"{path.name}, line {number}"
+        if len(line) == _MOST_BYTES and not line.endswith(b"\n"):
+            while (rest := file.readline(_MOST_BYTES)) and not rest.endswith(b"\n"):
+                pass
+            yield where, Unread(where, f"the line is longer than {_MOST_BYTES >> 20} MiB")
+        elif line := line.removeprefix(_MARK).strip():
+            yield where, line
+
+
+def _list_parts(path: Path, data: bytes) -> Iterator[tuple[str, bytes | Unread]]:
+    """The elements of a list in JSON, up to where it cannot be read on."""
+    text = data.removeprefix(_MARK).decode("utf-8", errors="surrogateescape")
+    reader, place, number = json.JSONDecoder(), text.index("[") + 1, 0
+    while (found := _NEXT.match(text, place)) and found.end() < len(text):
+        if text[found.end()] == "]":
+            return
+        try:
+            _, place = reader.raw_decode(text, found.end())
+        except (ValueError, RecursionError) as error:
+            left = len(text) - found.end()
+            rest = max(1, round(left * number / found.end())) if number else 1
+            words = f"the list cannot be read on, {left:,} characters before its end: {_words(error)}"
+            yield "", Unread(f"{path.name}, event {number + 1}", words, rest)
+            return
+        number += 1
+        yield f"{path.name}, event {number}", text[found.end() : place].encode("utf-8", errors="surrogateescape")
+    yield "", Unread(f"{path.name}, event {number + 1}", "the list breaks off")
+
+
+def _event(where: str, text: bytes) -> dict[str, Any] | Unread:
     try:
-        found = json.loads(text) if text.lstrip().startswith("[") else [json.loads(one) for one in _lines(text)]
+        event = json.loads(text.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"{path} is not JSON, or lines of it: {error}") from error
-    for number, event in enumerate(found, start=1):
-        if not isinstance(event, dict):
-            raise InvalidInput(f"{path}, event {number} is no object: give CloudEvents in JSON")
-        yield event
+        return Unread(where, f"it is no JSON: {_words(error)}")
+    if not isinstance(event, dict):
+        return Unread(where, "it is no object: give CloudEvents in JSON")
+    if not event.get("id"):
+        return Unread(where, "it has no id, by which requests meet their answers")
+    return event
 
 
-def _lines(text: str) -> list[str]:
-    return [line for line in text.splitlines() if line.strip()]
+def _time(event: Mapping[str, Any]) -> str | None:
+    time = event.get("time")
+    if time is not None:
+        datetime.fromisoformat(time)
+    return time
+
+
+def _words(error: Exception) -> str:
+    words = str(error) if not isinstance(error, KeyError) else f"it has no {error}"
+    return words if len(words) <= _MOST_WORDS else f"{words[:_MOST_WORDS]} ..."
 
 
 def _data(event: Mapping[str, Any]) -> dict[str, Any]:

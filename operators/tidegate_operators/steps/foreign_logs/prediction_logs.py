@@ -8,10 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from google.protobuf.message import DecodeError
+
+from tidegate_operators.steps.foreign_logs.requests import Request, Unread, with_answers
 from tidegate_operators.steps.foreign_logs.rows import Row, rows_of_arrays
-from tidegate_serving.contract.errors import InvalidInput, TidegateError
+from tidegate_serving.contract.errors import TidegateError
 from tidegate_serving.contract.messages import message
-from tidegate_serving.platforms.warm_up.records import read_records
+from tidegate_serving.platforms.warm_up.records import Damaged, read_whole_records
 from tidegate_serving.tensor_proto import to_array
 
 _NAME = re.compile(r"\.tfrecords?(-\d+-of-\d+)?$", re.IGNORECASE)
@@ -22,21 +25,21 @@ def is_prediction_logs(path: Path) -> bool:
     return bool(_NAME.search(path.name))
 
 
-def read_prediction_logs(path: Path) -> Iterator[Row]:
-    """A row for each example that was asked, with its answer. InvalidInput, naming the record, for a damaged one."""
-    from google.protobuf.message import DecodeError
-
+def read_prediction_logs(path: Path) -> Iterator[Request | Unread]:
+    """Each request with its answer, and records that are damaged or no PredictionLogs."""
     kind = message("tensorflow.serving.PredictionLog")
-    number = 0
-    try:
-        for number, record in enumerate(read_records(path), start=1):
+    for number, record in enumerate(read_whole_records(path), start=1):
+        where = f"{path.name}, record {number}"
+        if isinstance(record, Damaged):
+            yield Unread(where, record.words, record.records)
+            continue
+        try:
             log = kind.FromString(record)
-            for row in _rows(log):
-                yield {"request_id": f"{path.name}:{number}", "time": _time(log), **row}
-    except DecodeError as error:
-        raise InvalidInput(f"{path}, record {number} is no PredictionLog: {error}") from error
-    except TidegateError as error:
-        raise InvalidInput(f"{path} cannot be read after {max(number - 1, 0)} records: {error.message}") from error
+            yield Request(where, f"{path.name}:{number}", _time(log), _rows(log))
+        except TidegateError as error:
+            yield Unread(where, error.message)
+        except (DecodeError, ValueError, OverflowError, MemoryError) as error:
+            yield Unread(where, f"it is no PredictionLog: {error}")
 
 
 def _time(log: Any) -> str | None:
@@ -61,11 +64,7 @@ def _rows(log: Any) -> list[Row]:
         given = [{"value": one.value} for one in log.regress_log.response.result.regressions]
     else:
         return []
-    answers = [*given, *([{}] * (len(asked) - len(given)))]
-    return [
-        {**row, **{(f"out.{name}" if name in row else name): value for name, value in answer.items()}}
-        for row, answer in zip(asked, answers, strict=False)
-    ]
+    return with_answers(asked, given)
 
 
 def _examples(sent: Any) -> list[Row]:

@@ -3,53 +3,54 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Iterator
-from datetime import datetime
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate_operators.steps.foreign_logs.cloud_events import is_cloud_events, read_cloud_events
+from tidegate_operators.steps.foreign_logs.columns import ADDED, as_columns
 from tidegate_operators.steps.foreign_logs.prediction_logs import is_prediction_logs, read_prediction_logs
-from tidegate_operators.steps.foreign_logs.rows import Row
+from tidegate_operators.steps.foreign_logs.requests import Request, Unread
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_validation.skew import LeftOut
+from tidegate_validation.skew.left_out import SHOWN
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ADDED = ("request_id", "time")
-"""Columns that a log of another server brings besides inputs and outputs."""
 _JSON = (".json", ".jsonl", ".ndjson")
 
 
-def as_rows(data: Any) -> pa.Table | None:
-    """The log as a table, None for anything that is no log of another server.
+def is_log(data: Any) -> bool:
+    """Whether it is the path, or the pattern of paths, of another server's log."""
+    return isinstance(data, str | Path) and _reader(_paths(str(data))) is not None
 
-    InvalidInput, naming file and record, for one that cannot be read, and for a column of mixed kinds.
+
+def as_rows(data: str | Path, known: Collection[str] = ()) -> tuple[pa.Table, LeftOut]:
+    """The log as a table, with the requests that cannot be read or do not fit in and so are left out. `known` are
+    columns that a log may have, however few requests have them.
+
+    InvalidInput where no request can be read, or it is no log of another server.
     """
-    if not isinstance(data, str | Path):
-        return None
     paths = _paths(str(data))
     read = _reader(paths)
     if read is None:
-        return None
+        raise InvalidInput(f"{data} is no log of KServe (JSON) or TensorFlow Serving (.tfrecord): name such files")
     import pyarrow as pa
 
-    rows = [row for path in paths for row in read(path)]
-    if not rows:
-        raise InvalidInput(f"{data} holds no request: give a log of requests with their inputs")
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    columns = {}
-    for name in names:
-        values = [row.get(name) for row in rows]
-        try:
-            columns[name] = pa.array(map(_moment, values) if name == "time" else values)
-        except (pa.ArrowException, ValueError) as error:
-            raise InvalidInput(f"column {name!r} of {data} holds values of several kinds: {error}") from error
-        except OverflowError as error:
-            raise InvalidInput(f"column {name!r} of {data} holds numbers beyond 64 bits: {error}") from error
-    if columns["time"].null_count:
-        columns.pop("time")
-    return pa.table(columns)
+    found = [one for path in paths for one in read(path)]
+    requests = [one for one in found if isinstance(one, Request)]
+    unread = [one for one in found if isinstance(one, Unread)]
+    columns, unfit = as_columns(requests, known)
+    unread += unfit
+    if not columns.keys() - set(ADDED):
+        first = f": {unread[0].where}: {unread[0].why}" if unread else ""
+        raise InvalidInput(f"{data} holds no request that can be read{first}: give a log of requests with their inputs")
+    number = sum(one.requests for one in unread)
+    left_out = LeftOut(
+        number, number + len(requests) - len(unfit), tuple((one.where, one.why) for one in unread[:SHOWN])
+    )
+    return pa.table(columns), left_out
 
 
 def _paths(text: str) -> list[Path]:
@@ -59,14 +60,10 @@ def _paths(text: str) -> list[Path]:
     return sorted(root.glob(rest))
 
 
-def _reader(paths: list[Path]) -> Callable[[Path], Iterator[Row]] | None:
+def _reader(paths: list[Path]) -> Callable[[Path], Iterator[Request | Unread]] | None:
     first = next((path for path in paths if path.is_file()), None)
     if first is None:
         return None
     if is_prediction_logs(first):
         return read_prediction_logs
     return read_cloud_events if first.suffix.lower() in _JSON and is_cloud_events(first) else None
-
-
-def _moment(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)
