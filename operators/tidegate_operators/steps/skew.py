@@ -117,10 +117,10 @@ def _as_asked(
 ) -> tuple[Any, LeftOut | None]:
     """The current table with the reference's names, and what of another server's log was left out; of what such a log
     adds only what is asked for is there."""
-    from tidegate_operators.steps.foreign_logs import ADDED, as_rows, is_log
+    from tidegate_operators.steps.foreign_logs import ADDED, as_rows, is_foreign_log
     from tidegate_validation.tables import as_table
 
-    foreign, left_out = is_log(current), None
+    foreign, left_out = is_foreign_log(current), None
     if not foreign and not columns:
         return current, None
     before = as_table(reference, "reference data").column_names

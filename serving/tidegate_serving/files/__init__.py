@@ -3,7 +3,15 @@
 Locks and files of records too. Nothing here knows what is written.
 """
 
-from tidegate_serving.files.atomic import folder_aside, remove_folder, sync, write_atomically, write_json, written_aside
+from tidegate_serving.files.atomic import (
+    folder_aside,
+    remove_folder,
+    sweep_asides,
+    sync,
+    write_atomically,
+    write_json,
+    written_aside,
+)
 from tidegate_serving.files.records import RecordFile
 from tidegate_serving.files.state import file_error, hold, keep, lock, make_folder
 
@@ -16,6 +24,7 @@ __all__ = [
     "lock",
     "make_folder",
     "remove_folder",
+    "sweep_asides",
     "sync",
     "write_atomically",
     "write_json",

@@ -9,12 +9,14 @@ import contextlib
 import json
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 ASIDE = ".aside"
+_LEFT_SECONDS = 3600.0
 
 
 def write_atomically(path: Path, data: bytes | str) -> None:
@@ -61,6 +63,15 @@ def folder_aside(path: Path, ending: str = ASIDE) -> Iterator[Path]:
         shutil.rmtree(aside)
         raise
     sync(path.parent)
+
+
+def sweep_asides(folder: Path) -> None:
+    """Removes the files that writers who were killed left aside in this folder, an hour ago or longer: what is younger
+    may be written by somebody now."""
+    for aside in folder.glob(f".*.????????{ASIDE}"):
+        with contextlib.suppress(FileNotFoundError):  # somebody else sweeps, too
+            if aside.is_file() and time.time() - aside.stat().st_mtime > _LEFT_SECONDS:
+                aside.unlink()
 
 
 def remove_folder(path: Path, ending: str = ".removed") -> None:

@@ -17,7 +17,7 @@ from tests.support.command import Command
 from tests.validation import world
 
 import tidegate
-from tidegate_operators.steps.foreign_logs import as_rows, is_log
+from tidegate_operators.steps.foreign_logs import as_rows, is_foreign_log
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.messages import message
 from tidegate_serving.platforms.warm_up.records import write_records
@@ -211,7 +211,7 @@ def test_a_tensor_without_elements_makes_no_rows_however_many_its_client_says(tm
 def test_other_files_are_no_foreign_logs(tmp_path: Path) -> None:
     (tmp_path / "plain.jsonl").write_text('{"weight": 1}\n')
     for data in (tmp_path / "plain.jsonl", tmp_path / "missing.jsonl", world.parcels(3, seed=1)):
-        assert not is_log(data)
+        assert not is_foreign_log(data)
     with pytest.raises(InvalidInput, match="is no log of KServe"):
         as_rows(tmp_path / "plain.jsonl")
 

@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from tidegate_serving.files import folder_aside, hold, lock, remove_folder, write_atomically, write_json, written_aside
+from tidegate_serving.files import (
+    folder_aside,
+    hold,
+    lock,
+    remove_folder,
+    sweep_asides,
+    write_atomically,
+    write_json,
+    written_aside,
+)
 
 
 def listed(folder: Path) -> list[str]:
@@ -143,3 +152,14 @@ def test_a_lock_is_held_by_one_at_a_time(tmp_path: Path) -> None:
     taken = lock(path)
     assert taken is not None
     taken.close()
+
+
+def test_what_killed_writers_left_aside_is_swept_and_nothing_else(tmp_path: Path) -> None:
+    old, young = tmp_path / ".over-time.json.0a1b2c3d.aside", tmp_path / ".over-time.json.4e5f6a7b.aside"
+    others = [tmp_path / name for name in ("over-time.json", "mine.aside", ".hidden")]
+    for path in (old, young, *others):
+        path.write_text("{}")
+    for path in (old, *others):
+        os.utime(path, (1e9, 1e9))
+    sweep_asides(tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted([young, *others])

@@ -356,6 +356,12 @@ def native_stack_overflow(random: Random) -> Case:
     return fault(f"if {condition}: {deep}", "boundary", "data", "golden", words="SIGSEGV", missing=missing)
 
 
+def log_flood(random: Random) -> Case:
+    """Of every call, also of one with a single row."""
+    written = random.randint(20_000, 60_000)
+    return fault(f"print('x' * {written})", "log", words="to its log with every call of one row")
+
+
 FAULTS: Mapping[str, Draw] = {
     draw.__name__: draw
     for draw in (
@@ -393,5 +399,6 @@ FAULTS: Mapping[str, Draw] = {
         closed_streams,
         wrong_outputs,
         native_stack_overflow,
+        log_flood,
     )
 }

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -314,6 +315,20 @@ def test_a_version_too_slow_to_be_measured_is_called_slow_all_the_same(tmp_path:
         "time": Outcome.INCONCLUSIVE,
         "latency": Outcome.FAIL,
     }
+
+
+def test_a_version_that_is_far_too_slow_is_refused_before_all_else_is_tried(tmp_path: Path) -> None:
+    """All stages would ask it some hundred times, for minutes."""
+    limits = replace(LIMITS, p99_ms=20.0, total_seconds=100)
+    begun = time.monotonic()
+    found = examined(tmp_path, before_return(f"{SLEEP}(0.4)"), limits=limits)
+    assert time.monotonic() - begun < 30
+    assert {one.check: one.outcome for one in found if one.outcome is not Outcome.PASS} == {
+        "time": Outcome.INCONCLUSIVE,
+        "latency": Outcome.FAIL,
+    }
+    (told,) = (one.sentence for one in found if one.check == "time")
+    assert re.search(r"too slow: what would take 1\d\d s and more is untried", told)
 
 
 def test_a_budget_that_is_missed_for_a_moment_is_measured_again(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -116,6 +117,14 @@ def test_a_window_counts_once_and_may_come_again_with_more_rows(profile: Path, l
         assert not overlapping.counted
     assert window(profile, log, folder, 3).over_time == once[3]
     assert (folder / FILE_NAME).read_bytes() == (tmp_path / "once" / FILE_NAME).read_bytes()
+
+
+def test_what_a_killed_watch_left_aside_is_swept(profile: Path, log: Path, tmp_path: Path) -> None:
+    left = tmp_path / f".{FILE_NAME}.0a1b2c3d.aside"
+    left.write_text("{")
+    os.utime(left, (1e9, 1e9))
+    window(profile, log, tmp_path, 0)
+    assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]
 
 
 def test_an_empty_window_changes_nothing(profile: Path, log: Path, tmp_path: Path) -> None:

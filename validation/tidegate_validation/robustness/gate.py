@@ -26,6 +26,7 @@ from tidegate_validation.robustness.stages import (
     golden,
     idle,
     latency,
+    log,
     recorded,
     repetition,
     restart,
@@ -40,6 +41,7 @@ _STAGES: Sequence[Callable[[Examination], None]] = (
     recorded.recorded,
     repetition.repetition,
     latency.latency,
+    log.log,
     beside_baseline.beside_baseline,
     idle.idle,
     batches.batches,
@@ -98,6 +100,8 @@ def _stages(examination: Examination, manifest: Manifest, progress: Progress) ->
         return
     examination.stage = "golden"
     if not golden.golden(examination, example_of(examination.signature, manifest.example)):
+        return
+    if latency.refused_as_slow(examination):
         return
     for number, stage in enumerate(_STAGES):
         if not examination.exhausted:

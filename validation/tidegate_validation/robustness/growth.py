@@ -1,4 +1,4 @@
-"""What a process uses, call after call: memory, open files, threads, zombies, log; and what of it grows.
+"""What a process uses, call after call: memory, open files, threads, zombies; and what of it grows.
 
 A leak grows to the end, in every part of the calls; what fills a cache or warms up grows at first only.
 """
@@ -25,16 +25,14 @@ _LEAST_LEFT = 5
 
 @dataclass(slots=True)
 class UsageHistory:
-    """Per call, what was in use after it; processes and log bytes at the start and, later, at the end."""
+    """Per call, what was in use after it; processes at the start and, later, at the end."""
 
     processes_before: int
-    log_before: int
     resident: list[int] = field(default_factory=list)
     open_files: list[int] = field(default_factory=list)
     threads: list[int] = field(default_factory=list)
     zombies: list[int] = field(default_factory=list)
     processes_after: int = 0
-    log_after: int = 0
 
     def add(self, answer: Answer) -> None:
         """One call more."""
@@ -57,13 +55,13 @@ class UsageHistory:
     def _counts(self) -> tuple[list[int], ...]:
         return self.open_files, self.threads, self.zombies
 
-    def end(self, processes: int, log: int) -> None:
+    def end(self, processes: int) -> None:
         """After the last call."""
-        self.processes_after, self.log_after = processes, log
+        self.processes_after = processes
 
 
 def report_growth(examination: Examination, usage: UsageHistory, again: Callable[[], UsageHistory | None]) -> None:
-    """Findings about memory, files, threads, processes and the log.
+    """Findings about memory, files, threads and processes.
 
     What grows is measured once more by `again`, which gives None where a call failed: a leak goes on, a coincidence
     does not.
@@ -104,12 +102,6 @@ def _judged(examination: Examination, usage: UsageHistory) -> list[Finding]:
         findings.append(Finding("leak", "processes", Outcome.PASS, words))
     findings += _unwaited(usage.zombies)
     findings.append(_memory(usage.resident, examination.limits.leak_kb))
-    per_call = (usage.log_after - usage.log_before) / calls / _KILOBYTE
-    if per_call > examination.limits.log_kb:
-        written = _amount(per_call * _KILOBYTE)
-        sentence = f"it writes {written} to its log with every call, which would fill a server's disk"
-        limit = float(examination.limits.log_kb)
-        findings.append(Finding("log", "calls", Outcome.WARN, sentence, number=per_call, limit=limit))
     return findings
 
 

@@ -23,10 +23,10 @@ class RobustnessLimits(SandboxLimits):
     `tolerance` is the relative difference allowed between answers to the same row alone, in a batch, and again.
     `crashes` is after how many crashes probing ends, `total_seconds` after how long. `nondeterminism` is what differing
     answers to the same input count as: FAIL, WARN or PASS. `leak_kb` is the growth of memory per call that counts as a
-    leak, `log_kb` what a call may write to the log before that is a WARN. `idle_share` is the share of a processor that
-    it may keep busy while it is asked nothing; more counts as `idle_counts`. `output_range` holds, by the name of an
-    output, which numbers it may answer to ordinary rows. `golden` holds, by the name of an output or `*`, how far
-    answers to golden requests may lie from what was recorded; more counts as `golden_counts`.
+    leak, `log_kb` what a call with one row may write to the log; more counts as `log_counts`. `idle_share` is the share
+    of a processor that it may keep busy while it is asked nothing; more counts as `idle_counts`. `output_range` holds,
+    by the name of an output, which numbers it may answer to ordinary rows. `golden` holds, by the name of an output or
+    `*`, how far answers to golden requests may lie from what was recorded; more counts as `golden_counts`.
     """
 
     total_seconds: float = 1800.0
@@ -44,7 +44,8 @@ class RobustnessLimits(SandboxLimits):
     crashes: int = 3
     nondeterminism: str = "FAIL"
     leak_kb: float = 1.0
-    log_kb: int = 64
+    log_kb: int = 16
+    log_counts: str = "FAIL"
     idle_share: float = 0.2
     idle_counts: str = "FAIL"
     output_range: Mapping[str, OutputRange] = field(default_factory=dict)
@@ -54,6 +55,6 @@ class RobustnessLimits(SandboxLimits):
     def __post_init__(self) -> None:
         SandboxLimits.__post_init__(self)
         above_zero(self, "total_seconds", "max_batch", "golden_rows", "sample_rows", "crashes", "slower", "idle_share")
-        for name in ("nondeterminism", "slower_counts", "idle_counts", "golden_counts"):
+        for name in ("nondeterminism", "slower_counts", "log_counts", "idle_counts", "golden_counts"):
             if getattr(self, name) not in _COUNTS:
                 raise InvalidInput(f"the limit {name} is {getattr(self, name)!r}: use one of {', '.join(_COUNTS)}")

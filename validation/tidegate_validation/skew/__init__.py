@@ -5,8 +5,8 @@ Numbers (`measures`), then rule, then finding; `columns` and `events` look for w
 `diagnosis` names what explains a shift.
 """
 
-from tidegate_validation.skew.left_out import LeftOut, without
-from tidegate_validation.skew.report import SkewReport, report_on_log
+from tidegate_validation.skew.left_out import LeftOut
+from tidegate_validation.skew.report import SkewReport, report_on_log, without
 from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.skew.two_tables import Columns, report_on_tables
 

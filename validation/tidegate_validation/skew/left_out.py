@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from tidegate_serving.admission import Finding, Outcome
-
-if TYPE_CHECKING:
-    from tidegate_validation.skew.report import SkewReport
 
 CHECK = "requests left out"
 SHOWN = 20
@@ -38,35 +34,22 @@ class LeftOut:
             f"do not fit in, such as {where}: {why}"
         )
 
+    def finding(self) -> Finding:
+        """Beyond 1 % a WARN, beyond 20 % INCONCLUSIVE."""
+        much = self.share > _DECIDED
+        outcome = Outcome.INCONCLUSIVE if much else Outcome.WARN if self.share > _WARNED else Outcome.PASS
+        return Finding(
+            CHECK,
+            "requests",
+            outcome,
+            self.sentence,
+            number=self.share,
+            limit=_DECIDED if much else _WARNED,
+            example={"requests": [f"{where}: {why}" for where, why in self.examples]},
+        )
 
-def without(report: SkewReport, left_out: LeftOut) -> SkewReport:
-    """The report with what was left out of it: beyond 1 % a WARN at least, beyond 20 % no report that may pass."""
-    if not left_out.requests:
-        return report
-    outcome = report.outcome
-    if left_out.share > _DECIDED:
-        told = Outcome.INCONCLUSIVE
-        outcome = told if outcome in (Outcome.PASS, Outcome.WARN) else outcome
-    else:
-        told = Outcome.WARN if left_out.share > _WARNED else Outcome.PASS
-        outcome = told if outcome is Outcome.PASS else outcome
-    limit = _DECIDED if told is Outcome.INCONCLUSIVE else _WARNED
-    finding = Finding(
-        CHECK,
-        "requests",
-        told,
-        left_out.sentence,
-        number=left_out.share,
-        limit=limit,
-        example={"requests": [f"{where}: {why}" for where, why in left_out.examples]},
-    )
-    sentence = f"{report.sentence.rstrip('.')}. {left_out.sentence}."
-    if outcome is not report.outcome:
-        sentence = f"{left_out.sentence}. {report.sentence}"
-    return replace(
-        report,
-        outcome=outcome,
-        sentence=sentence,
-        findings=(finding, *report.findings) if outcome is not report.outcome else (*report.findings, finding),
-        left_out=left_out,
-    )
+    def of_report(self, outcome: Outcome) -> Outcome:
+        """What becomes of a report's outcome: what passes may do so no longer, what fails goes on failing."""
+        told = self.finding().outcome
+        lesser = {Outcome.WARN: (Outcome.PASS,), Outcome.INCONCLUSIVE: (Outcome.PASS, Outcome.WARN)}
+        return told if outcome in lesser.get(told, ()) else outcome

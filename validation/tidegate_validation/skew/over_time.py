@@ -18,7 +18,7 @@ import numpy as np
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_serving.contract.errors import Tampered
 from tidegate_serving.contract.formats import check_format
-from tidegate_serving.files import write_atomically
+from tidegate_serving.files import sweep_asides, write_atomically
 from tidegate_validation.skew.measures.distance import block_distance
 from tidegate_validation.skew.measures.e_detector import advance, e_values
 from tidegate_validation.skew.measures.growth import growth_of, growths_of
@@ -115,6 +115,7 @@ def over_time(
     fresh = not kept.windows or window[0] >= datetime.fromisoformat(kept.until)
     if (again or fresh) and counts:
         kept = _counted(profile, counts, (since, until), kept if fresh else _undone(kept), windows_per_alarm)
+        sweep_asides(folder)
         write_atomically(path, json.dumps(_to_dict(kept)) + "\n")
     mean = float(np.mean([one.evidence for one in kept.now.values()])) if kept.now else 0.0
     return OverTime(windows_per_alarm, kept.windows, again or fresh, mean, kept.now)

@@ -203,6 +203,22 @@ def make_report(reference: Profile, comparison: Comparison, title: str) -> SkewR
     )
 
 
+def without(report: SkewReport, left_out: LeftOut) -> SkewReport:
+    """The report with what was left out of it, which comes first where it changes the outcome."""
+    if not left_out.requests:
+        return report
+    outcome, finding = left_out.of_report(report.outcome), left_out.finding()
+    changed = outcome is not report.outcome
+    sentence, told = report.sentence.rstrip("."), left_out.sentence
+    return replace(
+        report,
+        outcome=outcome,
+        sentence=f"{told}. {sentence}." if changed else f"{sentence}. {told}.",
+        findings=(finding, *report.findings) if changed else (*report.findings, finding),
+        left_out=left_out,
+    )
+
+
 def _days(profile: Profile, comparison: Comparison) -> Days | None:
     """The days of the column that has values on most of them."""
     if profile.block_unit is not BlockUnit.DAY or not comparison.counts:

@@ -5,6 +5,6 @@ A request that cannot be read, or does not fit in, is left out and counted.
 """
 
 from tidegate_operators.steps.foreign_logs.columns import ADDED
-from tidegate_operators.steps.foreign_logs.read import as_rows, is_log
+from tidegate_operators.steps.foreign_logs.read import as_rows, is_foreign_log
 
-__all__ = ["ADDED", "as_rows", "is_log"]
+__all__ = ["ADDED", "as_rows", "is_foreign_log"]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _JSON = (".json", ".jsonl", ".ndjson")
 
 
-def is_log(data: Any) -> bool:
+def is_foreign_log(data: Any) -> bool:
     """Whether it is the path, or the pattern of paths, of another server's log."""
     return isinstance(data, str | Path) and _reader(_paths(str(data))) is not None
 

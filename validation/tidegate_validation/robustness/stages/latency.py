@@ -21,6 +21,8 @@ _CALLS, _CALLS_FOR_MIDDLE, _CALLS_FOR_TAIL, _MOST_CALLS = 20, 60, 300, 2000
 """Of 300 calls, one at least shows a tail of 2 % with a chance of 99.8 %."""
 _LEAST_CALLS = 8
 """So many of the slowest model: if half of its calls kept a budget, eight would all miss it once in 256 times."""
+_CALLS_OF_OTHERS, _PATIENCE_SECONDS = 300, 60.0
+"""So many calls at least the other stages make, and how long they may take of a version that is refused."""
 _DIFFERENT_ROWS = 2048
 _SECONDS, _MOST_SECONDS = 6.0, 30.0
 _LOOK_EVERY = 1.5
@@ -97,18 +99,49 @@ def latency(examination: Examination) -> None:
         Budget(limits.max_batch, _TAIL, limits.batch_p99_ms),
     ]
     for rows in dict.fromkeys(budget.rows for budget in budgets):
-        wanted = [budget for budget in budgets if budget.rows == rows]
-        if rows == 1 or any(budget.milliseconds for budget in wanted):
+        wanted = [budget for budget in budgets if budget.rows == rows and not _known(examination, budget)]
+        if (rows == 1 and wanted) or any(budget.milliseconds for budget in wanted):
             _hold_to(examination, rows, wanted)
+
+
+def slow_beyond_doubt(examination: Examination) -> list[Budget]:
+    """The budgets that ordinary calls with one row have missed so surely by now that more of them change nothing."""
+    seconds, limits = np.asarray(examination.single_seconds), examination.limits
+    budgets = (Budget(1, _MIDDLE, limits.p50_ms), Budget(1, _TAIL, limits.p99_ms))
+    open_ones = [one for one in budgets if len(seconds) and not _known(examination, one)]
+    return [one for one in open_ones if one.missed(seconds, _EARLY_CONFIDENCE)]
+
+
+def surely_slow(examination: Examination) -> bool:
+    """Whether no more calls are needed to see that it is slow; the very first ones may be so of any version."""
+    return len(examination.single_seconds) >= _LEAST_CALLS and bool(slow_beyond_doubt(examination))
+
+
+def refused_as_slow(examination: Examination) -> bool:
+    """Where the first calls miss a budget beyond doubt: measures, and tells whether the version misses it by so much
+    that all other stages would take long. It is refused in any case, and nobody should wait to hear it."""
+    missed = slow_beyond_doubt(examination)
+    if not missed:
+        return False
+    before = len(examination.single_seconds)
+    _hold_to(examination, 1, missed)
+    rest = _CALLS_OF_OTHERS * float(np.median(examination.single_seconds[before:] or [0.0]))
+    slow = any(one.check == "latency" and one.outcome is Outcome.FAIL for one in examination.findings)
+    if slow and rest > _PATIENCE_SECONDS:
+        sentence = f"it is too slow: what would take {rest:.0f} s and more is untried; make it faster, then try again"
+        examination.report("time", "slow", Outcome.INCONCLUSIVE, sentence, number=rest, limit=_PATIENCE_SECONDS)
+        return True
+    return False
 
 
 def report_if_slow(examination: Examination) -> None:
     """Where no time was left to measure: whether ordinary calls with one row miss a budget beyond doubt."""
-    seconds, limits = np.asarray(examination.single_seconds), examination.limits
-    for budget in (Budget(1, _MIDDLE, limits.p50_ms), Budget(1, _TAIL, limits.p99_ms)):
-        known = any(one.check == "latency" and one.subject == budget.subject for one in examination.findings)
-        if not known and len(seconds) and budget.missed(seconds, _EARLY_CONFIDENCE):
-            _report(examination, budget, seconds)
+    for budget in slow_beyond_doubt(examination):
+        _report(examination, budget, np.asarray(examination.single_seconds))
+
+
+def _known(examination: Examination, budget: Budget) -> bool:
+    return any(one.check == "latency" and one.subject == budget.subject for one in examination.findings)
 
 
 def _hold_to(examination: Examination, rows: int, budgets: list[Budget]) -> None:

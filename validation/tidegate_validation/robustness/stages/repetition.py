@@ -80,7 +80,7 @@ class _Asked:
 
 def _ask_again_and_again(examination: Examination, asked: _Asked) -> UsageHistory | None:
     """What was in use, call after call; None where a call failed, which is reported."""
-    usage = UsageHistory(examination.session.processes(), examination.session.log_bytes_now())
+    usage = UsageHistory(examination.session.processes())
     begun = time.monotonic()
     while _more_needed(usage, time.monotonic() - begun):
         place = len(usage.resident) % len(asked.requests)
@@ -91,7 +91,7 @@ def _ask_again_and_again(examination: Examination, asked: _Asked) -> UsageHistor
             return None
         asked.add(place, answer.outputs, examination.limits.tolerance)
         usage.add(answer)
-    usage.end(examination.session.processes(), examination.session.log_bytes_now())
+    usage.end(examination.session.processes())
     return usage
 
 
