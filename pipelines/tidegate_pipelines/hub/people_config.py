@@ -67,7 +67,8 @@ class AccessConfig:
     proxies: addresses or networks of the proxies before it that speak TLS; what they say of a request's sender counts.
     session_hours: how long a sign-in counts.
     idle_hours: how long it counts without a request.
-    attempts: failed sign-ins from one address within 15 minutes, after which it has to wait.
+    attempts: failed sign-ins from one address, or one IPv6 network of 64 bits, within 15 minutes, after which it has to
+        wait.
     oidc: the provider by which people sign in.
     """
 

@@ -5,6 +5,7 @@ Writers put `FORMAT` into what they write; readers pass what they found to `chec
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -33,6 +34,14 @@ def check_format(document: Any, *, kind: str, version: str, where: str) -> None:
             f"{where} has format {found}, this build reads tidegate.{kind}/{version}: "
             "use the Tidegate version that wrote it, or write it again with this one"
         )
+
+
+def finite(value: Any) -> float:
+    """A number of 0 or more out of a document, in which Python reads NaN and infinity too. ValueError for others."""
+    number = float(value)
+    if not (math.isfinite(number) and number >= 0):
+        raise ValueError(f"{value!r} is no number of 0 or more")
+    return number
 
 
 def _parts(version: str) -> tuple[int, int]:

@@ -21,11 +21,12 @@ def to_text(moment: datetime) -> str:
 
 
 def from_text(text: object, what: str) -> datetime:
-    """The moment in a text, UTC where it names no zone. InvalidInput, naming `what`, for anything else."""
+    """The moment in a text, in UTC, which it is in where it names no zone. InvalidInput, naming `what`, for anything
+    else, and for one that UTC has no date for."""
     try:
         if not isinstance(text, str):
             raise ValueError("not a text")
         moment = datetime.fromisoformat(text)
-    except ValueError as error:
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
         raise InvalidInput(f"{what} is {text!r}, which is no date: write it as 2026-01-31T12:00:00Z") from error
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

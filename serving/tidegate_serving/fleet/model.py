@@ -9,7 +9,7 @@ from typing import Any
 
 from tidegate_serving.contract.desired_state import DesiredState, VersionReference
 from tidegate_serving.contract.errors import InvalidInput, Tampered
-from tidegate_serving.contract.formats import MALFORMED, check_format
+from tidegate_serving.contract.formats import MALFORMED, check_format, finite
 
 _KIND, _VERSION = "fleet-model", "1"
 MOST_COPIES = 1000
@@ -101,17 +101,20 @@ class FleetModel:
         try:
             document: Any = json.loads(data)
             check_format(document, kind=_KIND, version=_VERSION, where=f"model {name} of the fleet")
-            serving = document["serving"]
+            serving, desired = document["serving"], DesiredState.from_dict(document["desired"])
+            if desired.servable != name:
+                raise ValueError(f"it is of model {desired.servable!r}")
+            least, most = map(int, document["copies"])
             return cls(
-                DesiredState.from_dict(document["desired"]),
+                desired,
                 None if serving is None else DesiredState.from_dict(serving),
                 tuple(map(VersionReference.from_dict, document["served"])),
-                Copies(*map(int, document["copies"])),
-                int(document["file_bytes"]),
-                int(document["measured_bytes"]),
+                Copies(least, most),
+                int(finite(document["file_bytes"])),
+                int(finite(document["measured_bytes"])),
                 {str(key): str(value) for key, value in document["labels"].items()},
-                float(document["rate_per_copy"]),
-                float(document["used_at"]),
+                finite(document["rate_per_copy"]),
+                finite(document["used_at"]),
             )
         except MALFORMED as error:
             raise Tampered(f"model {name} of the fleet cannot be read in etcd ({error}): push it again") from error

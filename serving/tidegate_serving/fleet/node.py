@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tidegate_serving.contract.errors import Tampered
-from tidegate_serving.contract.formats import MALFORMED, check_format
+from tidegate_serving.connection import EngineConnection
+from tidegate_serving.contract.errors import InvalidInput, Tampered
+from tidegate_serving.contract.formats import MALFORMED, check_format, finite
 
 _KIND, _VERSION = "fleet-node", "1"
 
@@ -48,14 +49,15 @@ class Node:
         try:
             document = json.loads(data)
             check_format(document, kind=_KIND, version=_VERSION, where=f"node {id}")
+            EngineConnection.from_environment({"TIDEGATE_CONTROL": str(document["control"])})
             return cls(
                 id,
                 str(document["grpc"]),
                 str(document["rest"]),
                 str(document["control"]),
-                int(document["capacity_bytes"]),
+                int(finite(document["capacity_bytes"])),
                 {str(key): str(value) for key, value in document["labels"].items()},
                 bool(document["leaving"]),
             )
-        except MALFORMED as error:
+        except (InvalidInput, *MALFORMED) as error:
             raise Tampered(f"node {id} cannot be read in etcd ({error}): start its engine again") from error

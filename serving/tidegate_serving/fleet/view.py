@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from tidegate_serving.contract.errors import TidegateError
-from tidegate_serving.contract.formats import MALFORMED
+from tidegate_serving.contract.formats import MALFORMED, finite
 from tidegate_serving.fleet.etcd import Entry, Snapshot
 from tidegate_serving.fleet.keys import DRAINS, LEADER, MODELS, NODES, PLACEMENT, ROUTES, USAGE, WANTED
 from tidegate_serving.fleet.model import FleetModel
@@ -61,7 +61,7 @@ class FleetView:
             _read_all(snapshot.below(MODELS), FleetModel.from_bytes),
             placement_from(placement),
             routes,
-            _read_all(snapshot.below(WANTED), lambda _, data: float(json.loads(data)["at"])),
+            _read_all(snapshot.below(WANTED), lambda _, data: finite(json.loads(data)["at"])),
             tuple(_read_all(snapshot.below(USAGE), _usage).values()),
             leader.decode(errors="replace"),
         )
@@ -82,7 +82,7 @@ def placement_from(data: bytes) -> Placement:
     try:
         document: Any = json.loads(data) if data else {"nodes": {}, "missing": {}}
         nodes = {str(name): tuple(map(str, nodes)) for name, nodes in document["nodes"].items()}
-        return Placement(nodes, missing=dict(document["missing"]))
+        return Placement(nodes, missing={str(name): str(why) for name, why in document["missing"].items()})
     except MALFORMED as error:
         _log.error("the fleet's placement cannot be read in etcd (%s): everything is placed anew", error)
         return Placement()
@@ -101,7 +101,7 @@ def wanted_bytes(at: float) -> bytes:
 
 def _usage(_router: str, data: bytes) -> Mapping[str, Usage]:
     models = json.loads(data)["models"]
-    return {str(name): Usage(float(one["rate"]), float(one["used_at"])) for name, one in models.items()}
+    return {str(name): Usage(finite(one["rate"]), finite(one["used_at"])) for name, one in models.items()}
 
 
 def _read_all(entries: Mapping[str, Entry], read: Callable[[str, bytes], _T]) -> dict[str, _T]:

@@ -45,6 +45,7 @@ _BROKEN_OFF = (Unavailable, DeadlinePassed, ModelFailed)
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
 _BEARER = "bearer "
+_MOST_PATH = 2000
 _NAME, _PENDING = "tidegate", "tidegate-sign-in"
 
 
@@ -171,7 +172,7 @@ class Access:
         if request.method in _SAFE:
             return
         origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site", "none")
-        own = origin is None or urlsplit(origin).netloc.lower() == request.headers.get("host", "").lower()
+        own = origin is None or _host_of(origin) == request.headers.get("host", "").lower()
         if not own or site not in ("none", "same-origin"):
             raise PermissionRefused(
                 f"this was sent by a page of {origin or 'another site'}, not of this hub: open it here"
@@ -232,8 +233,15 @@ def _back(request: Request) -> str:
     return f"{request.url.scheme}://{request.headers.get('host', '')}/sign-in/oidc/return"
 
 
+def _host_of(origin: str) -> str | None:
+    """Host and port of a page's origin; None for what is no address."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
+
+
 def local_path(text: str) -> str:
     """A path of this hub, as it may be returned to after signing in; the first page for anything else."""
-    found = urlsplit(text)
-    safe = text.startswith("/") and not text.startswith(("//", "/\\")) and not found.netloc and text.isprintable()
-    return text if safe and "\\" not in text else "/"
+    safe = text.startswith("/") and not text.startswith("//") and "\\" not in text and text.isprintable()
+    return text if safe and len(text) <= _MOST_PATH else "/"

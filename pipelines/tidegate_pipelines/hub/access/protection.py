@@ -36,6 +36,7 @@ _HEADERS = (
 _HSTS = (b"strict-transport-security", b"max-age=31536000")
 _PRIVATE = (b"cache-control", b"no-store")
 _STATIC = "/static/"
+_MOST_DIGITS = 19
 _HEALTH, _HOOKS = "/health", "/hooks/"
 
 
@@ -121,7 +122,7 @@ def _most(scope: Any) -> int:
 
 def _wrong_size(scope: Any) -> tuple[int, str, str] | None:
     length = _headers(scope).get("content-length", "0")
-    if not (length.isascii() and length.isdigit()):
+    if not (length.isascii() and length.isdigit() and len(length) <= _MOST_DIGITS):
         return 400, "invalid_input", "the request's Content-Length is no number: send one"
     return _too_large(scope) if int(length) > _most(scope) else None
 

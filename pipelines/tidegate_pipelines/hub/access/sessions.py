@@ -109,7 +109,11 @@ class Sessions:
             row = session.get(PendingSignInRow, _hash(cookie))
             if row is not None:
                 session.delete(row)
-        if row is None or row.expires_at <= times.now() or not secrets.compare_digest(row.state, state):
+        if (
+            row is None
+            or row.expires_at <= times.now()
+            or not secrets.compare_digest(row.state.encode(), state.encode())
+        ):
             raise Unauthenticated(
                 f"this sign-in was not begun in this browser within the last {_PENDING_MINUTES} minutes, or was "
                 "finished already: sign in again"

@@ -145,7 +145,7 @@ async def _given(request: Request) -> tuple[dict[str, Any], bool]:
         }, True
     try:
         found = await request.json()
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"the body is not JSON ({error}): send an object with reason and model") from error
     if not isinstance(found, dict):
         raise InvalidInput("the body is no JSON object: send one with reason and model")
@@ -189,7 +189,7 @@ def _number(value: Any, name: str) -> int:
 def _envelope(value: Any) -> dict[str, Any]:
     try:
         found = json.loads(value) if isinstance(value, str) else value or {}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"envelope is not JSON ({error}): send what `tidegate approve` signed") from error
     if not isinstance(found, dict):
         raise InvalidInput("envelope is no JSON object: send what `tidegate approve` signed")

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from tidegate_pipelines.hub.store import ReleaseState
+
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("UTC has no date for it") from error
+
+
+Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+"""A moment as programs send it, RFC 3339 with its zone; in UTC."""
 
 
 class Document(BaseModel):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request
@@ -12,6 +11,7 @@ from tidegate_pipelines.hub.api.documents import (
     Deliveries,
     Engine,
     Model,
+    Moment,
     Registry,
     Release,
     ServedVersion,
@@ -37,7 +37,7 @@ from tidegate_serving.contract.errors import NotFound, TidegateError
 
 _NEWEST = 20
 Limit = Annotated[int, Query(ge=1, le=5000)]
-Since = Annotated[datetime | None, Query(description="RFC 3339, from then on.")]
+Since = Annotated[Moment | None, Query(description="RFC 3339, from then on.")]
 
 
 def state_router(hub: Hub) -> APIRouter:

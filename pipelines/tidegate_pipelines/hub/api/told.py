@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from fastapi import APIRouter, Request
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from tidegate_pipelines.hub.api.documents import Release
+from tidegate_pipelines.hub.api.documents import Moment, Release
 from tidegate_pipelines.hub.api.permissions import caller
 from tidegate_pipelines.hub.app import Hub
 from tidegate_pipelines.hub.callers import check_model
@@ -23,7 +21,7 @@ class Stage(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str
-    at: AwareDatetime
+    at: Moment
 
 
 class ToldRelease(BaseModel):
@@ -34,8 +32,8 @@ class ToldRelease(BaseModel):
     model: str
     version: int
     succeeded: bool
-    begun: AwareDatetime
-    ended: AwareDatetime
+    begun: Moment
+    ended: Moment
     key: str = Field(min_length=1, max_length=200)
     sentence: str = ""
     run: str = Field(default="", max_length=200)
@@ -64,20 +62,16 @@ def told_router(hub: Hub) -> APIRouter:
 
 
 def _told(sent: ToldRelease, told_by: str) -> Told:
-    stages = tuple(StageBegun(one.name, _utc(one.at)) for one in sent.stages)
+    stages = tuple(StageBegun(one.name, one.at) for one in sent.stages)
     return Told(
         sent.model,
         sent.version,
         sent.succeeded,
-        _utc(sent.begun),
-        _utc(sent.ended),
+        sent.begun,
+        sent.ended,
         f"{ELSEWHERE}:{sent.key}",
         told_by,
         sent.sentence,
         sent.run,
         stages,
     )
-
-
-def _utc(moment: datetime) -> datetime:
-    return moment.astimezone(UTC)

@@ -110,7 +110,7 @@ def newest_labels(database: Database, model: str) -> Iterator[tuple[str, Any]]:
 def _label(line: bytes, number: int) -> Label:
     try:
         found = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"line {number} is not JSON ({error}): send one object in each line") from error
     if not isinstance(found, dict) or "label" not in found:
         raise InvalidInput(f'line {number} has no label: send lines such as {{"request_id": "a1", "label": 1}}')

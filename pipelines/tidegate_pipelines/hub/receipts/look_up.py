@@ -23,6 +23,10 @@ Check = Callable[[str], None]
 """Raises PermissionRefused where somebody may not have a model asked again."""
 _MOST_AGAIN = 5
 _WAIT_SECONDS = 30.0
+_MOST_WAITING = 4
+"""Each takes one of the threads that answer everybody."""
+
+_BUSY = "the hub computes other answers again: ask once more in a moment"
 
 
 class Receipts:
@@ -32,6 +36,7 @@ class Receipts:
         self._config = config
         self._database = database
         self._computing = threading.Lock()
+        self._places = threading.BoundedSemaphore(1 + _MOST_WAITING)
 
     def find(self, request_id: str, model: str | None, sees: Sees) -> list[Receipt]:
         """The receipts of a request, the newest first, of models that somebody sees. NotFound where there is none, as
@@ -44,8 +49,16 @@ class Receipts:
         answers = self._answers(request_id, model, sees)
         for name in {one.model for one in answers}:
             check(name)
+        if not self._places.acquire(blocking=False):
+            raise ResourceExhausted(_BUSY)
+        try:
+            return self._one_at_a_time(answers)
+        finally:
+            self._places.release()
+
+    def _one_at_a_time(self, answers: list[LoggedAnswer]) -> list[Receipt]:
         if not self._computing.acquire(timeout=_WAIT_SECONDS):
-            raise ResourceExhausted("the hub computes another answer again: ask once more in a moment")
+            raise ResourceExhausted(_BUSY)
         try:
             return [
                 receipt_of(one, self._directory(one), again=place < _MOST_AGAIN) for place, one in enumerate(answers)

@@ -1,0 +1,233 @@
+"""What a hostile client sends the hub is refused with its cause, and takes nothing from the others."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+from starlette.testclient import TestClient
+from tests.support.hub.access import PEOPLE, TOKENS, make_hub, people_file
+
+from tidegate_pipelines.hub.access.guard import local_path
+from tidegate_pipelines.hub.access.sessions import Sessions
+from tidegate_pipelines.hub.access.throttle import Throttle, TooManyAttempts
+from tidegate_pipelines.hub.api import api_router, events
+from tidegate_pipelines.hub.api.decisions import decision_routes
+from tidegate_pipelines.hub.api.events import Places
+from tidegate_pipelines.hub.api.sign_in import sign_in_routes
+from tidegate_pipelines.hub.app import Hub, create_app
+from tidegate_pipelines.hub.decisions import Decisions
+from tidegate_pipelines.hub.pages import add_pages
+from tidegate_pipelines.hub.people_config import AccessConfig
+from tidegate_pipelines.hub.receipts import Receipts
+from tidegate_pipelines.hub.store import Database
+from tidegate_serving.contract.errors import ResourceExhausted, Unauthenticated, Unavailable
+
+BOSS = {"authorization": f"Bearer {TOKENS['boss']}"}
+BEFORE_THE_FIRST = "0001-01-01T00:00:00+23:59"
+FREEZE = {"model": "flights", "until": "2027-01-01T00:00:00Z", "reason": "r", "key": "k"}
+DEEP = b"[" * 100_000
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    made = Database(f"sqlite:///{tmp_path}/hub.db")
+    made.migrate()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def hub(database: Database, tmp_path: Path) -> Hub:
+    return make_hub(database, AccessConfig(file=people_file(tmp_path)))[0]
+
+
+@pytest.fixture
+def client(database: Database, tmp_path: Path) -> TestClient:
+    hub, access, log = make_hub(database, AccessConfig(file=people_file(tmp_path)))
+    decisions = Decisions(database, hub.config, log)
+    routers = [api_router, lambda _: sign_in_routes(access), lambda _: decision_routes(hub, access, log, decisions)]
+    app = create_app(hub, routers, access=access)
+    add_pages(app, hub)
+    return TestClient(app, "http://127.0.0.1:8600", follow_redirects=False)
+
+
+def told(**changes: Any) -> dict[str, Any]:
+    moment = "2026-01-01T00:00:00Z"
+    return {
+        "model": "flights",
+        "version": 1,
+        "succeeded": True,
+        "begun": moment,
+        "ended": moment,
+        "key": "k",
+        **changes,
+    }
+
+
+@pytest.mark.parametrize("since", [BEFORE_THE_FIRST, "2026-01-01", "2026-01-01T00:00:00", "9999-12-31T23:59:59-23:59"])
+@pytest.mark.parametrize("path", ["traffic", "skew"])
+def test_a_moment_without_zone_or_date_is_bad_input(client: TestClient, path: str, since: str) -> None:
+    asked = {"model": "flights", "since": since}
+    assert client.get(f"/api/v1/{path}", params=asked, headers=BOSS).status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("releases/elsewhere", told(begun=BEFORE_THE_FIRST)),
+        ("releases/elsewhere", told(stages=[{"name": "fetch", "at": BEFORE_THE_FIRST}])),
+        ("decisions/freeze", {**FREEZE, "until": BEFORE_THE_FIRST}),
+        ("decisions/approve", {"release_id": 1, "reason": "r", "envelope": DEEP.decode()}),
+    ],
+)
+def test_values_beyond_all_bounds_are_bad_input(client: TestClient, path: str, body: dict[str, Any]) -> None:
+    assert client.post(f"/api/v1/{path}", json=body, headers=BOSS).status_code == 422
+
+
+@pytest.mark.parametrize("path", ["decisions/freeze", "labels?model=flights"])
+def test_json_nested_without_end_is_bad_input(client: TestClient, path: str) -> None:
+    headers = {**BOSS, "content-type": "application/json"}
+    answer = client.post(f"/api/v1/{path}", content=DEEP, headers=headers)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid_input")
+
+
+def test_an_origin_that_is_no_address_is_another_page(client: TestClient) -> None:
+    answer = client.post("/api/v1/decisions/freeze", json=FREEZE, headers={**BOSS, "origin": "http://["})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "permission_refused")
+
+
+def test_a_length_of_thousands_of_digits_is_no_length(client: TestClient) -> None:
+    assert client.get("/health", headers={"content-length": "9" * 5000}).status_code == 400
+
+
+def test_a_last_event_of_thousands_of_digits_is_no_event(client: TestClient) -> None:
+    answer = client.get("/api/v1/events", headers={**BOSS, "last-event-id": "9" * 5000})
+    assert answer.status_code == 422
+
+
+@pytest.mark.parametrize("text", ["//[", "//[x]/", "/" + "a" * 2000])
+def test_where_nobody_can_return_to_is_the_first_page(client: TestClient, text: str) -> None:
+    assert local_path(text) == "/"
+    form = {"token": TOKENS["boss"], "return_to": text}
+    assert client.post("/sign-in/token", data=form).headers["location"] == "/"
+
+
+def test_a_state_of_any_letters_is_another_sign_in(database: Database) -> None:
+    sessions = Sessions(database, timedelta(hours=1), timedelta(hours=1))
+    cookie, _ = sessions.send_to_provider("/")
+    with pytest.raises(Unauthenticated, match="not begun in this browser"):
+        sessions.back_from_provider(cookie, "é")
+
+
+def test_all_addresses_of_a_network_are_one_who_guesses() -> None:
+    throttle = Throttle(2)
+    throttle.failed("2001:db8:1:2::1")
+    throttle.failed("2001:db8:1:2:ffff::2")
+    with pytest.raises(TooManyAttempts):
+        throttle.check("2001:db8:1:2:3:4:5:6")
+    throttle.check("2001:db8:1:3::1")
+
+
+def test_an_address_of_ipv4_is_the_same_in_both_ways_to_write_it() -> None:
+    throttle = Throttle(1)
+    throttle.failed("::ffff:10.0.0.1")
+    with pytest.raises(TooManyAttempts):
+        throttle.check("10.0.0.1")
+    throttle.check("::ffff:10.0.0.2")
+
+
+def test_nobody_takes_all_places_of_those_who_listen() -> None:
+    places = Places(most=3, most_of_one=2)
+    places.take("anna")
+    places.take("anna")
+    with pytest.raises(Unavailable, match="anna listens to 2 streams"):
+        places.take("anna")
+    places.take("ben")
+    with pytest.raises(Unavailable, match="3 streams of events are open"):
+        places.take("ci")
+    places.give_back("anna")
+    places.take("ci")
+
+
+def test_a_client_that_hangs_up_gives_its_place_back(hub: Hub) -> None:
+    places = Places(most=1)
+
+    async def endless() -> AsyncIterator[str]:
+        yield "retry: 1000\n\n"
+        await asyncio.Event().wait()
+
+    async def hung_up() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    async def nothing(_: Any) -> None:
+        await asyncio.sleep(0)
+
+    async def listen() -> None:
+        places.take("anna")
+        await events._Stream(endless(), places, "anna")({"type": "http"}, hung_up, nothing)
+
+    asyncio.run(asyncio.wait_for(listen(), 20))
+    places.take("ben")
+
+
+def test_whoever_may_not_look_any_more_hears_no_more(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "_ASKED_AGAIN_SECONDS", 0.0)
+    header = (b"authorization", BOSS["authorization"].encode())
+    scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": [header], "client": None}
+    assert hub.current_user(Request(dict(scope))).name == "boss"
+
+    async def heard() -> list[str]:
+        stream = events._stream(hub, scope, None, 0)
+        first = await anext(stream)
+        people_file(tmp_path, PEOPLE[: PEOPLE.index('[[token]]\nname = "boss"')])
+        return [first, *[one async for one in stream]]
+
+    assert asyncio.run(asyncio.wait_for(heard(), 20)) == ["retry: 1000\n\n"]
+
+
+def test_those_who_wait_for_answers_to_be_computed_again_leave_threads_for_others(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receipts, go_on = Receipts(hub.config, hub.database), threading.Event()
+
+    def answers(*_: Any) -> list[Any]:
+        return []
+
+    def one_at_a_time(_: Any) -> list[Any]:
+        assert go_on.wait(20)
+        return []
+
+    monkeypatch.setattr(receipts, "_answers", answers)
+    monkeypatch.setattr(receipts, "_one_at_a_time", one_at_a_time)
+    again = threading.Barrier(6)
+    refused = threading.Semaphore(0)
+
+    def ask() -> None:
+        again.wait(20)
+        try:
+            receipts.compute_again("x", None, lambda _: True, lambda _: None)
+        except ResourceExhausted:
+            refused.release()
+
+    threads = [threading.Thread(target=ask) for _ in range(6)]
+    for one in threads:
+        one.start()
+    assert refused.acquire(timeout=20)
+    assert not refused.acquire(blocking=False)
+    go_on.set()
+    for one in threads:
+        one.join(20)
+
+
+def test_a_document_of_any_bytes_is_refused(client: TestClient) -> None:
+    for raw in (b"\xff\xfe", b"", b"null", b"9" * 10_000, b'"\\ud800"', DEEP):
+        answer = client.post("/api/v1/releases", content=raw, headers={**BOSS, "content-type": "application/json"})
+        assert 400 <= answer.status_code < 500, json.dumps(raw[:20].hex())
