@@ -6,6 +6,7 @@ import shutil
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,7 +36,11 @@ def fleet(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Ite
     """One node that takes connections of those alone whose certificate the authority signed."""
     shown = authority.issue("node")
     with fleet_over(tmp_path_factory.mktemp("fleet")) as running:
-        files = {"data_certificate": shown.certificate, "data_key": shown.key, "data_client_ca": authority.file}
+        files: dict[str, Any] = {
+            "data_certificate": shown.certificate,
+            "data_key": shown.key,
+            "data_client_ca": authority.file,
+        }
         running.node("a", **files).await_ready()
         controller = running.controller().await_ready()
         eventually(lambda: running.view().nodes)
