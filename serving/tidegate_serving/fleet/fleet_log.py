@@ -40,10 +40,18 @@ class FleetLog:
                 "no node of the fleet keeps an inference log: give each a log_path below one folder"
             )
         pattern = f"model={check_name(request.servable)}/version=*/date=*/*.parquet"
-        late = time.time() - _NEW_SECONDS
-        if any(file.stat().st_mtime < late for form in (pattern, f"*/{pattern}") for file in root.glob(form)):
+        files = (file for form in (pattern, f"*/{pattern}") for file in root.glob(form))
+        if any(_is_older(file, time.time() - _NEW_SECONDS) for file in files):
             raise FailedPrecondition(
-                f"the logs of the fleet's nodes lie below {root}, which is not to be seen where this is judged: mount it "
-                "there at the same path"
+                f"the logs of the fleet's nodes lie below {root}, which is not to be seen where this is judged: mount "
+                "it there at the same path"
             )
         yield message("tidegate.v1.LogPiece")(present=[])
+
+
+def _is_older(file: Path, moment: float) -> bool:
+    """Whether it was written before, in Unix seconds; not of one that retention took away meanwhile."""
+    try:
+        return file.stat().st_mtime < moment
+    except FileNotFoundError:
+        return False
