@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from tidegate_operators.steps.engine_group import Outcomes, engines_of, on_each, reconcile
 from tidegate_operators.steps.log_copy import LogCopy, is_logged_here
-from tidegate_operators.steps.serving_now import is_away, joined_log
+from tidegate_operators.steps.serving_now import is_away
 from tidegate_operators.steps.superseded import require_live
 from tidegate_serving.admission import Outcome
 from tidegate_serving.connection import EngineConnection
@@ -24,6 +24,7 @@ from tidegate_serving.contract.desired_state import DesiredState
 from tidegate_serving.contract.errors import DeadlinePassed, FailedPrecondition, NotFound, Unavailable
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.control_client import ControlClient
+from tidegate_serving.inference_log.joined import joined_log
 from tidegate_serving.inference_log.reader import logged_until
 from tidegate_validation.canary.judgement import CanaryResult
 

@@ -7,7 +7,7 @@ what serves, and each has a log of its own: these lie in one folder and are read
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,7 +18,7 @@ from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import DeadlinePassed, FailedPrecondition, TidegateError, Unavailable
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.control_client import ControlClient
-from tidegate_serving.inference_log.reader import is_group_log
+from tidegate_serving.inference_log.joined import joined_log
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -72,28 +72,6 @@ def find_log(*, control: str | EngineConnection) -> Path | None:
     """
     answers = _ask(control, lambda client: client.status().log_path)
     return joined_log([path for path in answers if path is not None], some_away=None in answers)
-
-
-def joined_log(paths: Collection[str], *, some_away: bool = False) -> Path | None:
-    """The folder that holds these engines' logs: their own where it is one for all, else the one above. None where they
-    keep none.
-
-    FailedPrecondition where some keep none, or they lie in different folders.
-    """
-    roots = {Path(path) for path in paths if path}
-    if not roots:
-        return None
-    if "" in paths:
-        raise FailedPrecondition("some engines of the group keep no inference log: give each of them a log_path")
-    above = {root.parent for root in roots}
-    if len(roots) == 1 and not (some_away and is_group_log(next(iter(above)))):
-        return next(iter(roots))
-    if len(above) > 1:
-        raise FailedPrecondition(
-            f"the engines' logs lie in {', '.join(map(str, sorted(roots)))}, which is not one folder: give each engine "
-            "a log_path of its own below one folder that all share, such as /log/NAME"
-        )
-    return next(iter(above))
 
 
 def is_away(error: TidegateError) -> bool:

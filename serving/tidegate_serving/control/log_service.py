@@ -8,13 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.servable import check_name
 
 PIECE_BYTES = 1 << 20
+
+
+class GivesLog(Protocol):
+    """What answers whoever reads the log."""
+
+    def read(self, request: Any) -> Iterator[Any]:
+        """Pieces for a `ReadLogRequest`."""
 
 
 @dataclass(frozen=True, slots=True)

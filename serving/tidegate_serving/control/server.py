@@ -16,7 +16,7 @@ from tidegate_serving.control.config_service import ConfigService
 from tidegate_serving.control.crowd import Crowd, MessageFirst
 from tidegate_serving.control.handlers import stream, unary
 from tidegate_serving.control.health import Health
-from tidegate_serving.control.log_service import LogService
+from tidegate_serving.control.log_service import GivesLog
 from tidegate_serving.control.messages import SERVICE, from_desired, optional, to_event, to_status
 from tidegate_serving.control.operations import Requester
 from tidegate_serving.control.reflection import reflection_handlers
@@ -59,7 +59,7 @@ class ControlServer:
         source: TakesDesiredStates,
         service: ControlService,
         config: ConfigService,
-        log: LogService,
+        log: GivesLog,
         states: StateMonitor,
         status: Callable[[str], EngineStatus],
         guard: grpc.ServerInterceptor | None = None,

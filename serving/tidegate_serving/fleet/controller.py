@@ -87,6 +87,10 @@ class Controller:
         found = {node: line.link.seen() for node, line in self._lines.items()}
         return {node: one for node, one in found.items() if one is not None}
 
+    def log_paths(self) -> list[str | None]:
+        """Where each node keeps its inference log: empty for none, None of one that has said nothing yet."""
+        return [line.link.log_path for line in list(self._lines.values())]
+
     def expect(self, desired: DesiredState) -> None:
         """This was written just now: of its versions nothing from before is told any more, such as an old error."""
         with self._telling:

@@ -16,14 +16,14 @@ from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import FailedPrecondition, TidegateError
 from tidegate_serving.control.access.gate import guard_of, tls_of
 from tidegate_serving.control.config_service import ConfigService
-from tidegate_serving.control.log_service import LogService
 from tidegate_serving.control.server import ControlServer
 from tidegate_serving.control.service import ControlService
 from tidegate_serving.control.status import EngineStatus
 from tidegate_serving.control.support import RecentLines, Support
 from tidegate_serving.fleet.controller import Controller
 from tidegate_serving.fleet.etcd import Etcd
-from tidegate_serving.fleet.fleet_status import fleet_status
+from tidegate_serving.fleet.fleet_log import FleetLog
+from tidegate_serving.fleet.fleet_status import fleet_status, with_log
 from tidegate_serving.fleet.keys import FleetKeys
 from tidegate_serving.fleet.operations import FleetOperations
 from tidegate_serving.fleet.view import FleetView
@@ -65,6 +65,7 @@ class ControllerProcess:
         self._controller = Controller(
             Etcd(config.fleet.etcd), self._keys, name, _connection, config.fleet.lease_seconds, events, self._problems
         )
+        self._log = FleetLog(self._controller.log_paths)
         self._server: ControlServer | None = None
 
     def start(self) -> str:
@@ -81,7 +82,7 @@ class ControllerProcess:
             operations,
             ControlService(operations.decide, self._journal, support.files),
             ConfigService(lambda: config, _no_reload),
-            LogService(None),
+            self._log,
             self._monitor,
             self._status,
             guard,
@@ -102,7 +103,8 @@ class ControllerProcess:
     def _status(self, servable: str) -> EngineStatus:
         """Of now: whoever has just pushed sees that."""
         view = FleetView.of(self._asking.read(self._keys.prefix))
-        return fleet_status(view, self._monitor.states(), self._problems.of_sources(), servable)
+        status = fleet_status(view, self._monitor.states(), self._problems.of_sources(), servable)
+        return with_log(status, self._log)
 
     def _note(self, problem: SourceProblem, present: bool) -> None:
         text = problem.error.message if present else f"{problem.source} is well again"

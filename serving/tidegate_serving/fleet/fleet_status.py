@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from tidegate_serving.contract.errors import FailedPrecondition
 from tidegate_serving.contract.servable import StateChange
 from tidegate_serving.control.status import EngineStatus, ProblemStatus, ServableStatus, VersionStatus
+from tidegate_serving.fleet.fleet_log import FleetLog
 from tidegate_serving.fleet.model import FleetModel
 from tidegate_serving.fleet.rollout import ordinary
 from tidegate_serving.fleet.view import FleetView
@@ -17,7 +20,7 @@ SOURCE = "fleet"
 def fleet_status(
     view: FleetView, states: Sequence[StateChange], problems: Sequence[SourceProblem], servable: str
 ) -> EngineStatus:
-    """Of one servable, or of all for an empty name. No engine's address and no log: a router's is asked for answers."""
+    """Of one servable, or of all for an empty name. No engine's address: a router's is asked for answers."""
     chosen = [model for name, model in sorted(view.models.items()) if servable in ("", name)]
     missing = view.placement.missing
     return EngineStatus(
@@ -26,6 +29,17 @@ def fleet_status(
         rest_address="",
         problems=tuple(ProblemStatus(one.source, one.error.code, one.error.message, one.since_us) for one in problems),
     )
+
+
+def with_log(status: EngineStatus, log: FleetLog) -> EngineStatus:
+    """The same with the folder that has the inference logs of all nodes; without one where they lie apart or some node
+    keeps none, which is then a problem."""
+    try:
+        found = log.root()
+    except FailedPrecondition as error:
+        problem = ProblemStatus("inference log", error.code, error.message)
+        return replace(status, problems=(*status.problems, problem))
+    return replace(status, log_path="" if found is None else str(found))
 
 
 def _servable(model: FleetModel, states: Sequence[StateChange], missing: Mapping[str, str]) -> ServableStatus:

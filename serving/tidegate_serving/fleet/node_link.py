@@ -37,6 +37,7 @@ class NodeLink:
         self._heard: dict[str, int] = {}
         self._told: Mapping[str, DesiredState] = {}
         self._problem = ""
+        self._log_path: str | None = None
         self._listening: ControlClient | None = None
         runs = (self._listen, self._tell_all)
         self._threads = [threading.Thread(target=run, name="tidegate-node-link", daemon=True) for run in runs]
@@ -53,6 +54,11 @@ class NodeLink:
                 return None
             refused = {name: error for name, (_, error, _) in self._refused.items()}
             return Seen(dict(self._desired), dict(self._states), refused, dict(self._heard))
+
+    @property
+    def log_path(self) -> str | None:
+        """Where the node keeps its inference log, empty for none; None before it said anything."""
+        return self._log_path
 
     @property
     def problem(self) -> str:
@@ -92,8 +98,10 @@ class NodeLink:
 
     def _read_all(self, client: ControlClient) -> None:
         """What the node is now, in place of what it was before."""
-        servables = client.status().servables
+        status = client.status()
+        servables = status.servables
         with self._lock:
+            self._log_path = status.log_path
             self._desired = {one.servable: one.desired for one in servables if one.source in ("", RPC_SOURCE)}
             self._states = {change.id: change for one in servables for change in _changes(one)}
             self._refused.clear()

@@ -209,15 +209,13 @@ def test_of_models_that_nobody_has_to_have_the_least_recently_used_leaves_and_co
 def test_lists_at_the_router_are_of_the_whole_fleet_and_tell_cold_models(
     fleet: Fleet, controller: ControllerProcess, router: RouterProcess
 ) -> None:
-    for name, least in (("listed", 1), ("asleep", 0)):
+    for name in ("listed", "asleep"):
         push(directory=publish(fleet.root, name, 3, adding(1)), control=controller.address)
-        size(fleet, name, 990, least)
+        size(fleet, name, 10)
     settled(fleet, "listed", 1)
-    fillers = ["filler1", "filler2"]
-    for name in fillers:
-        push(directory=publish(fleet.root, name, 1, adding(1)), control=controller.address)
-        size(fleet, name, 990)
-    settled(fleet, "asleep", 0)
+    with fleet.operations() as operations:
+        operations.set_copies("asleep", Copies(0, 1), labels={"zone": "of no node"})
+    eventually(lambda: not fleet.routes("asleep"))
     grpc, rest = (library.InferenceServerClient(router.addresses[port]) for library, port in CLIENTS)
 
     def entry(name: str) -> dict[str, str]:
@@ -235,9 +233,9 @@ def test_lists_at_the_router_are_of_the_whole_fleet_and_tell_cold_models(
     assert (state, "on no node" in text) == (State.END.value, True)
     assert not fleet.routes("asleep")
     with controller.control() as control:
-        for name in (*fillers, "listed", "asleep"):
-            control.set_desired_state(control.desired(name).without(1).without(3))
-    eventually(lambda: not {*fillers, "listed", "asleep"} & fleet.view().models.keys())
+        for name in ("listed", "asleep"):
+            control.set_desired_state(control.desired(name).without(3))
+    eventually(lambda: not {"listed", "asleep"} & fleet.view().models.keys())
 
 
 def test_a_killed_node_and_a_killed_controller_and_an_etcd_that_restarts_leave_every_model_served(
