@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use crate::links::connect::Links;
 use crate::links::http1::RestLinks;
 use crate::links::http2::GrpcLinks;
 use crate::pause::Pause;
-use crate::routes::Links;
 
 /// `host:port` of a node's endpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -35,11 +35,11 @@ use tokio::sync::watch;
 use crate::grpc::service::GrpcForwarder;
 use crate::hedging::Hedging;
 use crate::lane::{Lane, Shared};
-use crate::links::connect::Connector;
+use crate::links::connect::{Connector, Links};
 use crate::links::tls::NodePem;
 use crate::node::Addresses;
 use crate::rest::service::RestForwarder;
-use crate::routes::{Counts, Links};
+use crate::routes::Counts;
 use crate::settings::RouterSettings;
 use crate::waiting::ColdRequests;
 

@@ -9,7 +9,7 @@ use std::time::{Instant, SystemTime};
 
 use tidegate_codec::status::Code;
 
-use crate::links::connect::Connector;
+use crate::links::connect::Links;
 use crate::node::{Addresses, Node};
 
 /// What is counted of a model, for as long as it is known.
@@ -66,17 +66,6 @@ pub struct Model {
 pub struct Routes {
     nodes: HashMap<String, Arc<Node>>,
     models: HashMap<String, Arc<Model>>,
-}
-
-/// How many I/O threads there are, and how many connections over HTTP/2 each has to a node.
-#[derive(Clone, Debug)]
-pub struct Links {
-    /// I/O threads.
-    pub lanes: usize,
-    /// Connections.
-    pub connections: usize,
-    /// What opens them.
-    pub connector: Connector,
 }
 
 impl Model {

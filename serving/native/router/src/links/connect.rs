@@ -24,6 +24,17 @@ pub struct Connector {
     tls: Option<Arc<ArcSwap<NodeTls>>>,
 }
 
+/// How many I/O threads there are, how many connections over HTTP/2 each has to a node, and what opens them.
+#[derive(Clone, Debug)]
+pub struct Links {
+    /// I/O threads.
+    pub lanes: usize,
+    /// Connections.
+    pub connections: usize,
+    /// What opens them.
+    pub connector: Connector,
+}
+
 impl Connector {
     /// With TLS where certificates are given; the error says which of them cannot be used.
     pub fn new(pem: Option<&NodePem>) -> Result<Connector, String> {

@@ -8,9 +8,8 @@ use h2::client::SendRequest;
 use http::uri::{Authority, Scheme};
 use tokio::sync::Mutex;
 
-use crate::links::connect::Connector;
+use crate::links::connect::{Connector, Links};
 use crate::links::tls::Inside;
-use crate::routes::Links;
 
 /// A connection without a call for so long is closed; nodes wait longer.
 const IDLE: Duration = Duration::from_secs(60);
