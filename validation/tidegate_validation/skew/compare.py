@@ -105,7 +105,7 @@ def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
         findings[feature.name] = [*([told] if told is not None else []), *findings[feature.name]]
     excused = {name for name, found in findings.items() if found[0].outcome is Outcome.FAIL} | grown.keys()
     for finding in looser_columns(profile, window, read, numbers, excused, rule):
-        findings[finding.subject].insert(0, finding)
+        findings.setdefault(finding.subject, []).insert(0, finding)
     for finding in _of_vectors_and_texts(profile, window, schema.vectors, numbers.keys() - excused, rule):
         findings.setdefault(finding.subject, []).insert(0, finding)
     for finding in [*with_new_names(schema.findings, profile, window), *repeated_rows(profile, window, read, rule)]:
@@ -176,9 +176,10 @@ def _of_measures(
 
 
 def _read(profile: Profile, window: Window, features: Sequence[FeatureProfile]) -> Rows:
-    """The window's columns that can be compared."""
+    """The window's columns that can be compared, and the time of the events."""
     columns = [window.columns.get(one.name, one.name) for one in features]
-    types = {column: window.types[column] for column in columns}
+    moment = [window.moment] if window.moment is not None and profile.event_time is not None else []
+    types = {column: window.types[column] for column in [*columns, *moment]}
     return read_rows(
         window.connection, window.relation, window.block, types, window.rows, columns_that_tell_rows(profile, window)
     )

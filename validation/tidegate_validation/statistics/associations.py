@@ -18,7 +18,7 @@ import numpy as np
 
 from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.association import Association
-from tidegate_validation.statistics.bins import NumericBins
+from tidegate_validation.statistics.bins import FrozenBins, NumericBins
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.numbers import root_of_falling
 from tidegate_validation.statistics.profile import FeatureProfile
@@ -45,9 +45,8 @@ class Strengths:
     rows: Floats
 
 
-def levels_of(feature: FeatureProfile, counts: FeatureCounts) -> dict[int, int]:
+def levels_of(bins: FrozenBins | None, counts: FeatureCounts) -> dict[int, int]:
     """The level of each bin: neighbours together until each level has its part of training's rows."""
-    bins = feature.bins
     totals = dict(zip(counts.codes.tolist(), counts.n.sum(axis=0).tolist(), strict=True))
     codes = sorted(totals)
     if isinstance(bins, NumericBins):

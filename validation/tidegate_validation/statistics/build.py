@@ -12,7 +12,7 @@ from tidegate_validation.statistics.association import Association
 from tidegate_validation.statistics.associations import chosen_columns, find_associations, levels_of, to_levels
 from tidegate_validation.statistics.blocks import BlockUnit, chunk_of, day_of
 from tidegate_validation.statistics.counting import block_number, count_repeated, count_rows, types_of
-from tidegate_validation.statistics.counts import REPEATED, FeatureCounts
+from tidegate_validation.statistics.counts import REPEATED, TIME_OF_DAY, FeatureCounts
 from tidegate_validation.statistics.event_times import check_seconds
 from tidegate_validation.statistics.facts import facts_of
 from tidegate_validation.statistics.points import digits_name, digits_of, weigh
@@ -66,7 +66,8 @@ def profile_relation(
     names = list(dict.fromkeys([*features, *filter(None, (label,))]))
     columns = [Column(name, types[name], family(types[name]), _role(name, label, event_time)) for name in names]
     told_apart = list(dict.fromkeys([*features, *filter(None, (event_time,))]))
-    read = read_rows(connection, relation.name, block, {name: types[name] for name in names}, rows, told_apart)
+    wanted = {name: types[name] for name in [*names, *filter(None, (event_time,))]}
+    read = read_rows(connection, relation.name, block, wanted, rows, told_apart)
     profiles, counts = _profiles(connection, relation.name, block, columns, read)
     inputs = [one for one in profiles if one.role is Role.INPUT]
     tables = {one.name: measured(connection, relation.name, block, one.name) for one in inputs if is_vector(one.type)}
@@ -75,6 +76,9 @@ def profile_relation(
             texts = measured_texts(connection, relation.name, block, one.name)
             tables |= {} if is_id(one, texts) else {one.name: texts}
     measures = {name: _of_measures(table, event_time is not None) for name, table in tables.items()}
+    if event_time:
+        moments = read.columns[event_time]
+        counts[TIME_OF_DAY] = FeatureCounts.of_rows(moments.days, moments.day, moments.hours())
     counts[REPEATED] = count_repeated(connection, relation.name, block, told_apart, read, rows)
     return Profile(
         id="",
@@ -85,7 +89,7 @@ def profile_relation(
         event_time=event_time,
         features={profile.name: profile for profile in profiles},
         counts=counts,
-        pairs=_pairs(read, inputs, counts),
+        pairs=_pairs(read, inputs, counts, event_time),
         measures=measures,
     )
 
@@ -137,15 +141,16 @@ def _profiles(
 
 
 def _pairs(
-    read: Rows, profiles: Sequence[FeatureProfile], counts: Mapping[str, FeatureCounts]
+    read: Rows, profiles: Sequence[FeatureProfile], counts: Mapping[str, FeatureCounts], event_time: str | None
 ) -> tuple[Association, ...]:
-    """The inputs that go together."""
-    chosen = chosen_columns(profiles)
-    if len(chosen) < 2:
+    """The inputs that go together, and those that go with the time of day of the events."""
+    chosen = {one.name: one for one in chosen_columns(profiles)}
+    blocks, codes = read.coded(chosen, event_time)
+    if len(codes) < 2:
         return ()
-    blocks, codes = read.coded({one.name: one for one in chosen})
-    levels = [to_levels(codes[one.name], levels_of(one, counts[one.name])) for one in chosen]
-    return find_associations([one.name for one in chosen], levels, blocks)
+    bins = {name: chosen[name].bins if name in chosen else None for name in codes}
+    levels = [to_levels(codes[name], levels_of(bins[name], counts[name])) for name in codes]
+    return find_associations([*codes], levels, blocks)
 
 
 def _role(name: str, label: str | None, event_time: str | None) -> Role:

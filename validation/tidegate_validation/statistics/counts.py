@@ -84,6 +84,8 @@ def repeats(blocks: Integers, n: Integers, once: Integers) -> FeatureCounts:
 Counts = Mapping[str, FeatureCounts]
 REPEATED = "\x1frepeated rows"
 """The name of the counts of rows that are there once (bin 0), and once more (bin 1)."""
+TIME_OF_DAY = "\x1ftime of day"
+"""The name of the counts of rows by the hour (UTC) of their event time, and of that hour where columns go with it."""
 
 
 def write_counts(path: Path, counts: Counts, *, profile: str, stream: str) -> None:

@@ -24,7 +24,8 @@ from tidegate_validation.statistics.bins import (
     CategoryBins,
     NumericBins,
 )
-from tidegate_validation.statistics.counts import FeatureCounts, repeats
+from tidegate_validation.statistics.blocks import SECONDS
+from tidegate_validation.statistics.counts import TIME_OF_DAY, FeatureCounts, repeats
 from tidegate_validation.statistics.profile import FeatureProfile
 from tidegate_validation.statistics.sample import TextSample, ValueSample
 from tidegate_validation.statistics.sql import Family, as_number, as_text, family, quote
@@ -35,6 +36,7 @@ _CODED = 60_000
 _SPARSE = 4
 _DENSE = 4
 _AT_ONCE = 30
+_HOUR = 3600
 _NOTHING = np.empty(0, dtype=np.int64)
 
 
@@ -77,14 +79,21 @@ class ReadColumn:
         place: Integers = self.place[rows]
         if feature.bins is None:
             return np.asarray(np.where(place == NULL, NULL, 0), dtype=np.int64)
-        known = _bins_of(self.values, feature)
-        # Bins of what is no ordinary value, of which EMPTY is the lowest, lie behind all others, where negative places
-        # find them.
-        return np.asarray(np.concatenate([known, np.arange(EMPTY, 0)])[place], dtype=np.int64)
+        return _at(place, _bins_of(self.values, feature))
+
+    def hours(self, rows: Any = slice(None)) -> Integers:
+        """The hour of the day (UTC) of each of the `rows` of a column of Unix seconds, shape [n]."""
+        return _at(self.place[rows], np.floor(np.asarray(self.values, dtype=np.float64) % SECONDS / _HOUR))
 
     def counts(self, feature: FeatureProfile) -> FeatureCounts:
         """Rows per block and bin."""
         return FeatureCounts.of_rows(self.days, self.day, self.codes(feature))
+
+
+def _at(place: Integers, known: Any) -> Integers:
+    """What is `known` of each row's value, by its place. Bins of what is no ordinary value, of which EMPTY is the
+    lowest, lie behind all others, where negative places find them."""
+    return np.asarray(np.concatenate([known, np.arange(EMPTY, 0)])[place], dtype=np.int64)
 
 
 def _bins_of(values: Any, feature: FeatureProfile) -> Integers:
@@ -153,15 +162,20 @@ class Rows:
         n = np.bincount(self.day, minlength=len(self.days))
         return repeats(self.days, n, n - np.bincount(day[1:][twice], minlength=len(self.days)))
 
-    def coded(self, features: Mapping[str, FeatureProfile]) -> tuple[Integers, dict[str, Integers]]:
+    def coded(
+        self, features: Mapping[str, FeatureProfile], time: str | None = None
+    ) -> tuple[Integers, dict[str, Integers]]:
         """The places of rows' blocks, and the bins of each feature in them; `features` by the column that carries each.
-        A repeatable choice of the rows that were read, where these are many.
+        The hours of the day of the column `time`, where there is one, come as TIME_OF_DAY. A repeatable choice of the
+        rows that were read, where these are many.
         """
         size = len(self.day)
         some: Any = slice(None)
         if size > _CODED:
             some = np.flatnonzero(np.random.default_rng(7).random(size) < _CODED / size)
         codes = {one.name: self.columns[column].codes(one, some) for column, one in features.items()}
+        if time is not None:
+            codes[TIME_OF_DAY] = self.columns[time].hours(some)
         return self.day[some], codes
 
 

@@ -28,15 +28,18 @@ from tidegate_validation.statistics.relation import Relation, connected, relatio
 from tidegate_validation.statistics.sql import as_number, quote
 
 _VIEW = "tidegate_window"
+_SECONDS = "tidegate_seconds"
+_MOMENT = "tidegate_moment"
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
     """Rows of `relation` on `connection`: `types` by column, `columns` by feature, `block` as SQL, `rows` in all.
 
-    `event_time` is the column with the time of each row, None where there is none; `unlogged` are features that the log
-    does not have as they were asked, by its configuration: `hash` or `omit` by name. `named` is SQL for the same rows
-    with REQUEST_ID and ROW, by which a log's rows are found again; empty where rows have no names.
+    `event_time` is the column with the time of each row, None where there is none, and `moment` that with the time of
+    the event alone, which a log that knows only when its rows arrived does not have. `unlogged` are features that the
+    log does not have as they were asked, by its configuration: `hash` or `omit` by name. `named` is SQL for the same
+    rows with REQUEST_ID and ROW, by which a log's rows are found again; empty where rows have no names.
     """
 
     connection: Any
@@ -46,6 +49,7 @@ class Window:
     block: str
     rows: int
     event_time: str | None = None
+    moment: str | None = None
     unlogged: Mapping[str, str] = field(default_factory=dict)
     named: str | None = None
 
@@ -82,14 +86,15 @@ def log_window(
         named = {name[len(INPUT_PREFIX) :]: name for name in types if name.startswith(INPUT_PREFIX)}
         inputs = {name: column for name, column in named.items() if name not in unlogged}
         values = [_scalar(connection, source, column, types[column]) for column in inputs.values()]
-        kept = ", ".join([f"{time} AS tidegate_seconds", *values])
+        moment = [f"{as_number(EVENT_TIME, types[EVENT_TIME])} AS {_MOMENT}"] if EVENT_TIME in types else []
+        kept = ", ".join([f"{time} AS {_SECONDS}", *moment, *values])
         inside = f"FROM {source} WHERE {' AND '.join(wanted)}"
         read_again(lambda: connection.execute(f"CREATE TEMP TABLE {_VIEW} AS SELECT {kept} {inside}"))
         rows = connection.execute(f"SELECT count(*) FROM {_VIEW}").fetchall()[0][0]
         types = types_of(connection, _VIEW)
-        block = day_of("tidegate_seconds", types)
+        block, known = day_of(_SECONDS, types), _MOMENT if moment else None
         identified = f"(SELECT {kept}, {quote(REQUEST_ID)}, {quote(ROW)} {inside})"
-        yield Window(connection, _VIEW, types, inputs, block, rows, "tidegate_seconds", unlogged, identified)
+        yield Window(connection, _VIEW, types, inputs, block, rows, _SECONDS, known, unlogged, identified)
 
 
 def logged_answers(
@@ -151,7 +156,7 @@ def window_of(relation: Relation, *, event_time: str | None, like: float | None 
     block = day_of(str(event_time), relation.types) if has_time else window_chunk_of(relation.rows, like)
     columns = {name: name for name in relation.types if name != ROW_INDEX}
     time = event_time if has_time else None
-    return Window(relation.connection, relation.name, relation.types, columns, block, relation.rows, time)
+    return Window(relation.connection, relation.name, relation.types, columns, block, relation.rows, time, time)
 
 
 def _role(name: str) -> str:

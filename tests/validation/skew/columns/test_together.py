@@ -10,6 +10,10 @@ from tidegate_serving.admission import Outcome
 from tidegate_validation.skew import Columns
 from tidegate_validation.skew.two_tables import report_on_tables
 from tidegate_validation.statistics.associations import find_associations
+from tidegate_validation.statistics.build import make_profile
+from tidegate_validation.statistics.counts import TIME_OF_DAY
+from tidegate_validation.statistics.profile import Profile
+from tidegate_validation.tables import as_table
 
 COLUMNS = Columns(time="at")
 DAY = 86_400
@@ -86,3 +90,45 @@ def loans(seed: int) -> pd.DataFrame:
 def test_days_of_few_rows_say_little() -> None:
     weeks = [(rows, rows[rows["at"] >= 16_060 * DAY]) for rows in map(loans, range(20, 30))]
     assert [one for one in weeks if together(*one)] == []
+
+
+def sensors(seed: int, days: int = 67, rows: int = 300) -> pd.DataFrame:
+    """Sixty-seven days of sensors whose warmth belongs to the time of day, and whose load to nothing."""
+    random = np.random.default_rng(seed)
+    day = np.repeat(16_000 + np.arange(days), rows)
+    seconds = random.integers(0, DAY, len(day))
+    warm = np.round(45 + 8 * np.sin(seconds / DAY * 2 * np.pi) + random.normal(0, 2, len(day)), 1)
+    return pd.DataFrame({"at": day * DAY + seconds, "warm": warm, "load": random.gamma(2, 1, len(day))})
+
+
+def last_week(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows[rows["at"] >= 16_060 * DAY].copy()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_column_of_the_time_of_day_that_was_shuffled_is_blamed(seed: int) -> None:
+    rows = sensors(seed)
+    week, random = last_week(rows), np.random.default_rng(9)
+    week["warm"] = week.groupby(week["at"] // DAY)["warm"].transform(lambda one: random.permutation(one.to_numpy()))
+    report = report_on_tables(rows[rows["at"] < 16_060 * DAY], week, COLUMNS)
+    assert together(rows, week) == ["warm"]
+    assert "no longer go with those of the time of day of `at`" in report.feature("warm").sentence
+    assert together(rows, last_week(rows)) == []
+
+
+def test_event_times_of_another_zone_are_blamed_themselves() -> None:
+    rows = sensors(1).assign(light=lambda one: np.cos(one["at"] / DAY * 2 * np.pi).round(2))
+    week = last_week(rows)
+    week["at"] += 5 * 3600
+    assert together(rows, week) == ["at"]
+
+
+def test_a_profile_made_without_event_times_knows_no_time_of_day() -> None:
+    rows = sensors(2)
+    assert "warm" not in {one.first for one in profile_of(rows.drop(columns="at"), None).pairs}
+    (pair,) = profile_of(rows, "at").pairs
+    assert (pair.first, pair.second) == ("warm", TIME_OF_DAY)
+
+
+def profile_of(rows: pd.DataFrame, time: str | None) -> Profile:
+    return make_profile(as_table(rows, "rows"), features=["warm", "load"], label=None, event_time=time)

@@ -12,6 +12,7 @@ from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.statistics.association import Association
 from tidegate_validation.statistics.associations import Strengths, chosen_columns, levels_of, strengths, to_levels
+from tidegate_validation.statistics.counts import TIME_OF_DAY
 from tidegate_validation.statistics.profile import Profile
 from tidegate_validation.statistics.rows import Rows
 from tidegate_validation.statistics.window import Window
@@ -42,17 +43,19 @@ def looser_columns(
     """One finding for each of the `comparable` columns that no longer goes with others; `read` are the window's rows,
     `excused` columns differ by themselves already."""
     features = [one for one in chosen_columns(profile.inputs) if one.name in comparable and one.name not in excused]
-    names = {one.name for one in features}
+    moment = window.moment if TIME_OF_DAY in profile.counts else None
+    names = {one.name for one in features} | ({TIME_OF_DAY} if moment is not None else set())
     pairs = [one for one in profile.pairs if one.first in names and one.second in names]
     if not pairs:
         return []
-    blocks, codes = read.coded({window.columns.get(one.name, one.name): one for one in features})
-    levels = {one.name: to_levels(codes[one.name], levels_of(one, profile.counts[one.name])) for one in features}
+    blocks, codes = read.coded({window.columns.get(one.name, one.name): one for one in features}, moment)
+    bins = {one.name: one.bins for one in features}
+    levels = {name: to_levels(codes[name], levels_of(bins.get(name), profile.counts[name])) for name in names}
     losses = [
         _loss(pair, strengths(levels[pair.first], levels[pair.second], blocks, pair.cells, pair.odds)) for pair in pairs
     ]
     lost = [one for one in losses if one is not None and one.p_value * len(pairs) < rule.alpha / 2]
-    return _blamed(pairs, lost)
+    return _blamed(pairs, lost, profile.event_time or "")
 
 
 def _loss(pair: Association, now: Strengths) -> _Loss | None:
@@ -72,26 +75,30 @@ def _loss(pair: Association, now: Strengths) -> _Loss | None:
     return _Loss(pair, mean / usual, float(special.stdtr(max(pair.blocks - 1, 2), -gone / max(error, 1e-9))))
 
 
-def _blamed(pairs: list[Association], lost: list[_Loss]) -> list[Finding]:
-    """The column of whose pairs the largest part is lost explains them all; then the next one of what remains."""
+def _blamed(pairs: list[Association], lost: list[_Loss], time: str) -> list[Finding]:
+    """The column of whose pairs the largest part is lost explains them all, before the `time` of the events where
+    either may; then the next one of what remains."""
     everything = Counter(name for pair in pairs for name in (pair.first, pair.second))
     found = []
     while lost:
         broken = Counter(name for one in lost for name in (one.pair.first, one.pair.second))
-        column = max(broken, key=lambda name: (broken[name] / everything[name], broken[name]))
+        column = max(broken, key=lambda name: (broken[name] / everything[name], broken[name], name != TIME_OF_DAY))
         mine = sorted((one for one in lost if column in (one.pair.first, one.pair.second)), key=lambda one: one.kept)
         lost = [one for one in lost if one not in mine]
         if any(one.pair.telling for one in mine):
-            found.append(_finding(column, mine))
+            found.append(_finding(column, mine, time))
     return found
 
 
-def _finding(column: str, losses: list[_Loss]) -> Finding:
-    partners = [one.pair.second if one.pair.first == column else one.pair.first for one in losses]
-    named = ", ".join(f"`{name}`" for name in partners[:_SHOWN])
+def _finding(column: str, losses: list[_Loss], time: str) -> Finding:
+    others = [one.pair.second if one.pair.first == column else one.pair.first for one in losses]
+    partners = [time if name == TIME_OF_DAY else name for name in others]
+    named = ", ".join(f"the time of day of `{time}`" if one == TIME_OF_DAY else f"`{one}`" for one in others[:_SHOWN])
     kept = float(np.mean([max(one.kept, 0.0) for one in losses]))
     much = "no longer" if kept < _TOLERATED else "less than in training"
     sentence = f"`{column}`: its values are right by themselves, but {much} go with those of {named} (shuffled rows?)"
+    if column == TIME_OF_DAY:
+        column, sentence = time, f"`{time}`: its times of day {much} go with {named} (another time zone?)"
     return Finding(
         CHECK,
         column,
