@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from tests.validation.world import NAME, Served, write_log
 
 from tidegate_serving.admission import Outcome
+from tidegate_serving.contract import log_record
 from tidegate_validation.skew import Columns
+from tidegate_validation.skew.compare import compare
+from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.skew.two_tables import report_on_tables
 from tidegate_validation.statistics.associations import find_associations
 from tidegate_validation.statistics.build import make_profile
 from tidegate_validation.statistics.counts import TIME_OF_DAY
 from tidegate_validation.statistics.profile import Profile
+from tidegate_validation.statistics.window import log_window
 from tidegate_validation.tables import as_table
 
 COLUMNS = Columns(time="at")
@@ -132,3 +141,28 @@ def test_a_profile_made_without_event_times_knows_no_time_of_day() -> None:
 
 def profile_of(rows: pd.DataFrame, time: str | None) -> Profile:
     return make_profile(as_table(rows, "rows"), features=["warm", "load"], label=None, event_time=time)
+
+
+def in_log(root: Path, week: pd.DataFrame, event_times: bool) -> list[str]:
+    """What no longer goes together in a log of the week that arrived five hours later."""
+    served = as_table(week, "week")
+    write_log(root, Served(served, inputs=("warm", "load"), time="at"))
+    (path,) = root.rglob("*.parquet")
+    logged = pq.read_table(path, partitioning=None)
+    moments = logged[log_record.EVENT_TIME]
+    arrived = pa.array(((week["at"] + 5 * 3600) * 1_000_000).to_numpy(), moments.type)
+    logged = logged.set_column(logged.column_names.index(log_record.RECEIVED_AT), log_record.RECEIVED_AT, arrived)
+    known = moments if event_times else pa.nulls(len(week), moments.type)
+    logged = logged.set_column(logged.column_names.index(log_record.EVENT_TIME), log_record.EVENT_TIME, known)
+    pq.write_table(logged, path)
+    with log_window(root, model=NAME, version=1) as window:
+        found = compare(profile_of(sensors(3)[: 60 * 300], "at"), window, SkewRule()).findings
+    return [one.subject for told in found.values() for one in told if one.check == "together"]
+
+
+def test_a_log_is_held_against_the_time_of_the_event_and_not_of_arrival(tmp_path: Path) -> None:
+    week = last_week(sensors(3))
+    shuffled = week.assign(warm=np.random.default_rng(9).permutation(week["warm"]))
+    assert in_log(tmp_path / "calm", week, event_times=True) == []
+    assert in_log(tmp_path / "arrived", week, event_times=False) == []
+    assert in_log(tmp_path / "shuffled", shuffled, event_times=True) == ["warm"]
