@@ -124,3 +124,15 @@ def test_one_row_that_holds_the_least_is_no_cut_off() -> None:
         told.append((found.cause or {}).get("kind"))
     assert "clipped" not in told
     assert "outside the range" in told
+
+
+@pytest.mark.parametrize("seed", [1, 3, 6])
+def test_a_day_of_few_rows_that_was_rounded_is_no_factor_of_a_part_of_them(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    day = np.repeat(np.arange(60), 70)
+    at = (19_000 + day) * 86_400 + random.integers(0, 86_400, len(day))
+    rows = pd.DataFrame({"at": at, "price": np.round(700 * np.exp(random.normal(0, 0.6, len(day))))})
+    now = rows[day == 59].assign(price=lambda one: one["price"].round(-2))
+    found = report_on_tables(rows[day < 59], now, Columns(time="at")).feature("price")
+    assert found.cause is not None
+    assert (found.cause["kind"], found.cause["step"]) == ("rounded", 100.0)

@@ -70,7 +70,7 @@ def name_cause(suspect: Suspect, plain: Callable[[], Cause | None]) -> Cause | N
     if other is not None and not _nearer(suspect, suspect.sample, factor, other):
         return _rounded_rather(suspect, suspect.sample, other) or other
     rounded = _rounded(suspect, suspect.sample)
-    if rounded is not None and (factor is None or _within_a_step(suspect, factor, rounded)):
+    if rounded is not None and (factor is None or _says_less(suspect, factor, rounded)):
         return rounded
     if factor is not None and factor.by_values and factor.share >= _NEARLY_ALL:
         return factor
@@ -88,8 +88,11 @@ def name_cause(suspect: Suspect, plain: Callable[[], Cause | None]) -> Cause | N
     )
 
 
-def _within_a_step(suspect: Suspect, factor: Cause, rounded: Cause) -> bool:
-    """Whether a factor or an offset moves training's middle no further than rounding does."""
+def _says_less(suspect: Suspect, factor: Cause, rounded: Cause) -> bool:
+    """Whether a factor or an offset moves training's middle no further than rounding does, or leaves it open why most
+    of the rows have fewer digits."""
+    if factor.share < _FEW:
+        return True
     middle = float(np.interp(0.5, suspect.feature.levels, suspect.feature.quantiles))
     return abs(middle * factor.factor + factor.offset - middle) <= float(dict(rounded.details)["step"])
 
