@@ -84,6 +84,7 @@ _SCHEMA = "schema"
 _UNKNOWN = "Look at {name} at its source: no plain change explains it{when}. Its bars show what is new."
 _UNIT = "Ask who sends {name}{when} what changed its unit, and convert it back before the model is asked."
 _FILLED = "Find out what writes {value} into {name}{when}, and send it as missing instead."
+_ZONE = "Check in which time zone {name} is written and read{when}."
 _ORDER = "Check the join and the order of rows by which {name} comes to the others{when}: values are of other rows."
 _DIGITS = "Find out what takes digits from {name}{when}, and send it as it was in training."
 _STEP_MORE = "Look for a step of preparation that {name} goes through once too often or not at all{when}"
@@ -123,7 +124,8 @@ _BY_KIND: Mapping[str, str] = {
         "Look at rows of {name} outside training's range{when}: where they are real, train with such, else mend their "
         "source."
     ),
-    "clock": "Check in which time zone {name} is written and read{when}.",
+    "clock": _ZONE,
+    "time zone": _ZONE,
     "day and month swapped": "Check how dates of {name} are written and read{when}: day and month have changed places.",
     "stale": "Find out why {name} comes a row late{when}: a cache, or a feature store that is behind.",
     "other rows": _ORDER,

@@ -13,6 +13,7 @@ from tests.validation.world import NAME, Served, write_log
 
 from tidegate_serving.admission import Outcome
 from tidegate_serving.contract import log_record
+from tidegate_validation.report.skew_advice import skew_steps
 from tidegate_validation.skew import Columns
 from tidegate_validation.skew.compare import compare
 from tidegate_validation.skew.rule import SkewRule
@@ -130,6 +131,8 @@ def test_event_times_of_another_zone_are_blamed_themselves() -> None:
     week = last_week(rows)
     week["at"] += 5 * 3600
     assert together(rows, week) == ["at"]
+    report = report_on_tables(rows[rows["at"] < 16_060 * DAY], week, COLUMNS)
+    assert "Check in which time zone `at` is written and read." in skew_steps(report)
 
 
 def test_a_profile_made_without_event_times_knows_no_time_of_day() -> None:

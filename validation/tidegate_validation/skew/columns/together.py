@@ -96,9 +96,11 @@ def _finding(column: str, losses: list[_Loss], time: str) -> Finding:
     named = ", ".join(f"the time of day of `{time}`" if one == TIME_OF_DAY else f"`{one}`" for one in others[:_SHOWN])
     kept = float(np.mean([max(one.kept, 0.0) for one in losses]))
     much = "no longer" if kept < _TOLERATED else "less than in training"
+    kind = "shuffled"
     sentence = f"`{column}`: its values are right by themselves, but {much} go with those of {named} (shuffled rows?)"
     if column == TIME_OF_DAY:
-        column, sentence = time, f"`{time}`: its times of day {much} go with {named} (another time zone?)"
+        column, kind = time, "time zone"
+        sentence = f"`{time}`: its times of day {much} go with {named} (another time zone?)"
     return Finding(
         CHECK,
         column,
@@ -107,5 +109,5 @@ def _finding(column: str, losses: list[_Loss], time: str) -> Finding:
         number=1 - kept,
         limit=_TOLERATED,
         p_value=min(one.p_value for one in losses),
-        cause={"kind": "shuffled", "share": round(min(1.0, 1 - kept), 4), "columns": partners},
+        cause={"kind": kind, "share": round(min(1.0, 1 - kept), 4), "columns": partners},
     )
