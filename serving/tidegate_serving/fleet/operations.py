@@ -130,12 +130,11 @@ class FleetOperations:
             outcome = Outcome(f"{name} goes back from version {now} to {target.version}", True, now, target.version)
             desired = model.desired.adding(target).promoting(target.version)
             check_permitted(model, desired)
-            pin = model.overrides.pin and Pin(target, requester.note())
-            return replace(
-                model,
-                desired=replace(desired, requested_by=requester.requested_by, reason=requester.reason),
-                overrides=replace(model.overrides, pin=pin, split=None),
-            )
+            overrides = replace(model.overrides, split=None)
+            if overrides.pin is not None:  # then it is the pin that decides
+                return replace(model, overrides=replace(overrides, pin=Pin(target, requester.note())))
+            desired = replace(desired, requested_by=requester.requested_by, reason=requester.reason)
+            return replace(model, desired=desired, overrides=overrides)
 
         model = self._edited(check_name(name), edit, again=True)
         if outcome.changed:

@@ -152,6 +152,8 @@ def test_a_pinned_version_serves_on_all_nodes_until_it_is_unpinned(
         control.split("pinned", {3: 1.0}, **WHO)
     with pytest.raises(NotFound, match="pinned:7 was never pushed to this fleet"):
         control.pin("pinned", 7, **WHO)
+    assert rollback(control=controller.address, servable="pinned").id.version == 2
+    eventually(lambda: everywhere(fleet, "pinned") == {21.0})
     control.override("unpin", "pinned", **WHO)
     eventually(lambda: everywhere(fleet, "pinned") == {31.0})
 
@@ -196,15 +198,15 @@ def test_a_blocked_version_leaves_all_nodes_for_what_served_before_and_is_refuse
 def test_ordinary_requests_are_split_on_every_node_and_a_rollback_ends_it(
     fleet: Fleet, controller: ControllerProcess, control: ControlClient
 ) -> None:
-    pushed(fleet, controller, "split", 1)
-    push(directory=publish(fleet.root, "split", 2, adding(20)), control=controller.address)
+    pushed(fleet, controller, "split", 1, 2)
+    push(directory=publish(fleet.root, "split", 3, adding(30)), control=controller.address)
     with pytest.raises(InvalidInput, match="names version 5, which nobody wants live"):
-        control.split("split", {1: 0.5, 5: 0.5}, **WHO)
-    assert everywhere(fleet, "split") == {11.0}
-    control.split("split", {1: 0.5, 2: 0.5}, **WHO)
+        control.split("split", {2: 0.5, 5: 0.5}, **WHO)
+    assert everywhere(fleet, "split") == {21.0}
+    control.split("split", {2: 0.5, 3: 0.5}, **WHO)
     for node in fleet.nodes.values():
-        for answer in (11.0, 21.0):
+        for answer in (21.0, 31.0):
             eventually(partial(says, node, "split", answer))
-    control.split("split", {}, **WHO)
+    assert rollback(control=controller.address, servable="split").id.version == 1
     eventually(lambda: not any(obeyed(node, "split") for node in fleet.nodes.values()))
     assert everywhere(fleet, "split") == {11.0}
