@@ -27,7 +27,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """Two nodes with a controller."""
     with fleet_over(tmp_path_factory.mktemp("fleet")) as running:
         for name in "ab":
-            running.node(name)
+            running.node(name, state_directory=running.root / "state" / name)
         for node in running.nodes.values():
             node.await_ready()
         yield running
@@ -135,6 +135,12 @@ def test_a_node_that_comes_back_and_one_that_was_told_otherwise_obey_the_fleet(
     fleet.nodes["b"].start()
     eventually(lambda: "switched off by anna" in str(said(fleet.nodes["b"], "late")))
     control.override("enable", "late", **WHO)
+    eventually(lambda: everywhere(fleet, "late") == {11.0})
+    with fleet.nodes["b"].control() as node:
+        node.override("disable", "late", **WHO)
+    assert "switched off by anna" in str(said(fleet.nodes["b"], "late"))
+    fleet.nodes["b"].kill()
+    fleet.nodes["b"].start()
     eventually(lambda: everywhere(fleet, "late") == {11.0})
 
 
