@@ -5,6 +5,7 @@ Operators and the command line push, promote and roll back through it.
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import re
@@ -32,7 +33,7 @@ from tidegate_serving.control.messages import (
     optional,
     to_desired,
 )
-from tidegate_serving.control.overrides import Outcome
+from tidegate_serving.control.overrides import Outcome, Overrides
 from tidegate_serving.control.status import EngineStatus, ServableStatus, VersionStatus
 from tidegate_serving.journal.entry import Entry
 from tidegate_serving.wire_errors import from_rpc
@@ -140,6 +141,12 @@ class ControlClient:
         if action not in _PLAIN_OVERRIDES:
             raise InvalidInput(f"override {action!r} is unknown: use {', '.join(_PLAIN_OVERRIDES)}")
         return self._operate(servable, requested_by, reason, **{action: message("tidegate.v1.Nothing")()})
+
+    def replace_overrides(self, servable: str, overrides: Overrides, *, requested_by: str, reason: str = "") -> Outcome:
+        """Has an engine obey these overrides of a servable in place of all that it has, as a fleet's controller does;
+        also before it knows the servable."""
+        action = message("tidegate.v1.Overrides")(json=json.dumps(overrides.to_dict()))
+        return self._operate(servable, requested_by, reason, overrides=action)
 
     def journal(self, since_us: int = 0, servable: str = "", newest: int = 0) -> list[Entry]:
         """What happened from a time on (Unix microseconds), oldest first; of more than `newest` the newest ones."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from tidegate_serving.contract.desired_state import DesiredState, Split, VersionReference
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, NotFound
+from tidegate_serving.contract.servable import check_name
 from tidegate_serving.control.locate import Locator
 from tidegate_serving.control.overrides import Block, Freeze, Note, Outcome, Overrides, Pin, SplitOverride
 from tidegate_serving.control.reconciler import Reconciler
@@ -152,6 +153,14 @@ class Operations:
 
         outcome = Outcome(f"{name}:{version} may serve again", True, to_version=version)
         return self._decide(requester, "unblock", change, outcome)
+
+    def replace_overrides(self, requester: Requester, overrides: Overrides) -> Outcome:
+        """What a fleet decided counts, in place of all that was decided here, also of a servable that is still to come.
+        Counts on a full disk too, as `disable`."""
+        if not requester.requested_by:
+            raise InvalidInput("nobody is named who asks: say who in requested_by")
+        outcome = Outcome(f"{check_name(requester.servable)} has the overrides of its fleet", True)
+        return self._decide(requester, "overrides", lambda before: overrides, outcome, even_if_lost=True)
 
     def permit(self, desired: DesiredState) -> None:
         """FailedPrecondition where a desired state that somebody pushes goes against a decision."""

@@ -6,11 +6,14 @@ stands the history of ordinary traffic, which a rollback goes back along.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tidegate_serving.contract.desired_state import DesiredState, Split, VersionReference
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.formats import MALFORMED
 
 SERVED_KEPT = 8
 
@@ -102,6 +105,14 @@ class Overrides:
                 for block in self.blocks
             ],
         }
+
+    @classmethod
+    def from_json(cls, text: str) -> Overrides:
+        """As another process sent them; InvalidInput for what makes none."""
+        try:
+            return cls.from_dict(json.loads(text))
+        except (*MALFORMED, InvalidInput) as error:
+            raise InvalidInput(f"these are no overrides ({error}): use a controller of the engine's version") from error
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Overrides:

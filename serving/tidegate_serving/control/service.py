@@ -12,7 +12,7 @@ from tidegate_serving.contract.errors import InvalidInput, TidegateError
 from tidegate_serving.contract.messages import message
 from tidegate_serving.control.messages import optional, to_journal_entry
 from tidegate_serving.control.operations import Operations, Requester
-from tidegate_serving.control.overrides import Outcome
+from tidegate_serving.control.overrides import Outcome, Overrides
 from tidegate_serving.control.rollback import Rollback
 from tidegate_serving.control.support import ENGINE_LOGGER
 from tidegate_serving.journal.entry import Entry, Kind
@@ -56,6 +56,8 @@ class Decisions:
             return operations.block(requester, request.block.version)
         if action == "unblock":
             return operations.unblock(requester, request.unblock.version)
+        if action == "overrides":
+            return operations.replace_overrides(requester, Overrides.from_json(request.overrides.json))
         if action == "rollback":
             return self.rollback(
                 requester, optional(request.rollback, "version"), optional(request.rollback, "from_version")

@@ -142,7 +142,7 @@ class Controller:
         if self._write(view, decision):
             self._memory = decision.memory
             for node, told in decision.told.items():
-                self._lines[node].link.tell(told)
+                self._lines[node].link.tell(told, decision.overrides[node])
 
     def _listen_to(self, nodes: Mapping[str, Node]) -> None:
         for gone in [name for name, line in self._lines.items() if nodes.get(name) is None]:

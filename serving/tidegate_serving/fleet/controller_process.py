@@ -1,7 +1,7 @@
 """`tidegate fleet controller`: runs a controller with its control port as a process, until it is told to stop.
 
-The control port speaks as an engine's does, so whatever pushes to an engine pushes to a fleet. What only one engine can
-be told is refused with the cure.
+The control port speaks as an engine's does, so whatever pushes to an engine, or decides about
+its models, does so to a fleet.
 """
 
 from __future__ import annotations

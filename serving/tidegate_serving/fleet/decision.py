@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from tidegate_serving.contract.desired_state import DesiredState
+from tidegate_serving.control.overrides import NO_OVERRIDES, Overrides
 from tidegate_serving.fleet.model import FleetModel
 from tidegate_serving.fleet.node import Node
 from tidegate_serving.fleet.placement import Demand, Placement, place
@@ -36,11 +37,13 @@ class Memory:
 @dataclass(frozen=True, slots=True)
 class Decision:
     """`models` are those that change, `gone` those that are forgotten, `served` wishes that are fulfilled or too old.
-    `told` is what each node is to have, by servable, `memory` what the next decision has to know."""
+    `told` is what each node is to have, by servable, `overrides` those that it is to obey, `memory` what the next
+    decision has to know."""
 
     placement: Placement
     routes: Routes
     told: Mapping[str, Mapping[str, DesiredState]]
+    overrides: Mapping[str, Mapping[str, Overrides]]
     models: Mapping[str, FleetModel] = field(default_factory=dict)
     gone: frozenset[str] = frozenset()
     served: frozenset[str] = frozenset()
@@ -66,7 +69,7 @@ def decide(
     changed = {
         name: model.advanced()
         for name, model in view.models.items()
-        if not model.settled and (not model.desired.versions or is_ready(model, placed.nodes[name], seen))
+        if not model.settled and (not model.wanted.versions or is_ready(model, placed.nodes[name], seen))
     }
     models = {**view.models, **changed}
     routes = _routes(view, models, placed, seen, {one.id for one in nodes if one.leaving})
@@ -78,12 +81,16 @@ def decide(
     }
     ready = {pair for pair, since in leaving.items() if now - since >= UNROUTED_SECONDS}
     gone = frozenset(
-        name for name, model in models.items() if not model.desired.versions and not _held(name, seen) and model.settled
+        name
+        for name, model in models.items()
+        if not model.desired.versions and model.settled and model.overrides == NO_OVERRIDES and not _held(name, seen)
     )
+    told = {node: _told(view.nodes[node], one, models, placed, ready) for node, one in seen.items()}
     return Decision(
         placed,
         routes,
-        {node: _told(view.nodes[node], one, models, placed, ready) for node, one in seen.items()},
+        told,
+        {node: _overrides(told[node], one, models) for node, one in seen.items()},
         changed,
         gone,
         frozenset(name for name, at in view.wanted.items() if routes.models.get(name) or now - at > WANTED_SECONDS),
@@ -100,7 +107,7 @@ def _demand(view: FleetView, model: FleetModel, memory: Memory, calm: dict[str, 
     count, since = scaled(copies, model.rate_per_copy, present, rate, memory.calm.get(name), now)
     if since is not None:
         calm[name] = since
-    count = max(count, int(bool(wanted))) if model.desired.versions else 0
+    count = max(count, int(bool(wanted))) if model.wanted.versions else 0
     return Demand(name, model.size, count, copies.least, model.labels, used_at)
 
 
@@ -125,7 +132,15 @@ def _routes(
 
 
 def _held(name: str, seen: Mapping[str, Seen]) -> bool:
-    return any(one.holds(name) for one in seen.values())
+    return any(one.holds(name) or name in one.overridden for one in seen.values())
+
+
+def _overrides(told: Mapping[str, DesiredState], seen: Seen, models: Mapping[str, FleetModel]) -> dict[str, Overrides]:
+    """What a node is to obey of the models that it has or gets; nothing any more of those that left it. A pin and a
+    freeze are in what it is told already."""
+    found = {name: replace(models[name].overrides, pin=None, freeze=None) for name in told}
+    left = {name: NO_OVERRIDES for name in seen.overridden & models.keys() if not seen.holds(name)}
+    return {**left, **found}
 
 
 def _told(
@@ -144,7 +159,7 @@ def _told(
                 states[name] = told(model)
                 if not seen.holds(name):
                     coming[name] = model
-        elif (name, node.id) in leaving or (seen.wants(name) and not model.desired.versions):
+        elif (name, node.id) in leaving or (seen.wants(name) and not model.wanted.versions):
             states[name] = DesiredState(name, requested_by="fleet", reason=f"{name} is on other nodes now, or on none")
         elif seen.wants(name):
             states[name] = told(model)

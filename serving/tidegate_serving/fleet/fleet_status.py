@@ -8,6 +8,7 @@ from dataclasses import replace
 from tidegate_serving.contract.errors import FailedPrecondition
 from tidegate_serving.contract.servable import StateChange
 from tidegate_serving.control.status import EngineStatus, ProblemStatus, ServableStatus, VersionStatus
+from tidegate_serving.control.status_report import in_words
 from tidegate_serving.fleet.fleet_log import FleetLog
 from tidegate_serving.fleet.model import FleetModel
 from tidegate_serving.fleet.rollout import ordinary
@@ -52,13 +53,24 @@ def _servable(model: FleetModel, states: Sequence[StateChange], missing: Mapping
         versions=tuple(_version(model, known[number]) for number in sorted(known, reverse=True)),
         ordinary=ordinary(model) if model.serving is not None else None,
         previous=None if previous is None else previous.version,
+        overrides=tuple(in_words(model.overrides)),
+        disabled=_disabled(model),
         source_problem=missing.get(model.name, ""),
     )
 
 
+def _disabled(model: FleetModel) -> str:
+    """Why no request is answered, empty where they are."""
+    if (note := model.overrides.disabled) is not None:
+        return f"servable '{model.name}' was switched off by {note.requested_by}: {note.reason or 'no reason given'}"
+    if model.desired.versions and not model.wanted.versions:
+        return f"all versions of {model.name} were blocked; there is no other: publish one, or unblock one"
+    return ""
+
+
 def _version(model: FleetModel, change: StateChange) -> VersionStatus:
     number, serving = change.id.version, model.serving
-    reference = model.desired.version(number) or (serving.version(number) if serving else None)
+    reference = model.known(number)
     labels = serving.labels if serving else {}
     return VersionStatus(
         version=number,

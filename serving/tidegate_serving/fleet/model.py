@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tidegate_serving.contract.desired_state import DesiredState, VersionReference
+from tidegate_serving.contract.desired_state import STABLE, DesiredState, VersionReference
 from tidegate_serving.contract.errors import InvalidInput, Tampered
 from tidegate_serving.contract.formats import MALFORMED, check_format, finite
+from tidegate_serving.control.overrides import NO_OVERRIDES, Overrides
 
 _KIND, _VERSION = "fleet-model", "1"
 MOST_COPIES = 1000
@@ -38,7 +39,8 @@ class FleetModel:
     of the model, None before the first. `served` are versions that ordinary clients had, oldest first. `file_bytes` is
     what all desired versions take on one node, by their manifests, `measured_bytes` what an operator says instead, 0
     for nothing. `labels` are those that a node must have. `rate_per_copy` is how many requests per second one copy
-    takes, 0 where copies do not follow load. `used_at` is Unix seconds of the last push."""
+    takes, 0 where copies do not follow load. `used_at` is Unix seconds of the last push, `overrides` what operators
+    decided over the head of whoever pushes."""
 
     desired: DesiredState
     serving: DesiredState | None = None
@@ -49,6 +51,7 @@ class FleetModel:
     labels: Mapping[str, str] = field(default_factory=dict)
     rate_per_copy: float = 0.0
     used_at: float = 0.0
+    overrides: Overrides = NO_OVERRIDES
 
     @property
     def name(self) -> str:
@@ -64,20 +67,58 @@ class FleetModel:
     def previous(self) -> VersionReference | None:
         """What a rollback goes back to: the newest that was served before what serves now."""
         now = self.serving.stable if self.serving else None
-        return next((one for one in reversed(self.served) if one.version != now), None)
+        return next((one for one in reversed(self.served) if one.version != now and not self.is_blocked(one)), None)
+
+    @property
+    def wanted(self) -> DesiredState:
+        """What was pushed last, as overrides leave it: blocked versions leave, and what served before stands in where
+        they had ordinary requests; a pinned one joins and takes label `stable`."""
+        state, pin = self.desired, self.overrides.pin
+        for one in filter(self.is_blocked, self.desired.versions):
+            state = state.without(one.version)
+        if state != self.desired:
+            state = self._stood_in(state)
+        if pin is not None:
+            others = tuple(one for one in state.versions if one.version != pin.version.version)
+            labels = {**state.labels, STABLE: pin.version.version}
+            state = replace(state, versions=(*others, pin.version), labels=labels)
+        return state
 
     @property
     def settled(self) -> bool:
-        """Whether what was pushed last serves."""
-        return self.serving == self.desired
+        """Whether that serves."""
+        return self.serving == self.wanted
+
+    def is_blocked(self, version: VersionReference | None) -> bool:
+        """Whether an operator keeps it from serving."""
+        return version is not None and self.overrides.block_of(version) is not None
+
+    def known(self, number: int) -> VersionReference | None:
+        """A version that is or was desired or served, or that a decision names."""
+        serving = self.serving.versions if self.serving else ()
+        found = (*self.desired.versions, *serving, *reversed(self.served), *self.overrides.references())
+        return next((one for one in found if one.version == number), None)
 
     def advanced(self) -> FleetModel:
-        """With the desired state as the one that serves."""
-        stable = self.desired.version(self.desired.stable)
+        """With what is wanted as what serves."""
+        wanted = self.wanted
+        stable = wanted.version(wanted.stable)
         served = self.served
         if stable is not None:
             served = (*(one for one in served if one.version != stable.version), stable)[-_REMEMBERED:]
-        return replace(self, serving=self.desired, served=served)
+        return replace(self, serving=wanted, served=served)
+
+    def _stood_in(self, state: DesiredState) -> DesiredState:
+        """After blocked versions left."""
+        serving = self.serving.version(self.serving.stable) if self.serving else None
+        line = (serving, self.previous, *(block.instead for block in self.overrides.blocks))
+        heir = next((one for one in line if one is not None and not self.is_blocked(one)), None)
+        if not state.versions and heir is not None:
+            state = replace(state, versions=(heir,))
+        if not state.versions or STABLE in state.labels:
+            return state
+        stable = heir.version if heir is not None and heir.version in state.numbers else max(state.numbers)
+        return replace(state, labels={**state.labels, STABLE: stable})
 
     def to_bytes(self) -> bytes:
         """As it is written; the key has the name."""
@@ -92,6 +133,7 @@ class FleetModel:
             "labels": dict(self.labels),
             "rate_per_copy": self.rate_per_copy,
             "used_at": self.used_at,
+            "overrides": self.overrides.to_dict(),
         }
         return json.dumps(document, sort_keys=True).encode()
 
@@ -115,6 +157,7 @@ class FleetModel:
                 {str(key): str(value) for key, value in document["labels"].items()},
                 finite(document["rate_per_copy"]),
                 finite(document["used_at"]),
+                Overrides.from_dict(document["overrides"]),
             )
         except MALFORMED as error:
             raise Tampered(f"model {name} of the fleet cannot be read in etcd ({error}): push it again") from error

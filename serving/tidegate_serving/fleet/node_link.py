@@ -1,11 +1,13 @@
 """The controller's line to one node: what the node says over its control port, and what it is told there.
 
-One thread listens to its states, another tells it desired states through its RPC Source, one servable after the other.
+One thread listens to its states, another tells it desired states through its RPC Source, one servable after the other,
+and before that the overrides which it is to obey.
 A node that does not answer is asked again every second; what it refuses is remembered, and told again after a while.
 """
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -14,12 +16,16 @@ from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState
 from tidegate_serving.contract.errors import TidegateError, Unavailable
 from tidegate_serving.contract.servable import ServableId, StateChange
+from tidegate_serving.control.overrides import Overrides
+from tidegate_serving.control.status import OverrideStatus
+from tidegate_serving.control.status_report import in_words
 from tidegate_serving.control_client import ControlClient, ServableStatus
 from tidegate_serving.fleet.rollout import Seen
 from tidegate_serving.sources.rpc.source import NAME as RPC_SOURCE
 
 _AGAIN_SECONDS = 1.0
 _REFUSED_SECONDS = 30.0
+_Telling = Callable[[ControlClient], None]
 
 
 class NodeLink:
@@ -36,6 +42,8 @@ class NodeLink:
         self._refused: dict[str, tuple[DesiredState, TidegateError, float]] = {}
         self._heard: dict[str, int] = {}
         self._told: Mapping[str, DesiredState] = {}
+        self._overrides: Mapping[str, Overrides] = {}
+        self._obeyed: dict[str, tuple[OverrideStatus, ...]] = {}
         self._problem = ""
         self._log_path: str | None = None
         self._listening: ControlClient | None = None
@@ -53,7 +61,8 @@ class NodeLink:
             if not self._known:
                 return None
             refused = {name: error for name, (_, error, _) in self._refused.items()}
-            return Seen(dict(self._desired), dict(self._states), refused, dict(self._heard))
+            overridden = frozenset(name for name, obeyed in self._obeyed.items() if obeyed)
+            return Seen(dict(self._desired), dict(self._states), refused, dict(self._heard), overridden)
 
     @property
     def log_path(self) -> str | None:
@@ -65,10 +74,11 @@ class NodeLink:
         """Why the node does not answer, empty where it does."""
         return self._problem
 
-    def tell(self, told: Mapping[str, DesiredState]) -> None:
-        """These desired states are what the node is to have; servables that are not among them stay as they are."""
+    def tell(self, told: Mapping[str, DesiredState], overrides: Mapping[str, Overrides]) -> None:
+        """These desired states are what the node is to have, and these overrides what it is to obey; servables that are
+        not among them stay as they are."""
         with self._lock:
-            self._told = told
+            self._told, self._overrides = told, overrides
             self._lock.notify_all()
 
     def stop(self) -> None:
@@ -104,6 +114,7 @@ class NodeLink:
             self._log_path = status.log_path
             self._desired = {one.servable: one.desired for one in servables if one.source in ("", RPC_SOURCE)}
             self._states = {change.id: change for one in servables for change in _changes(one)}
+            self._obeyed = {one.servable: one.overrides for one in servables}
             self._refused.clear()
             self._heard.clear()
             self._known, self._problem = True, ""
@@ -125,35 +136,60 @@ class NodeLink:
                     if found is None:
                         self._lock.wait(_REFUSED_SECONDS if not self._refused else _AGAIN_SECONDS)
                         continue
-                self._tell(client, found)
+                found(client)
 
-    def _next(self) -> DesiredState | None:
-        """One that the node does not have yet."""
+    def _next(self) -> _Telling | None:
+        """What the node does not have or obey yet."""
         if not self._known or self._stopped:
             return None
-        for name, wanted in self._told.items():
+        for name in self._overrides.keys() | self._told.keys():
+            wanted = self._told.get(name, DesiredState(name))
             refused = self._refused.get(name)
             if refused is not None and _asked(refused[0], wanted) and time.monotonic() < refused[2]:
                 continue
+            if not self._obeys(name):
+                return functools.partial(self._override, wanted=wanted, overrides=self._overrides[name])
+            if name not in self._told:
+                continue
             if not _same(self._desired.get(name, DesiredState(name)), wanted) or self._is_anew(wanted):
-                return wanted
+                return functools.partial(self._tell, wanted=wanted)
         return None
+
+    def _obeys(self, name: str) -> bool:
+        wanted = self._overrides.get(name)
+        return wanted is None or tuple(in_words(wanted)) == self._obeyed.get(name, ())
 
     def _is_anew(self, wanted: DesiredState) -> bool:
         """Whether somebody asked for the same again since it was told: what failed is then tried again."""
         heard = self._heard.get(wanted.servable)
         return heard is not None and heard != wanted.revision and bool(wanted.versions)
 
+    def _override(self, client: ControlClient, wanted: DesiredState, overrides: Overrides) -> None:
+        name = wanted.servable
+        try:
+            client.replace_overrides(name, overrides, requested_by="fleet", reason="so it was decided for the fleet")
+        except TidegateError as error:
+            self._note_error(wanted, error)
+        else:
+            with self._lock:
+                self._obeyed[name] = tuple(in_words(overrides))
+        self._changed()
+
+    def _note_error(self, wanted: DesiredState, error: TidegateError) -> None:
+        """Of a node that does not answer, or that refused what it was told of a model."""
+        if isinstance(error, Unavailable):
+            self._problem = error.message
+            self._pause(_AGAIN_SECONDS)
+            return
+        with self._lock:
+            self._refused[wanted.servable] = (wanted, error, time.monotonic() + _REFUSED_SECONDS)
+            self._heard[wanted.servable] = wanted.revision
+
     def _tell(self, client: ControlClient, wanted: DesiredState) -> None:
         try:
             client.set_desired_state(wanted)
-        except Unavailable as error:
-            self._problem = error.message
-            self._pause(_AGAIN_SECONDS)
         except TidegateError as error:
-            with self._lock:
-                self._refused[wanted.servable] = (wanted, error, time.monotonic() + _REFUSED_SECONDS)
-                self._heard[wanted.servable] = wanted.revision
+            self._note_error(wanted, error)
         else:
             with self._lock:
                 self._desired[wanted.servable] = wanted

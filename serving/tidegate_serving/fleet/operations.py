@@ -12,16 +12,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tidegate_serving.contract.desired_state import DesiredState, VersionReference
-from tidegate_serving.contract.errors import Conflict, FailedPrecondition, InvalidInput, NotFound, Unsupported
+from tidegate_serving.contract.errors import Conflict, FailedPrecondition, InvalidInput, NotFound
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.servable import ServableId, check_name
 from tidegate_serving.control.messages import optional
 from tidegate_serving.control.operations import Requester
-from tidegate_serving.control.overrides import Outcome
+from tidegate_serving.control.overrides import Outcome, Pin
 from tidegate_serving.fleet.etcd import Etcd
 from tidegate_serving.fleet.keys import DRAINS, MODELS, NODES, WANTED, FleetKeys
 from tidegate_serving.fleet.model import Copies, FleetModel
+from tidegate_serving.fleet.overriding import check_permitted, decided
 from tidegate_serving.fleet.view import wanted_bytes
+from tidegate_serving.journal.entry import Entry, Kind
 from tidegate_serving.journal.journal import Journal
 from tidegate_serving.sources.rpc.source import change_entry, check_revision, check_traffic
 
@@ -50,21 +52,34 @@ class FleetOperations:
 
         def edit(model: FleetModel) -> FleetModel:
             check_revision(model.desired, expected_revision)
+            check_permitted(model, desired)
             _check_files(model, desired)
             return replace(model, file_bytes=_size(desired, model.file_bytes))
 
         return self._change(name, edit, desired, "push")
 
     def decide(self, action: str, requester: Requester, request: Any) -> Outcome:
-        """Carries out a rollback; Unsupported for every other decision, which only one engine can be told."""
-        if action != "rollback":
-            raise Unsupported(
-                f"a fleet cannot be told to {action} a model yet: tell each node's engine, whose control addresses "
-                "`tidegate fleet nodes` shows, or push another desired state"
+        """As an engine does, for all nodes that have the model or get it; counts there once they were told."""
+        if action == "rollback":
+            return self._roll_back(
+                requester, optional(request.rollback, "version"), optional(request.rollback, "from_version")
             )
-        return self._roll_back(
-            requester, optional(request.rollback, "version"), optional(request.rollback, "from_version")
-        )
+        outcome = Outcome("", False)
+
+        def edit(model: FleetModel) -> FleetModel:
+            nonlocal outcome
+            overrides, outcome = decided(model, action, requester, request)
+            if overrides == model.overrides:
+                outcome = replace(outcome, sentence=f"{outcome.sentence}, as it was already", changed=False)
+                return model
+            return replace(model, overrides=overrides)
+
+        self._edited(check_name(requester.servable), edit)
+        if outcome.changed:
+            name, version = requester.servable, outcome.to_version
+            by, why = requester.requested_by, requester.reason
+            self.journal.add(Entry(Kind.CONTROL, action, outcome.sentence, name, version, by, why))
+        return outcome
 
     def set_copies(
         self,
@@ -114,9 +129,12 @@ class FleetOperations:
                 return model
             outcome = Outcome(f"{name} goes back from version {now} to {target.version}", True, now, target.version)
             desired = model.desired.adding(target).promoting(target.version)
-            return replace(
-                model, desired=replace(desired, requested_by=requester.requested_by, reason=requester.reason)
-            )
+            check_permitted(model, desired)
+            overrides = replace(model.overrides, split=None)
+            if overrides.pin is not None:  # then it is the pin that decides
+                return replace(model, overrides=replace(overrides, pin=Pin(target, requester.note())))
+            desired = replace(desired, requested_by=requester.requested_by, reason=requester.reason)
+            return replace(model, desired=desired, overrides=overrides)
 
         model = self._edited(check_name(name), edit, again=True)
         if outcome.changed:
@@ -162,7 +180,7 @@ def _target(model: FleetModel, version: int | None) -> VersionReference:
         if model.previous is None:
             raise NotFound(f"{model.name} served nothing before in this fleet: name a version, or push one")
         return model.previous
-    found = next((one for one in (*model.desired.versions, *reversed(model.served)) if one.version == version), None)
+    found = model.known(version)
     if found is None:
         raise NotFound(f"{model.name}:{version} never served in this fleet: push it")
     return found

@@ -24,12 +24,14 @@ _GONE = StateChange(ServableId("none", 0), State.END, at_us=0)
 @dataclass(frozen=True, slots=True)
 class Seen:
     """What one node says of itself: its desired states, the states of its versions, and what it refused of a model.
-    `heard` is the revision of each desired state that it was told last, as far as that is known."""
+    `heard` is the revision of each desired state that it was told last, as far as that is known; `overridden` are
+    models with overrides there."""
 
     desired: Mapping[str, DesiredState] = field(default_factory=dict)
     states: Mapping[ServableId, StateChange] = field(default_factory=dict)
     refused: Mapping[str, TidegateError] = field(default_factory=dict)
     heard: Mapping[str, int] = field(default_factory=dict)
+    overridden: frozenset[str] = frozenset()
     versions: Mapping[str, Sequence[ServableId]] = field(init=False, compare=False, repr=False)
     """Those that it has or had, by model."""
 
@@ -72,16 +74,18 @@ class Seen:
 def is_ready(model: FleetModel, places: Iterable[str], seen: Mapping[str, Seen]) -> bool:
     """Whether every version that the desired state's labels name, and the one for ordinary requests, is AVAILABLE on
     all nodes of the model."""
-    needed = {*model.desired.labels.values(), model.desired.stable}
+    needed = {*model.wanted.labels.values(), model.wanted.stable}
     there = [seen.get(node, Seen()) for node in places]
     return bool(there) and all(node.has(model.name, number) for node in there for number in needed)
 
 
 def told(model: FleetModel) -> DesiredState:
     """What the model's nodes are told now: what was pushed last, or, while that does not serve yet, its versions beside
-    those that serve, with the labels as they were."""
-    desired, serving = model.desired, model.serving
+    those that serve, with the labels as they were, unless one of them is blocked."""
+    desired, serving = model.wanted, model.serving
     if serving is None or not serving.versions or not desired.versions or model.settled:
+        return desired
+    if any(map(model.is_blocked, serving.versions)):
         return desired
     state = replace(serving, keep_previous=desired.keep_previous)
     for version in desired.versions:
@@ -91,7 +95,10 @@ def told(model: FleetModel) -> DesiredState:
 
 def ordinary(model: FleetModel) -> int | None:
     """The version that ordinary requests get, or are to get where none serves yet."""
-    return (model.serving if model.serving and model.serving.versions else model.desired).stable
+    serving = model.serving
+    if serving is None or not serving.versions or model.is_blocked(serving.version(serving.stable)):
+        return model.wanted.stable
+    return serving.stable
 
 
 def routed(model: FleetModel, places: Collection[str], seen: Mapping[str, Seen], evicted: bool) -> tuple[str, ...]:
@@ -117,7 +124,7 @@ def version_states(
 ) -> Iterator[StateChange]:
     """How each version of a model stands in the whole fleet; `missing` says why it has no place."""
     known = {one.version for node in seen.values() for one in node.versions.get(model.name, ())}
-    wanted = model.desired.numbers
+    wanted = model.wanted.numbers
     for number in sorted(known | wanted, reverse=True):
         everywhere = {node: one.state(model.name, number) for node, one in sorted(seen.items())}
         own = {node: _answer(model, seen.get(node, Seen()), number) for node in places}
@@ -131,8 +138,9 @@ def listed(model: FleetModel, placed: Placement, seen: Mapping[str, Seen], route
     """How a model's versions stand, as routers list them: those that are desired, and those that are on their way out.
     One that is on no node without an error is cold."""
     places, missing = placed.nodes[model.name], placed.missing.get(model.name, "")
+    numbers = model.wanted.numbers
     for one in version_states(model, places, seen, missing):
-        wanted = one.id.version in model.desired.numbers
+        wanted = one.id.version in numbers
         if one.state is State.END and not wanted:
             continue
         code, text = error_of(one.error_code, "").grpc_code if one.error_code else 0, one.error_message

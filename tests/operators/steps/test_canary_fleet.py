@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.operators.steps.test_canary_group import SHADOW
+from tests.operators.steps.test_canary_group import SHADOW, TRAFFIC
 from tests.support.eventually import eventually
 from tests.support.neighbours.fleet import Fleet, fleet_over
 from tests.support.release.world import BETTER, NONSENSE, World, make_world, traffic
@@ -71,3 +71,23 @@ def test_a_canary_is_judged_by_the_logs_of_all_nodes(
         assert promote(control=control, servable=name, version=2).ended == (1,)
     else:
         eventually(lambda: fleet.view().models[name].desired.numbers == {1})
+
+
+def test_a_canary_in_traffic_divides_ordinary_requests_on_every_node_and_ends_it(
+    world: World, fleet: Fleet, control: str
+) -> None:
+    push(directory=world.admitted(1, name="shared"), control=control)
+    promote(control=control, servable="shared", version=1)
+    with fleet.operations() as operations:
+        operations.set_copies("shared", Copies(2, 2))
+    eventually(lambda: len(fleet.routes("shared")) == 2)
+    push(directory=world.admitted(2, BETTER, name="shared"), control=control)
+    with (
+        traffic(fleet.nodes["a"].addresses["grpc"], "shared"),
+        traffic(fleet.nodes["b"].addresses["grpc"], "shared"),
+    ):
+        result = canary(control=control, servable="shared", version=2, rule=TRAFFIC)
+    assert result.outcome is Outcome.PASS, result.sentence
+    assert min(logged(world.root, node, "shared", 2) for node in "ab") > 0
+    assert promote(control=control, servable="shared", version=2).ended == (1,)
+    assert fleet.view().models["shared"].overrides.split is None

@@ -27,7 +27,6 @@ from tidegate_serving.contract.errors import (
     ResourceExhausted,
     Tampered,
     Unavailable,
-    Unsupported,
 )
 from tidegate_serving.contract.servable import State
 from tidegate_serving.fleet.controller_process import ControllerProcess as Controller
@@ -160,14 +159,6 @@ def test_a_model_that_fits_nowhere_fails_the_push_with_its_bytes(fleet: Fleet, c
     ):
         push(directory=large, control=controller.address)
     eventually(lambda: "large" not in fleet.view().models)
-
-
-def test_what_a_fleet_cannot_be_told_is_refused_with_the_cure(fleet: Fleet, controller: ControllerProcess) -> None:
-    with (
-        controller.control() as control,
-        pytest.raises(Unsupported, match=r"cannot be told to pin a model yet: .*tidegate fleet nodes"),
-    ):
-        control.pin("judged", 1, requested_by="test")
 
 
 def test_a_node_that_is_drained_has_its_models_elsewhere_before_they_leave(

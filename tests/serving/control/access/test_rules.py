@@ -15,7 +15,7 @@ from tidegate_serving.journal import Journal
 OPERATIONS = {
     **dict.fromkeys(("rollback", "split"), Role.RELEASE),
     **dict.fromkeys(("pin", "unpin", "freeze", "unfreeze", "disable", "enable"), Role.OPERATE),
-    **dict.fromkeys(("block", "unblock"), Role.OPERATE),
+    **dict.fromkeys(("block", "unblock", "overrides"), Role.OPERATE),
 }
 
 
