@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use h2::RecvStream;
+use h2::{RecvStream, SendStream};
 use h2::server::SendResponse;
 use http::{HeaderMap, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -248,16 +248,8 @@ async fn answer_grpc(handler: Handler, request: Request<RecvStream>, mut respond
         let _ = std::future::poll_fn(|context| stream.poll_reset(context)).await;
         return;
     }
-    while !frame.is_empty() {
-        stream.reserve_capacity(frame.len());
-        if !matches!(std::future::poll_fn(|context| stream.poll_capacity(context)).await, Some(Ok(_))) {
-            return;
-        }
-        let room = stream.capacity().min(frame.len());
-        if room > 0 && stream.send_data(frame.split_to(room), false).is_err() {
-            return;
-        }
-        handler.sent.fetch_add(room, Ordering::SeqCst);
+    if !send_all(&mut stream, frame, &handler.sent).await {
+        return;
     }
     while let Some(Ok(data)) = body.data().await {
         let _ = body.flow_control().release_capacity(data.len());
@@ -274,6 +266,22 @@ async fn answer_grpc(handler: Handler, request: Request<RecvStream>, mut respond
     if stream.send_trailers(trailers).is_ok() {
         given.0 = None;
     }
+}
+
+/// Sends as fast as the client takes it; false where it has gone.
+async fn send_all(stream: &mut SendStream<Bytes>, mut frame: Bytes, sent: &AtomicUsize) -> bool {
+    while !frame.is_empty() {
+        stream.reserve_capacity(frame.len());
+        if !matches!(std::future::poll_fn(|context| stream.poll_capacity(context)).await, Some(Ok(_))) {
+            return false;
+        }
+        let room = stream.capacity().min(frame.len());
+        if room > 0 && stream.send_data(frame.split_to(room), false).is_err() {
+            return false;
+        }
+        sent.fetch_add(room, Ordering::SeqCst);
+    }
+    true
 }
 
 async fn serve_rest(listener: TcpListener, handler: Handler) {
