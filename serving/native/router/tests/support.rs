@@ -13,8 +13,8 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use h2::{RecvStream, SendStream};
 use h2::server::SendResponse;
+use h2::{RecvStream, SendStream};
 use http::{HeaderMap, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
@@ -239,11 +239,10 @@ async fn answer_grpc(handler: Handler, request: Request<RecvStream>, mut respond
         Mood::Large(bytes) => vec![7; bytes],
         _ => handler.echo(&framed[5..]),
     };
-    let half = matches!(handler.mood(), Mood::Half);
     let response = Response::builder().header("content-type", "application/grpc").header("x-node", handler.name);
     let Ok(mut stream) = respond.send_response(response.body(()).unwrap(), false) else { return };
     let mut frame = Bytes::from(grpc::frame(&message));
-    if half {
+    if matches!(handler.mood(), Mood::Half) {
         let _ = stream.send_data(frame.split_to(7), false);
         let _ = std::future::poll_fn(|context| stream.poll_reset(context)).await;
         return;
