@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import JSONResponse
@@ -13,6 +13,7 @@ from sqlalchemy import text
 from tidegate_pipelines.hub.access import Access, Protection, TooManyAttempts
 from tidegate_pipelines.hub.callers import Audit, CurrentUser
 from tidegate_pipelines.hub.config import HubConfig
+from tidegate_pipelines.hub.receipts import Receipts
 from tidegate_pipelines.hub.store import Database
 from tidegate_serving.contract.errors import TidegateError, Unauthenticated
 
@@ -45,6 +46,11 @@ class Hub:
     audit: Audit
     on_request: Callable[[], None] = lambda: None
     """Told that a release was asked for, so that it begins at once."""
+    receipts: Receipts = field(init=False)
+    """One for programs and pages: together they compute one answer again at a time."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "receipts", Receipts(self.config, self.database))
 
 
 MakeRouter = Callable[[Hub], APIRouter]

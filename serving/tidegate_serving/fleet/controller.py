@@ -10,12 +10,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState
-from tidegate_serving.contract.errors import AlreadyExists, TidegateError, Unavailable
+from tidegate_serving.contract.errors import AlreadyExists, ResourceExhausted, TidegateError, Unavailable
 from tidegate_serving.contract.servable import ServableId, State, StateChange
 from tidegate_serving.fleet.decision import Decision, Memory, decide
 from tidegate_serving.fleet.etcd import Etcd
@@ -31,6 +31,8 @@ from tidegate_serving.sources.problems import Reports
 
 PROBLEM = "etcd"
 LOST_SECONDS = 10.0
+MOST_NODES = 1000
+_TOO_MANY = "nodes"
 _TURN_SECONDS = 0.5
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -115,7 +117,9 @@ class Controller:
         self._presence.stop()
         self._feed.stop()
         for line in self._lines.values():
-            line.link.stop()
+            line.link.end()
+        for line in self._lines.values():
+            line.link.join()
 
     def _run(self) -> None:
         while not self._stopped:
@@ -132,6 +136,7 @@ class Controller:
         view = self._feed.view
         if view.revision == 0 or self._stopped:
             return
+        view = replace(view, nodes=self._few(view.nodes))
         self._listen_to(view.nodes)
         seen = self.seen()
         self._publish(view, seen)
@@ -144,16 +149,28 @@ class Controller:
             for node, told in decision.told.items():
                 self._lines[node].link.tell(told, decision.overrides[node])
 
+    def _few(self, nodes: Mapping[str, Node]) -> Mapping[str, Node]:
+        """As many nodes as a controller listens to, as each takes threads: those that it knows, then others by name."""
+        if len(nodes) <= MOST_NODES:
+            self._problems.settle("", _TOO_MANY)
+            return nodes
+        text = (
+            f"{len(nodes)} nodes are registered in etcd and {MOST_NODES} are used: split the fleet, or end the others"
+        )
+        self._problems.report("", _TOO_MANY, ResourceExhausted(text))
+        kept = sorted(nodes, key=lambda name: (name not in self._lines, name))[:MOST_NODES]
+        return {name: nodes[name] for name in kept}
+
     def _listen_to(self, nodes: Mapping[str, Node]) -> None:
         for gone in [name for name, line in self._lines.items() if nodes.get(name) is None]:
-            self._lines.pop(gone).link.stop()
+            self._lines.pop(gone).link.end()
             self._problems.settle("", f"node {gone}")
         for name, node in nodes.items():
             line = self._lines.get(name)
             if line is not None and line.node.control == node.control:
                 continue
             if line is not None:
-                line.link.stop()
+                line.link.end()
             link = NodeLink(self._connect(node.control), self._wake.set)
             self._lines[name] = _Line(node, link, time.monotonic())
             link.start()

@@ -81,14 +81,17 @@ class NodeLink:
             self._told, self._overrides = told, overrides
             self._lock.notify_all()
 
-    def stop(self) -> None:
-        """Ends the line; the node stays as it is."""
+    def end(self) -> None:
+        """Has the line end, and waits for nothing; the node stays as it is."""
         with self._lock:
             self._stopped = True
             self._lock.notify_all()
             listening = self._listening
         if listening is not None:
             listening.close()
+
+    def join(self) -> None:
+        """Waits until a line that was told to end has ended."""
         for thread in self._threads:
             thread.join()
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
@@ -11,12 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import func, select
 from starlette.requests import Request
 from starlette.testclient import TestClient
 from tests.support.hub.access import PEOPLE, TOKENS, make_hub, people_file
 
+from tidegate_pipelines.hub.access import sessions as sessions_module
 from tidegate_pipelines.hub.access.guard import local_path
-from tidegate_pipelines.hub.access.sessions import Sessions
+from tidegate_pipelines.hub.access.oidc import Provider
+from tidegate_pipelines.hub.access.sessions import PendingSignIn, Sessions
 from tidegate_pipelines.hub.access.throttle import Throttle, TooManyAttempts
 from tidegate_pipelines.hub.api import api_router, events
 from tidegate_pipelines.hub.api.decisions import decision_routes
@@ -25,9 +30,9 @@ from tidegate_pipelines.hub.api.sign_in import sign_in_routes
 from tidegate_pipelines.hub.app import Hub, create_app
 from tidegate_pipelines.hub.decisions import Decisions
 from tidegate_pipelines.hub.pages import add_pages
-from tidegate_pipelines.hub.people_config import AccessConfig
+from tidegate_pipelines.hub.people_config import AccessConfig, OidcConfig
 from tidegate_pipelines.hub.receipts import Receipts
-from tidegate_pipelines.hub.store import Database
+from tidegate_pipelines.hub.store import Database, PendingSignInRow
 from tidegate_serving.contract.errors import ResourceExhausted, Unauthenticated, Unavailable
 
 BOSS = {"authorization": f"Bearer {TOKENS['boss']}"}
@@ -196,7 +201,7 @@ def test_whoever_may_not_look_any_more_hears_no_more(hub: Hub, tmp_path: Path, m
 def test_those_who_wait_for_answers_to_be_computed_again_leave_threads_for_others(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    receipts, go_on = Receipts(hub.config, hub.database), threading.Event()
+    receipts, go_on = hub.receipts, threading.Event()
 
     def answers(*_: Any) -> list[Any]:
         return []
@@ -225,6 +230,56 @@ def test_those_who_wait_for_answers_to_be_computed_again_leave_threads_for_other
     go_on.set()
     for one in threads:
         one.join(20)
+
+
+def test_programs_and_pages_have_answers_computed_again_in_turn(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Receipts] = []
+
+    def compute_again(self: Receipts, *_: Any) -> list[Any]:
+        asked.append(self)
+        return []
+
+    monkeypatch.setattr(Receipts, "compute_again", compute_again)
+    assert client.post("/api/v1/receipts/again", json={"request_id": "x"}, headers=BOSS).status_code == 200
+    assert client.post("/receipts", data={"id": "x", "model": "flights"}, headers=BOSS).status_code == 200
+    assert asked[0] is asked[1]
+
+
+def test_sign_ins_that_are_begun_and_left_do_not_gather(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions_module, "_MOST_PENDING", 3)
+    sessions = Sessions(database, timedelta(hours=1), timedelta(hours=1))
+    begun = [sessions.send_to_provider("/") for _ in range(9)]
+    with database.reading() as session:
+        assert session.scalar(select(func.count()).select_from(PendingSignInRow)) == 3
+    cookie, pending = begun[-1]
+    assert sessions.back_from_provider(cookie, pending.state) == pending
+    with pytest.raises(Unauthenticated, match="sign in again"):
+        sessions.back_from_provider(begun[0][0], begun[0][1].state)
+
+
+def test_a_provider_that_sends_without_end_is_not_read_to_it() -> None:
+    sent: list[int] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection, contextlib.suppress(ConnectionError):
+                connection.recv(65536)
+                connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 300000000\r\n\r\n")
+                for _ in range(300):
+                    connection.sendall(b" " * 1_000_000)
+                    sent.append(1_000_000)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        provider = Provider(OidcConfig(issuer=f"http://127.0.0.1:{server.getsockname()[1]}", client_id="hub"))
+        pending = PendingSignIn("s", "n", "v", "/")
+        with pytest.raises(Unavailable, match=r"more than [0-9]+ bytes"):
+            provider.address(pending, "http://127.0.0.1:8600/sign-in/oidc/return")
+        thread.join(20)
+    assert sum(sent) < 50_000_000
 
 
 def test_a_document_of_any_bytes_is_refused(client: TestClient) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import secrets
 import threading
 import time
@@ -167,8 +168,9 @@ class Provider:
         signed_in = (self._config.client_id, secret) if secret is not None else None
         try:
             with httpx.Client(timeout=_TIMEOUT, follow_redirects=False, trust_env=True) as client:
-                answer = client.request(method, url, data=form, auth=signed_in, headers={"accept": "application/json"})
-            found = answer.json() if len(answer.content) <= _MOST_BYTES else None
+                headers = {"accept": "application/json"}
+                with client.stream(method, url, data=form, auth=signed_in, headers=headers) as answer:
+                    found = json.loads(_all_of(answer))
         except (httpx.HTTPError, ValueError) as error:
             raise Unavailable(
                 f"the provider does not answer at {url} ({type(error).__name__}: {error}): try again, or use a token"
@@ -183,6 +185,16 @@ class Provider:
                 f"the provider refuses this sign-in ({said}): sign in again, or mend client_id or secret"
             )
         raise Unavailable(f"the provider's answer at {url} is {said}: try again")
+
+
+def _all_of(answer: httpx.Response) -> bytes:
+    """What the provider sends; ValueError for more than it may, of which the rest is not read."""
+    read = bytearray()
+    for part in answer.iter_bytes():
+        read += part
+        if len(read) > _MOST_BYTES:
+            raise ValueError(f"more than {_MOST_BYTES} bytes")
+    return bytes(read)
 
 
 def _moment(claims: Mapping[str, Any], name: str) -> float | None:

@@ -7,7 +7,7 @@ import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import delete
+from sqlalchemy import delete, select
 
 from tidegate_pipelines.hub.store import Database, PendingSignInRow, SessionRow
 from tidegate_serving.contract import times
@@ -15,6 +15,8 @@ from tidegate_serving.contract.errors import Unauthenticated
 
 _SEEN_EVERY = timedelta(minutes=1)
 _PENDING_MINUTES = 10
+_MOST_PENDING = 5000
+"""Anybody may begin a sign-in: beyond this many the oldest go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,10 @@ class Sessions:
         expires_at = times.now() + timedelta(minutes=_PENDING_MINUTES)
         with self._database.writing() as session:
             session.execute(delete(PendingSignInRow).where(PendingSignInRow.expires_at < times.now()))
+            newest = select(PendingSignInRow.expires_at).order_by(PendingSignInRow.expires_at.desc())
+            oldest = session.scalar(newest.offset(_MOST_PENDING - 1).limit(1))
+            if oldest is not None:
+                session.execute(delete(PendingSignInRow).where(PendingSignInRow.expires_at <= oldest))
             session.add(
                 PendingSignInRow(
                     id=_hash(cookie),

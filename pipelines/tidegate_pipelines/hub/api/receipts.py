@@ -10,7 +10,6 @@ from pydantic import BaseModel, ConfigDict
 from tidegate_pipelines.hub.access import require
 from tidegate_pipelines.hub.api.permissions import caller
 from tidegate_pipelines.hub.app import Hub
-from tidegate_pipelines.hub.receipts import Receipts
 
 
 class AskedAgain(BaseModel):
@@ -25,7 +24,7 @@ class AskedAgain(BaseModel):
 def receipts_router(hub: Hub) -> APIRouter:
     """The routes."""
     router = APIRouter(tags=["receipts"])
-    receipts = Receipts(hub.config, hub.database)
+    receipts = hub.receipts
 
     @router.get("/receipts")
     def found(request: Request, request_id: str, model: str | None = None) -> list[dict[str, Any]]:

@@ -10,7 +10,6 @@ from fastapi import APIRouter, Form, Request, Response
 from tidegate_pipelines.hub.app import Hub
 from tidegate_pipelines.hub.pages import render
 from tidegate_pipelines.hub.pages.viewer import Viewer, WhoLooks
-from tidegate_pipelines.hub.receipts import Receipts
 from tidegate_pipelines.receipts import Receipt
 from tidegate_serving.contract.errors import InvalidInput, NotFound, PermissionRefused
 
@@ -21,7 +20,7 @@ _MOST_ROWS = 5
 
 def add_receipts(router: APIRouter, hub: Hub, who: WhoLooks, clock: render.Clock) -> None:
     """Gives the router its two routes."""
-    receipts = Receipts(hub.config, hub.database)
+    receipts = hub.receipts
 
     @router.get("/receipts")
     def receipt(request: Request, id: str = "", model: str = "") -> Response:

@@ -16,4 +16,5 @@ pub mod rest;
 pub mod router;
 pub mod routes;
 pub mod settings;
+pub mod time_left;
 pub mod waiting;

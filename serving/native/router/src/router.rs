@@ -98,7 +98,12 @@ impl Router {
         let router = Router {
             shared,
             signals,
-            links: Links { lanes: count, connections: settings.connections_per_node, connector },
+            links: Links {
+                lanes: count,
+                connections: settings.connections_per_node,
+                connector,
+                keepalive: plane.patience.keepalive,
+            },
             applying: Mutex::new(()),
             stopped: AtomicBool::new(false),
             io: Mutex::default(),

@@ -7,6 +7,7 @@ mod cold;
 mod forwarding;
 mod hedging;
 mod retries;
+mod stalling;
 mod streaming;
 mod support;
 

@@ -4,17 +4,21 @@
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub, reason = "a test fails by panicking")]
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use h2::RecvStream;
 use h2::server::SendResponse;
+use h2::{RecvStream, SendStream};
 use http::{HeaderMap, Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use hyper::body::{Body, Frame, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -61,6 +65,10 @@ pub enum Mood {
     Break,
     /// With so many bytes of sevens.
     Large(usize),
+    /// With a head and a part of the message, and then nothing more.
+    Half,
+    /// The second message of a call stops the whole node for as long as somebody else has the lock.
+    Freeze(Arc<Mutex<()>>),
 }
 
 /// What a node was asked.
@@ -162,6 +170,10 @@ impl Handler {
     fn note(&self, path: &str, headers: &HeaderMap, message: &[u8]) -> Mood {
         let seen = Seen { path: path.to_owned(), headers: headers.clone(), message: message.to_vec() };
         self.seen.lock().unwrap().push(seen);
+        self.mood()
+    }
+
+    fn mood(&self) -> Mood {
         self.mood.lock().unwrap().clone()
     }
 
@@ -230,19 +242,19 @@ async fn answer_grpc(handler: Handler, request: Request<RecvStream>, mut respond
     let response = Response::builder().header("content-type", "application/grpc").header("x-node", handler.name);
     let Ok(mut stream) = respond.send_response(response.body(()).unwrap(), false) else { return };
     let mut frame = Bytes::from(grpc::frame(&message));
-    while !frame.is_empty() {
-        stream.reserve_capacity(frame.len());
-        if !matches!(std::future::poll_fn(|context| stream.poll_capacity(context)).await, Some(Ok(_))) {
-            return;
-        }
-        let room = stream.capacity().min(frame.len());
-        if room > 0 && stream.send_data(frame.split_to(room), false).is_err() {
-            return;
-        }
-        handler.sent.fetch_add(room, Ordering::SeqCst);
+    if matches!(handler.mood(), Mood::Half) {
+        let _ = stream.send_data(frame.split_to(7), false);
+        let _ = std::future::poll_fn(|context| stream.poll_reset(context)).await;
+        return;
+    }
+    if !send_all(&mut stream, frame, &handler.sent).await {
+        return;
     }
     while let Some(Ok(data)) = body.data().await {
         let _ = body.flow_control().release_capacity(data.len());
+        if let Mood::Freeze(lock) = handler.mood() {
+            drop(lock.lock().unwrap());
+        }
         if let Some(message) = data.get(5..) {
             let _ = stream.send_data(grpc::frame(&handler.echo(message)).into(), false);
         }
@@ -253,6 +265,22 @@ async fn answer_grpc(handler: Handler, request: Request<RecvStream>, mut respond
     if stream.send_trailers(trailers).is_ok() {
         given.0 = None;
     }
+}
+
+/// Sends as fast as the client takes it; false where it has gone.
+async fn send_all(stream: &mut SendStream<Bytes>, mut frame: Bytes, sent: &AtomicUsize) -> bool {
+    while !frame.is_empty() {
+        stream.reserve_capacity(frame.len());
+        if !matches!(std::future::poll_fn(|context| stream.poll_capacity(context)).await, Some(Ok(_))) {
+            return false;
+        }
+        let room = stream.capacity().min(frame.len());
+        if room > 0 && stream.send_data(frame.split_to(room), false).is_err() {
+            return false;
+        }
+        sent.fetch_add(room, Ordering::SeqCst);
+    }
+    true
 }
 
 async fn serve_rest(listener: TcpListener, handler: Handler) {
@@ -266,7 +294,7 @@ async fn serve_rest(listener: TcpListener, handler: Handler) {
     }
 }
 
-async fn answer_rest(handler: Handler, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, std::io::Error> {
+async fn answer_rest(handler: Handler, request: Request<Incoming>) -> Result<Response<RestBody>, std::io::Error> {
     let (head, body) = request.into_parts();
     let body = body.collect().await.map_err(std::io::Error::other)?.to_bytes();
     let mut given = Given(Some(handler.cancelled.clone()));
@@ -278,6 +306,7 @@ async fn answer_rest(handler: Handler, request: Request<Incoming>) -> Result<Res
         mood = Mood::Echo;
     }
     given.0 = None;
+    let half = matches!(mood, Mood::Half);
     let (status, body) = match mood {
         Mood::Fail(status) => (status, handler.name.as_bytes().to_vec()),
         Mood::Break => return Err(std::io::Error::other("broken")),
@@ -285,7 +314,22 @@ async fn answer_rest(handler: Handler, request: Request<Incoming>) -> Result<Res
         _ => (200, handler.echo(&body)),
     };
     let response = Response::builder().status(status).header("x-node", handler.name).header("keep-alive", "timeout=5");
-    Ok(response.body(Full::new(body.into())).unwrap())
+    let body = if half { Half(Some(body.into())).boxed_unsync() } else { Full::new(body.into()).boxed_unsync() };
+    Ok(response.body(body).unwrap())
+}
+
+type RestBody = UnsyncBoxBody<Bytes, Infallible>;
+
+/// A body of which nothing more comes after its first part.
+struct Half(Option<Bytes>);
+
+impl Body for Half {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.take().map_or(Poll::Pending, |part| Poll::Ready(Some(Ok(Frame::data(part)))))
+    }
 }
 
 /// A router that listens on any free ports, for the calling test.

@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::task::Poll;
+use std::time::Instant;
 
 use bytes::Bytes;
 use h2::{RecvStream, SendStream};
@@ -11,6 +12,7 @@ use tidegate_plane::endpoints::grpc::conversation::send;
 use tidegate_plane::endpoints::grpc::reply::{GrpcReply, trailers_of};
 
 use crate::node::Outstanding;
+use crate::time_left::TimeLeft;
 
 /// An answer whose head has come.
 pub struct GrpcAnswer {
@@ -26,11 +28,12 @@ enum Next {
     End,
     Broken(h2::Error),
     Gone,
+    Late,
 }
 
 impl GrpcAnswer {
-    /// Passes it on; the code that the client sees.
-    pub async fn pass(self, reply: GrpcReply) -> Code {
+    /// Passes it on, as far as it comes before the deadline; the code that the client sees.
+    pub async fn pass(self, reply: GrpcReply, deadline: Option<Instant>) -> Code {
         let GrpcAnswer { response, outstanding } = self;
         let (head, mut body) = response.into_parts();
         let (observation, patience) = (reply.observation.clone(), reply.patience());
@@ -41,19 +44,27 @@ impl GrpcAnswer {
             observation.answered(code, 0);
             return code;
         }
-        let mut bytes = 0;
+        let (mut bytes, mut left) = (0, TimeLeft::until(deadline));
         let code = loop {
-            match next(&mut body, &mut stream).await {
+            let next = tokio::select! {
+                biased;
+                next = next(&mut body, &mut stream) => next,
+                () = left.over() => Next::Late,
+            };
+            match next {
                 Next::Data(data) => {
                     let length = data.len();
+                    left.hand();
                     if !send(&mut stream, data, patience).await {
                         return Code::Cancelled;
                     }
+                    left.taken();
                     // The node may send more once the client took what it sent.
                     let _ = body.flow_control().release_capacity(length);
                     bytes += length;
                 }
                 Next::Gone => return Code::Cancelled,
+                Next::Late => break end(Ok(Some(trailers_of(&late()))), &mut stream),
                 Next::End => break end(body.trailers().await, &mut stream),
                 Next::Broken(why) => break end(Err(why), &mut stream),
             }
@@ -62,6 +73,10 @@ impl GrpcAnswer {
         observation.answered(code, bytes);
         code
     }
+}
+
+fn late() -> Status {
+    Status::new(Code::DeadlineExceeded, "the deadline passed before the node's answer had ended")
 }
 
 /// Ends the client's stream as the node's ended.

@@ -51,7 +51,7 @@ pub async fn converse(lane: Arc<Lane>, call: Conversation, named: Named) {
     };
     let code = match begun {
         Ok(begun) => tokio::select! {
-            code = begun.answer.pass(reply) => code,
+            code = begun.answer.pass(reply, deadline) => code,
             // It never ends.
             code = send_on(messages, begun.messages) => code,
         },
@@ -99,7 +99,8 @@ async fn send_on(mut messages: Messages, mut node: SendStream<Bytes>) -> Code {
     pending().await
 }
 
-/// A node may take nothing for as long as it has enough to do.
+/// A node may take nothing for as long as it has enough to do; one that does not live loses its connection, and a call with a
+/// deadline ends then.
 async fn send_patiently(node: &mut SendStream<Bytes>, framed: Bytes) -> bool {
     const DAY: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
     send(node, framed, DAY).await

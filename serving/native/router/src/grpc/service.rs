@@ -104,7 +104,7 @@ async fn forward(lane: Arc<Lane>, call: GrpcCall, asked: Asked) {
         () = reply.gone() => return,
     };
     let code = match answer {
-        Ok(begun) => begun.answer.pass(reply).await,
+        Ok(begun) => begun.answer.pass(reply, asked.deadline).await,
         Err(status) => {
             reply.fail(&status, Tags::default());
             status.code

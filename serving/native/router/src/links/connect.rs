@@ -24,7 +24,7 @@ pub struct Connector {
     tls: Option<Arc<ArcSwap<NodeTls>>>,
 }
 
-/// How many I/O threads there are, how many connections over HTTP/2 each has to a node, and what opens them.
+/// How many I/O threads there are, how many connections over HTTP/2 each has to a node, what opens them and what ends them.
 #[derive(Clone, Debug)]
 pub struct Links {
     /// I/O threads.
@@ -33,6 +33,8 @@ pub struct Links {
     pub connections: usize,
     /// What opens them.
     pub connector: Connector,
+    /// A node is asked so often whether it lives, and has as long to answer.
+    pub keepalive: Duration,
 }
 
 impl Connector {

@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use h2::client::SendRequest;
+use h2::{Ping, PingPong};
 use http::uri::{Authority, Scheme};
 use tokio::sync::Mutex;
+use tokio::time::{sleep, timeout};
 
 use crate::links::connect::{Connector, Links};
 use crate::links::tls::Inside;
@@ -37,6 +39,7 @@ pub struct GrpcLinks {
     /// And as their scheme.
     pub scheme: Scheme,
     connector: Connector,
+    keepalive: Duration,
     lanes: Box<[LaneLinks]>,
 }
 
@@ -57,7 +60,8 @@ impl GrpcLinks {
         let connector = links.connector.clone();
         let scheme = if connector.is_tls() { Scheme::HTTPS } else { Scheme::HTTP };
         let lanes = (0..links.lanes).map(lane).collect();
-        Some(GrpcLinks { address: address.to_owned(), authority, scheme, connector, lanes })
+        let (address, keepalive) = (address.to_owned(), links.keepalive);
+        Some(GrpcLinks { address, authority, scheme, connector, keepalive, lanes })
     }
 
     /// A connection that takes a call now, or why there is none. All that come while one is opened wait for it together.
@@ -87,9 +91,15 @@ impl GrpcLinks {
             .max_header_list_size(64 << 10)
             .enable_push(false);
         let begun = builder.handshake::<_, Bytes>(socket).await;
-        let (sender, connection) = begun.map_err(|why| format!("{}: {why}", self.address))?;
+        let (sender, mut connection) = begun.map_err(|why| format!("{}: {why}", self.address))?;
+        let (pings, keepalive) = (connection.ping_pong(), self.keepalive);
         // How it ends is seen by the calls on it.
-        tokio::spawn(async move { drop(connection.await) });
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = connection => {}
+                () = silent(pings, keepalive) => {}
+            }
+        });
         sender.ready().await.map_err(|why| format!("{}: {why}", self.address))
     }
 
@@ -101,6 +111,17 @@ impl GrpcLinks {
             {
                 *link = None;
             }
+        }
+    }
+}
+
+/// Waits until the node does not say in time that it lives, as one that is stopped or cut off; a busy one does.
+async fn silent(pings: Option<PingPong>, keepalive: Duration) {
+    let Some(mut pings) = pings else { return std::future::pending().await };
+    loop {
+        sleep(keepalive).await;
+        if !matches!(timeout(keepalive, pings.ping(Ping::opaque())).await, Ok(Ok(_))) {
+            return;
         }
     }
 }
