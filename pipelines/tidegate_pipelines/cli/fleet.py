@@ -17,9 +17,9 @@ from tidegate_pipelines.cli.console import say, show_log_lines, show_table
 from tidegate_serving.contract.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from tidegate_serving.fleet.model import Copies
-    from tidegate_serving.fleet.operations import FleetOperations
-    from tidegate_serving.fleet.view import FleetView
+    from tidegate_serving.fleet.controller.operations import FleetOperations
+    from tidegate_serving.fleet.state.model import Copies
+    from tidegate_serving.fleet.state.view import FleetView
 
 app = typer.Typer(help="Run many engines as one.", no_args_is_help=True, rich_markup_mode=None)
 _SERVERS = ("controller", "router")
@@ -67,7 +67,7 @@ def controller(
     from dataclasses import replace
 
     from tidegate_serving.config import EngineConfig
-    from tidegate_serving.fleet.controller_process import run_controller
+    from tidegate_serving.fleet.controller.process import run_controller
     from tidegate_serving.log_lines import log_to_stderr
 
     log_to_stderr()
@@ -100,7 +100,7 @@ def router(
     from dataclasses import replace
 
     from tidegate_serving.config import EngineConfig
-    from tidegate_serving.fleet.router_process import run_router
+    from tidegate_serving.fleet.router.process import run_router
     from tidegate_serving.log_lines import log_to_stderr
 
     log_to_stderr()
@@ -180,7 +180,7 @@ def set_copies(
       tidegate fleet set-copies rare --min 0 --max 1 --bytes 2000000000
       tidegate fleet set-copies busy --min 1 --max 8 --rate 500
     """
-    from tidegate_serving.fleet.model import Copies
+    from tidegate_serving.fleet.state.model import Copies
 
     labels = None
     if require:
@@ -217,9 +217,9 @@ def drain(
 
 @contextmanager
 def _operations(etcd: str, fleet: str) -> Iterator[FleetOperations]:
-    from tidegate_serving.fleet.etcd import Etcd
-    from tidegate_serving.fleet.keys import FleetKeys
-    from tidegate_serving.fleet.operations import FleetOperations
+    from tidegate_serving.fleet.controller.operations import FleetOperations
+    from tidegate_serving.fleet.etcd.client import Etcd
+    from tidegate_serving.fleet.state.keys import FleetKeys
     from tidegate_serving.journal.journal import Journal
 
     client = Etcd(etcd)
@@ -231,7 +231,7 @@ def _operations(etcd: str, fleet: str) -> Iterator[FleetOperations]:
 
 @contextmanager
 def _view(etcd: str, fleet: str) -> Iterator[FleetView]:
-    from tidegate_serving.fleet.view import FleetView
+    from tidegate_serving.fleet.state.view import FleetView
 
     with _operations(etcd, fleet) as operations:
         yield FleetView.of(operations.etcd.read(operations.keys.prefix))

@@ -20,10 +20,10 @@ from tidegate_serving.config.fleet import PROBLEM
 from tidegate_serving.config.machine_memory import usable_memory
 from tidegate_serving.contract.errors import TidegateError
 from tidegate_serving.contract.gauges import Gauges
-from tidegate_serving.fleet.etcd import Etcd
-from tidegate_serving.fleet.keys import LEADER, NODES, ROUTES, FleetKeys
-from tidegate_serving.fleet.node import Node
-from tidegate_serving.fleet.presence import Presence
+from tidegate_serving.fleet.etcd.client import Etcd
+from tidegate_serving.fleet.etcd.presence import Presence
+from tidegate_serving.fleet.state.keys import LEADER, NODES, ROUTES, FleetKeys
+from tidegate_serving.fleet.state.node import Node
 from tidegate_serving.runtime.running_engine import EngineAddresses
 from tidegate_serving.sources.problems import Reports
 

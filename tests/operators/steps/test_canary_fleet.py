@@ -14,7 +14,7 @@ from tests.support.release.world import BETTER, NONSENSE, World, make_world, tra
 from tidegate_operators.steps import canary, promote, push
 from tidegate_operators.steps.serving_now import find_log
 from tidegate_serving.admission import Outcome
-from tidegate_serving.fleet.model import Copies
+from tidegate_serving.fleet.state.model import Copies
 from tidegate_serving.inference_log.reader import connect
 
 

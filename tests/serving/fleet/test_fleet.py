@@ -29,8 +29,8 @@ from tidegate_serving.contract.errors import (
     Unavailable,
 )
 from tidegate_serving.contract.servable import State
-from tidegate_serving.fleet.controller_process import ControllerProcess as Controller
-from tidegate_serving.fleet.model import Copies
+from tidegate_serving.fleet.controller.process import ControllerProcess as Controller
+from tidegate_serving.fleet.state.model import Copies
 
 CLIENTS = (over_grpc, "grpc"), (over_http, "rest")
 

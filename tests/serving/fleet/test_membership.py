@@ -19,9 +19,9 @@ from tests.support.neighbours.etcd import EtcdProcess, etcd_process
 
 from tidegate_serving.config import EngineConfig, FleetConfig
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_serving.fleet.keys import LEADER, NODES, ROUTES, FleetKeys
 from tidegate_serving.fleet.membership import node_of
-from tidegate_serving.fleet.node import Node
+from tidegate_serving.fleet.state.keys import LEADER, NODES, ROUTES, FleetKeys
+from tidegate_serving.fleet.state.node import Node
 from tidegate_serving.runtime.running_engine import EngineAddresses
 
 CONNECTED = "tidegate_fleet_connected"

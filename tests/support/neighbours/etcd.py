@@ -14,7 +14,7 @@ from tests.support.engine.process import free_port
 from tests.support.eventually import eventually
 
 from tidegate_serving.contract.errors import Unavailable
-from tidegate_serving.fleet.etcd import Etcd
+from tidegate_serving.fleet.etcd.client import Etcd
 
 _TOOLCHAIN = Path(__file__).resolve().parents[3] / "tools/toolchain.sh"
 

@@ -15,10 +15,10 @@ from tests.support.server_process import ServerProcess
 
 from tidegate_serving.client import Client
 from tidegate_serving.control_client import ControlClient
-from tidegate_serving.fleet.keys import FleetKeys
-from tidegate_serving.fleet.operations import FleetOperations
-from tidegate_serving.fleet.routes import Routes
-from tidegate_serving.fleet.view import FleetView
+from tidegate_serving.fleet.controller.operations import FleetOperations
+from tidegate_serving.fleet.state.keys import FleetKeys
+from tidegate_serving.fleet.state.routes import Routes
+from tidegate_serving.fleet.state.view import FleetView
 from tidegate_serving.journal.journal import Journal
 
 NAME = "tests"

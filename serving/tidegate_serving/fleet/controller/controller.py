@@ -1,0 +1,245 @@
+"""The controller of a fleet: it reads what etcd has, listens to every node, and, while it leads, decides and tells.
+
+Several may run; the one that has the leader's key in etcd decides, and each of its writes counts only as long as it has
+that. All know how every version stands, so any of them can be asked and pushed to.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from tidegate_serving.connection import EngineConnection
+from tidegate_serving.contract.desired_state import DesiredState
+from tidegate_serving.contract.errors import AlreadyExists, ResourceExhausted, TidegateError, Unavailable
+from tidegate_serving.contract.servable import ServableId, State, StateChange
+from tidegate_serving.fleet.controller.node_link import NodeLink
+from tidegate_serving.fleet.decision.decision import Decision, Memory, decide
+from tidegate_serving.fleet.decision.rollout import Seen, version_states
+from tidegate_serving.fleet.etcd.client import Etcd
+from tidegate_serving.fleet.etcd.presence import Presence
+from tidegate_serving.fleet.state.feed import Feed
+from tidegate_serving.fleet.state.keys import LEADER, MODELS, PLACEMENT, ROUTES, WANTED, FleetKeys
+from tidegate_serving.fleet.state.node import Node
+from tidegate_serving.fleet.state.view import FleetView, placement_bytes
+from tidegate_serving.lifecycle.events import EventBus
+from tidegate_serving.sources.problems import Reports
+
+PROBLEM = "etcd"
+LOST_SECONDS = 10.0
+MOST_NODES = 1000
+_TOO_MANY = "nodes"
+_TURN_SECONDS = 0.5
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+Connect = Callable[[str], EngineConnection]
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A node as it registered, the line to it, and since when (monotonic seconds) there is one."""
+
+    node: Node
+    link: NodeLink
+    since: float
+
+
+class Controller:
+    """`name` is what it is called as a leader, `connect` makes a connection of a node's control address. State changes
+    of the whole fleet go to `events`, what stands in the way to `problems`."""
+
+    def __init__(
+        self,
+        etcd: Etcd,
+        keys: FleetKeys,
+        name: str,
+        connect: Connect,
+        seconds: int,
+        events: EventBus,
+        problems: Reports,
+    ) -> None:
+        self._etcd = etcd
+        self._keys = keys
+        self._connect = connect
+        self._events = events
+        self._problems = problems
+        self._presence = Presence(etcd, keys.key(LEADER), name.encode, seconds, self._told)
+        self._feed = Feed(etcd, keys.prefix, self._wake_with)
+        self._wake = threading.Event()
+        self._stopped = False
+        self._written = 0
+        self._lines: dict[str, _Line] = {}
+        self._memory = Memory()
+        self._states: dict[ServableId, StateChange] = {}
+        self._expected: dict[str, int] = {}
+        self._telling = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="tidegate-fleet", daemon=True)
+
+    @property
+    def leads(self) -> bool:
+        """Whether this one decides."""
+        return bool(self._presence.revision)
+
+    def seen(self) -> dict[str, Seen]:
+        """What each node says."""
+        found = {node: line.link.seen() for node, line in self._lines.items()}
+        return {node: one for node, one in found.items() if one is not None}
+
+    def log_paths(self) -> list[str | None]:
+        """Where each node keeps its inference log: empty for none, None of one that has said nothing yet."""
+        return [line.link.log_path for line in list(self._lines.values())]
+
+    def expect(self, desired: DesiredState) -> None:
+        """This was written just now: of its versions nothing from before is told any more, such as an old error."""
+        with self._telling:
+            self._expected[desired.servable] = desired.revision
+            for version in (ServableId(desired.servable, number) for number in desired.numbers):
+                before = self._states.get(version)
+                if before is None or before.state is State.END:
+                    self._states[version] = StateChange(version, State.START)
+                    self._events.publish(self._states[version])
+
+    def start(self) -> None:
+        """Begins to read, to listen and to stand for the lead."""
+        self._feed.start()
+        self._presence.start()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Another controller may lead at once; nodes stay as they are."""
+        self._stopped = True
+        self._wake.set()
+        self._thread.join()
+        self._presence.stop()
+        self._feed.stop()
+        for line in self._lines.values():
+            line.link.end()
+        for line in self._lines.values():
+            line.link.join()
+
+    def _run(self) -> None:
+        while not self._stopped:
+            self._wake.wait(_TURN_SECONDS)
+            self._wake.clear()
+            try:
+                self._turn()
+            except TidegateError as error:
+                self._problems.report("", PROBLEM, error)
+            except Exception:
+                _log.exception("a turn of the controller failed, the next one tries again")
+
+    def _turn(self) -> None:
+        view = self._feed.view
+        if view.revision == 0 or self._stopped:
+            return
+        view = replace(view, nodes=self._few(view.nodes))
+        self._listen_to(view.nodes)
+        seen = self.seen()
+        self._publish(view, seen)
+        lost = self._lost(seen)
+        if not self.leads or view.revision < self._written or seen.keys() | lost < view.nodes.keys():
+            return
+        decision = decide(view, seen, lost, self._memory, time.time())
+        if self._write(view, decision):
+            self._memory = decision.memory
+            for node, told in decision.told.items():
+                self._lines[node].link.tell(told, decision.overrides[node])
+
+    def _few(self, nodes: Mapping[str, Node]) -> Mapping[str, Node]:
+        """As many nodes as a controller listens to, as each takes threads: those that it knows, then others by name."""
+        if len(nodes) <= MOST_NODES:
+            self._problems.settle("", _TOO_MANY)
+            return nodes
+        text = (
+            f"{len(nodes)} nodes are registered in etcd and {MOST_NODES} are used: split the fleet, or end the others"
+        )
+        self._problems.report("", _TOO_MANY, ResourceExhausted(text))
+        kept = sorted(nodes, key=lambda name: (name not in self._lines, name))[:MOST_NODES]
+        return {name: nodes[name] for name in kept}
+
+    def _listen_to(self, nodes: Mapping[str, Node]) -> None:
+        for gone in [name for name, line in self._lines.items() if nodes.get(name) is None]:
+            self._lines.pop(gone).link.end()
+            self._problems.settle("", f"node {gone}")
+        for name, node in nodes.items():
+            line = self._lines.get(name)
+            if line is not None and line.node.control == node.control:
+                continue
+            if line is not None:
+                line.link.end()
+            link = NodeLink(self._connect(node.control), self._wake.set)
+            self._lines[name] = _Line(node, link, time.monotonic())
+            link.start()
+
+    def _lost(self, seen: Mapping[str, Seen]) -> set[str]:
+        """Nodes that nothing was ever heard of, for so long that nobody waits for them."""
+        for name, line in self._lines.items():
+            if problem := line.link.problem:
+                self._problems.report("", f"node {name}", Unavailable(problem))
+            else:
+                self._problems.settle("", f"node {name}")
+        late = time.monotonic() - LOST_SECONDS
+        return {name for name, line in self._lines.items() if name not in seen and line.since < late}
+
+    def _publish(self, view: FleetView, seen: Mapping[str, Seen]) -> None:
+        """Tells what changed in how versions stand."""
+        with self._telling:
+            states = {one.id: one for one in self._states.values() if view.revision_of(one.id.name) < self._of(one)}
+            for name, model in view.models.items():
+                if model.desired.revision >= self._expected.get(name, 0):
+                    places, missing = view.placement.nodes.get(name, ()), view.placement.missing.get(name, "")
+                    states |= {one.id: one for one in version_states(model, places, seen, missing)}
+            for version, before in self._states.items():
+                if version not in states and before.state is not State.END:
+                    states[version] = StateChange(version, State.END)
+            before_all, self._states = self._states, states
+            for version, change in states.items():
+                was = before_all.get(version)
+                if was is None or _kind(was) != _kind(change):
+                    self._events.publish(change)
+
+    def _of(self, change: StateChange) -> int:
+        return self._expected.get(change.id.name, 0)
+
+    def _write(self, view: FleetView, decision: Decision) -> bool:
+        """Writes what is decided, if it is news; False where somebody else wrote or leads meanwhile."""
+        texts = {PLACEMENT: placement_bytes(decision.placement), ROUTES: decision.routes.to_bytes()}
+        had = {PLACEMENT: placement_bytes(view.placement), ROUTES: view.routes}
+        puts = {key: text for key, text in texts.items() if text != had[key]}
+        puts |= {
+            MODELS + name: model.to_bytes() for name, model in decision.models.items() if name not in decision.gone
+        }
+        deletes = [*(MODELS + name for name in decision.gone), *(WANTED + name for name in decision.served)]
+        if not puts and not deletes:
+            return True
+        unchanged = {key: view.revisions.get(key, 0) for key in (*puts, *deletes)}
+        revision = self._etcd.commit(
+            {self._keys.key(LEADER): self._presence.revision, **self._whole(unchanged)},
+            self._whole(puts),
+            [self._keys.key(key) for key in deletes],
+        )
+        if revision is not None:
+            self._written = revision
+        return revision is not None
+
+    def _whole(self, found: Mapping[str, _T]) -> dict[str, _T]:
+        return {self._keys.key(key): value for key, value in found.items()}
+
+    def _wake_with(self, error: TidegateError | None) -> None:
+        if error is None:
+            self._problems.settle("", PROBLEM)
+        else:
+            self._problems.report("", PROBLEM, error)
+        self._wake.set()
+
+    def _told(self, error: TidegateError | None) -> None:
+        if error is not None and not isinstance(error, AlreadyExists):  # another controller leads: as it should be
+            self._problems.report("", PROBLEM, error)
+
+
+def _kind(change: StateChange) -> tuple[State, str, str]:
+    return change.state, change.error_code, change.error_message

@@ -1,0 +1,159 @@
+"""Which node is to hold which model, as one pure function of nodes, models and what was placed before.
+
+    place(nodes, demands, before) -> Placement
+
+What is placed stays where it is, unless its node is gone, is to be emptied, or has no room for it any more. A copy that
+is missing goes to the node with the most room. Where none has enough, and the copy is one of the least that its model
+must have, copies that nobody has to have leave, least recently used first, as few as that takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tidegate_serving.fleet.state.node import Node
+from tidegate_serving.fleet.state.placement import Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """A model that is to be on `copies` nodes that have its `labels`, and takes `bytes` on each. Copies beyond `least`
+    may leave where room is needed, all of them where that is 0. `used_at` is Unix seconds of its last request."""
+
+    name: str
+    bytes: int
+    copies: int = 1
+    least: int = 1
+    labels: Mapping[str, str] = field(default_factory=dict)
+    used_at: float = 0.0
+
+
+def place(nodes: Sequence[Node], demands: Sequence[Demand], before: Mapping[str, Collection[str]]) -> Placement:
+    """`before` are the nodes of each model as they were decided last."""
+    table = _Table(nodes, demands)
+    table.keep(before)
+    for demand, copy in _in_turn(demands):
+        table.add(demand, copy)
+    return table.placement()
+
+
+def _in_turn(demands: Sequence[Demand]) -> Iterator[tuple[Demand, int]]:
+    """Copies that must be there first, then the first ones of models that may leave, the last used before the others,
+    then what is left. Every model's first copy comes before the second ones, and large ones before small ones."""
+
+    def rank(copy: int, one: Demand) -> tuple[int, int, float, int, str]:
+        group = 0 if copy <= one.least else 1 if copy == 1 else 2
+        return group, copy, -one.used_at if group == 1 else 0.0, -one.bytes, one.name
+
+    pairs = [(one, copy) for one in demands for copy in range(1, one.copies + 1)]
+    yield from sorted(pairs, key=lambda pair: rank(pair[1], pair[0]))
+
+
+class _Table:
+    """What is on each node while places are found."""
+
+    def __init__(self, nodes: Sequence[Node], demands: Sequence[Demand]) -> None:
+        self._nodes = {node.id: node for node in sorted(nodes, key=lambda node: node.id) if not node.leaving}
+        self._demands = {demand.name: demand for demand in sorted(demands, key=lambda demand: demand.name)}
+        self._places: dict[str, set[str]] = {name: set() for name in self._demands}
+        self._held: dict[str, set[str]] = {node_id: set() for node_id in self._nodes}
+        self._room = {node_id: node.capacity_bytes for node_id, node in self._nodes.items()}
+        self._evicted: set[tuple[str, str]] = set()
+        self._left: set[str] = set()
+        self._missing: dict[str, str] = {}
+
+    def keep(self, before: Mapping[str, Collection[str]]) -> None:
+        """What may stay where it is."""
+        for name, demand in self._demands.items():
+            there = {node_id for node_id in before.get(name, ()) if node_id in self._nodes}
+            for node_id in there:
+                if self._nodes[node_id].suits(demand.labels):
+                    self._put(name, node_id)
+        for node_id in self._nodes:
+            while self._room[node_id] < 0:
+                self._take(min(self._held[node_id], key=self._dispensable), node_id)
+        for name, demand in self._demands.items():
+            while len(self._places[name]) > demand.copies:
+                self._take(name, min(self._places[name], key=lambda node_id: (self._room[node_id], node_id)))
+
+    def add(self, demand: Demand, copy: int) -> None:
+        """Finds a place for one copy, unless there are so many already or the model had to leave."""
+        places = self._places[demand.name]
+        if len(places) >= copy or demand.name in self._left:
+            return
+        suited = [
+            node_id for node_id, node in self._nodes.items() if node.suits(demand.labels) and node_id not in places
+        ]
+        roomy = [node_id for node_id in suited if self._room[node_id] >= demand.bytes]
+        if roomy:
+            self._put(demand.name, self._roomiest(roomy))
+            return
+        if copy > max(demand.least, 1):
+            return
+        found = [(victims, node_id) for node_id in suited if (victims := self._victims(node_id, demand)) is not None]
+        if not found:
+            self._missing[demand.name] = self._why(demand, copy, suited)
+            return
+        victims, node_id = min(found, key=lambda one: (max(self._demands[name].used_at for name in one[0]), one[1]))
+        for name in victims:
+            self._take(name, node_id)
+            self._evicted.add((name, node_id))
+            self._left.add(name)
+        self._put(demand.name, node_id)
+
+    def placement(self) -> Placement:
+        """What came of it."""
+        places = {name: tuple(sorted(found)) for name, found in self._places.items()}
+        return Placement(places, frozenset(self._evicted), self._missing)
+
+    def _victims(self, node_id: str, demand: Demand) -> list[str] | None:
+        """The copies on a node that have to leave for one of this model, as few as that takes; None where that cannot
+        be: one that may leave itself takes the place of none that was used later."""
+        lacking = demand.bytes - self._room[node_id]
+        leaving: list[str] = []
+        for name in sorted(self._held[node_id], key=lambda name: (self._demands[name].used_at, name)):
+            other = self._demands[name]
+            spare = len(self._places[name]) > other.least
+            if lacking > 0 and spare and (demand.least or other.used_at < demand.used_at or other.least):
+                leaving.append(name)
+                lacking -= other.bytes
+        if lacking > 0:
+            return None
+        for name in reversed(leaving.copy()):
+            if lacking + self._demands[name].bytes <= 0:
+                leaving.remove(name)
+                lacking += self._demands[name].bytes
+        return leaving
+
+    def _put(self, name: str, node_id: str) -> None:
+        self._places[name].add(node_id)
+        self._held[node_id].add(name)
+        self._room[node_id] -= self._demands[name].bytes
+
+    def _take(self, name: str, node_id: str) -> None:
+        self._places[name].remove(node_id)
+        self._held[node_id].remove(name)
+        self._room[node_id] += self._demands[name].bytes
+
+    def _roomiest(self, node_ids: Sequence[str]) -> str:
+        """The one with the most room, of equals the first by id."""
+        return min(node_ids, key=lambda node_id: (-self._room[node_id], node_id))
+
+    def _dispensable(self, name: str) -> tuple[bool, float, str]:
+        """What leaves first of a node that has too much: what is elsewhere too or nobody must have, then the longest
+        unused."""
+        demand = self._demands[name]
+        return len(self._places[name]) <= max(demand.least, 1) and demand.least > 0, demand.used_at, name
+
+    def _why(self, demand: Demand, copy: int, suited: Sequence[str]) -> str:
+        wanted = f"copy {copy} of {demand.name} needs {demand.bytes:,} bytes"
+        if not suited:
+            labels = ", ".join(f"{key}={value}" for key, value in sorted(demand.labels.items()))
+            lacks = f" with {labels}" if labels else ""
+            return f"{wanted} on a node{lacks} of its own, and there is none: start a node"
+        node_id = self._roomiest(suited)
+        return (
+            f"{wanted}, and node {node_id}, which has the most room, has {max(self._room[node_id], 0):,} of "
+            f"{self._nodes[node_id].capacity_bytes:,} free: start a node, or lower what others must have"
+        )

@@ -1,0 +1,4 @@
+"""A client of etcd, and entries there that last as long as their process lives.
+
+Nothing here knows what a fleet is.
+"""

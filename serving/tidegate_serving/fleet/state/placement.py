@@ -1,0 +1,16 @@
+"""Where models are placed, as it was decided last and stands in etcd."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The nodes of each model, in order of their ids. `evicted` are copies that left for the sake of others, as model
+    and node; `missing` says of each model that has fewer copies than it must have, why."""
+
+    nodes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    evicted: frozenset[tuple[str, str]] = frozenset()
+    missing: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,138 @@
+"""The client of etcd against a real one: transactions, leases, watches, and an etcd that goes and comes back."""
+
+from __future__ import annotations
+
+import queue
+import shutil
+import threading
+from collections.abc import Iterator
+
+import pytest
+from tests.support.engine.process import free_port
+from tests.support.eventually import eventually
+from tests.support.neighbours.etcd import EtcdProcess, etcd_process
+
+from tidegate_serving.contract.errors import AlreadyExists, TidegateError, Unavailable
+from tidegate_serving.fleet.etcd.client import Etcd
+from tidegate_serving.fleet.etcd.presence import Presence
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[EtcdProcess]:
+    with etcd_process() as running:
+        yield running
+
+
+@pytest.fixture
+def etcd(server: EtcdProcess) -> Iterator[Etcd]:
+    client = server.client()
+    yield client
+    client.close()
+
+
+def test_what_is_written_together_is_read_together(etcd: Etcd) -> None:
+    revision = etcd.commit({}, {"/together/a": b"1", "/together/b": b"2", "/togetherness": b"3"})
+    snapshot = etcd.read("/together/")
+    assert {key: one.value for key, one in snapshot.entries.items()} == {"a": b"1", "b": b"2"}
+    assert {one.revision for one in snapshot.entries.values()} == {revision}
+    etcd.commit({}, {}, ["/together/a"])
+    assert list(etcd.read("/together/").entries) == ["b"]
+
+
+def test_nothing_is_written_where_something_changed_meanwhile(etcd: Etcd) -> None:
+    first = etcd.commit({"/cas/a": 0}, {"/cas/a": b"1"})
+    assert first
+    assert etcd.commit({"/cas/a": 0}, {"/cas/a": b"2", "/cas/b": b"2"}) is None
+    assert etcd.commit({"/cas/a": first}, {"/cas/a": b"3"})
+    assert {key: one.value for key, one in etcd.read("/cas/").entries.items()} == {"a": b"3"}
+
+
+def test_a_change_is_heard_of(etcd: Etcd) -> None:
+    heard: queue.SimpleQueue[int] = queue.SimpleQueue()
+    after = etcd.read("/heard/").revision
+    revision = etcd.commit({}, {"/heard/a": b"1"})
+    thread = threading.Thread(target=lambda: heard.put(next(etcd.changes("/heard/", after))), daemon=True)
+    thread.start()
+    assert heard.get(timeout=60) == revision
+    thread.join()
+
+
+def test_the_next_endpoint_answers_where_the_first_does_not(server: EtcdProcess) -> None:
+    etcd = Etcd(f"127.0.0.1:{free_port()},{server.address}")
+    assert etcd.commit({}, {"/next": b"1"})
+    etcd.close()
+
+
+def test_no_endpoint_at_all_is_said_with_its_address() -> None:
+    address = f"127.0.0.1:{free_port()}"
+    with pytest.raises(Unavailable, match=f"etcd at {address} does not answer .*: start it"):
+        Etcd(address).read("/")
+
+
+def test_a_key_of_a_presence_is_there_as_long_as_that_and_belongs_to_one(etcd: Etcd) -> None:
+    told: queue.SimpleQueue[TidegateError | None] = queue.SimpleQueue()
+    one = Presence(etcd, "/present/a", lambda: b"one", 2, lambda error: None)
+    two = Presence(etcd, "/present/a", lambda: b"two", 2, told.put)
+    one.start()
+    eventually(lambda: one.revision)
+    two.start()
+    assert isinstance(told.get(timeout=60), AlreadyExists)
+    assert not two.revision
+    one.stop()
+    eventually(lambda: two.revision)
+    assert etcd.read("/present/").entries["a"].value == b"two"
+    two.stop()
+    assert etcd.read("/present/").entries == {}
+
+
+def test_what_a_presence_says_is_written_anew(etcd: Etcd) -> None:
+    said = [b"before"]
+    presence = Presence(etcd, "/said/a", lambda: said[0], 600, lambda error: None)
+    presence.start()
+    eventually(lambda: presence.revision)
+    said[0] = b"after"
+    presence.beat()
+    eventually(lambda: etcd.read("/said/").entries["a"].value == b"after")
+    presence.stop()
+
+
+def test_a_lease_that_etcd_forgot_is_taken_anew() -> None:
+    with etcd_process() as server:
+        etcd = server.client()
+        presence = Presence(etcd, "/forgotten/a", lambda: b"here", 600, lambda error: None)
+        presence.start()
+        eventually(lambda: presence.revision)
+        server.kill()
+        shutil.rmtree(server.folder / "data")
+        server.start()
+        presence.beat()
+        eventually(lambda: etcd.read("/forgotten/").entries)
+        presence.stop()
+        etcd.close()
+
+
+def test_an_etcd_that_comes_back_has_the_key_again_and_ends_no_process() -> None:
+    with etcd_process() as server:
+        etcd, told = server.client(), list[TidegateError | None]()
+        presence = Presence(etcd, "/back/a", lambda: b"here", 2, told.append)
+        presence.start()
+        eventually(lambda: presence.revision)
+        watched = threading.Event()
+
+        def watch() -> None:
+            with pytest.raises(Unavailable):
+                next(etcd.changes("/elsewhere/", 0))
+            watched.set()
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        server.kill()
+        assert watched.wait(60)
+        thread.join()
+        eventually(lambda: isinstance(told[-1], Unavailable))
+        eventually(lambda: not presence.revision)
+        server.start()
+        eventually(lambda: presence.revision)
+        assert etcd.read("/back/").entries["a"].value == b"here"
+        presence.stop()
+        etcd.close()
