@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from tidegate_serving.connection import EngineConnection
-from tidegate_serving.fleet import controller as module
+from tidegate_serving.fleet.controller import controller as module
 from tidegate_serving.fleet.controller.controller import Controller
 from tidegate_serving.fleet.controller.node_link import NodeLink
 from tidegate_serving.fleet.etcd.client import Etcd
