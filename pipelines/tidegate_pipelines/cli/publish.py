@@ -12,6 +12,12 @@ from tidegate_pipelines.cli.options import NO_PROFILE, EventTime, Golden, Label,
 from tidegate_pipelines.cli.progress import progress
 from tidegate_serving.contract.servable import MAX_VERSION
 
+Expectations = Annotated[
+    Path | None, typer.Option("--expectations", metavar="FOLDER", help="An edited suite; else inferred.")
+]
+Metadata = Annotated[
+    list[str] | None, typer.Option("--metadata", metavar="NAME=VALUE", help="Free text; may be repeated.")
+]
 WarmUp = Annotated[Path | None, typer.Option("--warm-up", metavar="FILE", help="Requests to run before it serves.")]
 AllowPickle = Annotated[bool, typer.Option("--allow-pickle", help="Load a pickle of yours to infer its signature.")]
 
@@ -36,15 +42,11 @@ def publish(
     example: Annotated[
         Path | None, typer.Option("--example", metavar="FILE", help="JSON, a value per input; else from training.")
     ] = None,
-    expectations: Annotated[
-        Path | None, typer.Option("--expectations", metavar="FOLDER", help="An edited suite; else inferred.")
-    ] = None,
+    expectations: Expectations = None,
     golden: Golden = None,
     warm_up: WarmUp = None,
     allow_pickle: AllowPickle = False,
-    metadata: Annotated[
-        list[str] | None, typer.Option("--metadata", metavar="NAME=VALUE", help="Free text; may be repeated.")
-    ] = None,
+    metadata: Metadata = None,
 ) -> None:
     """Put a trained model into the repository, all at once.
 

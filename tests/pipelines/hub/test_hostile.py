@@ -162,7 +162,7 @@ def test_nobody_takes_all_places_of_those_who_listen() -> None:
     places.take("ci")
 
 
-def test_a_client_that_hangs_up_gives_its_place_back(hub: Hub) -> None:
+def test_a_client_that_hangs_up_gives_its_place_back() -> None:
     places = Places(most=1)
 
     async def endless() -> AsyncIterator[str]:
