@@ -181,6 +181,8 @@ def test_a_client_that_hangs_up_gives_its_place_back() -> None:
 
     asyncio.run(asyncio.wait_for(listen(), 20))
     places.take("ben")
+    with pytest.raises(Unavailable, match="1 streams of events"):
+        places.take("ci")
 
 
 def test_whoever_may_not_look_any_more_hears_no_more(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
