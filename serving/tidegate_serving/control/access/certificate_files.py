@@ -47,10 +47,8 @@ class CertificateFiles:
     def read(self) -> Pem:
         """NotFound and InvalidInput, naming the file, for what cannot be used."""
         shown, secret = f"{self.port}_certificate {self.certificate}", f"{self.port}_key {self.key}"
-        certificate, key = (
-            read_pem(self.certificate, f"{self.port}_certificate"),
-            read_pem(self.key, f"{self.port}_key"),
-        )
+        certificate = read_pem(self.certificate, f"{self.port}_certificate")
+        key = read_pem(self.key, f"{self.port}_key")
         check_pair(certificate, key, shown, secret)
         ca = None if self.client_ca is None else read_pem(self.client_ca, f"{self.port}_client_ca")
         if ca is not None:

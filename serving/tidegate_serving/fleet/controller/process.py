@@ -1,7 +1,7 @@
 """`tidegate fleet controller`: runs a controller with its control port as a process, until it is told to stop.
 
-The control port speaks as an engine's does, so whatever pushes to an engine, or decides about
-its models, does so to a fleet.
+The control port speaks as an engine's does, so whatever pushes to an engine, or decides about its models, does so to a
+fleet.
 """
 
 from __future__ import annotations
