@@ -7,7 +7,7 @@ import contextlib
 import json
 import socket
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -42,11 +42,9 @@ DEEP = b"[" * 100_000
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    made = Database(f"sqlite:///{tmp_path}/hub.db")
-    made.migrate()
-    yield made
-    made.close()
+def database_url(tmp_path: Path) -> str:
+    """SQLite: what differs on PostgreSQL is tested with the claims."""
+    return f"sqlite:///{tmp_path}/hub.db"
 
 
 @pytest.fixture
