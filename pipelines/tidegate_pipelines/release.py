@@ -5,6 +5,7 @@ Whatever says no leaves the old version serving as before. `dags/flights_release
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -62,8 +63,15 @@ class ReleaseResult:
     promoted: Promotion
 
 
-def release(request: Release, progress: Progress = SILENT) -> ReleaseResult:
-    """Runs the whole release; `progress` hears the name of each step as it begins.
+def _untold(_: Validation) -> None:
+    """For a release whose verdict nobody waits for."""
+
+
+def release(
+    request: Release, progress: Progress = SILENT, judged: Callable[[Validation], None] = _untold
+) -> ReleaseResult:
+    """Runs the whole release; `progress` hears the name of each step as it begins, and `judged` the verdict, whatever
+    it says, as soon as it is there.
 
     Raises Refused with the sentence of the step that said no, Superseded where another release of the model was
     quicker, or what a step raises that could not do its work; the candidate is then not in the engine any more, and the
@@ -73,7 +81,9 @@ def release(request: Release, progress: Progress = SILENT) -> ReleaseResult:
     with working(progress, "release", parts=4):
         progress.at("validate", 0)
         evidence = against_serving(request.evidence, directory=directory, control=control)
-        validated = require_allowed(validate(directory, evidence, private_key=request.private_key, progress=progress))
+        validated = validate(directory, evidence, private_key=request.private_key, progress=progress)
+        judged(validated)
+        require_allowed(validated)
         progress.at("push", 1)
         pushed = push(
             directory=upload(directory, request.store) if request.store else directory,

@@ -137,6 +137,28 @@ def test_a_release_and_a_skew_report_in_one_command_each(tidegate: Command, worl
     assert (world.root / "skew" / "index.html").is_file()
 
 
+def test_a_release_that_is_refused_shows_what_each_gate_said(
+    tidegate: Command, world: World, endpoints: Endpoints
+) -> None:
+    serve_first(endpoints, world, "shown")
+    control = ("--control", endpoints.control, "--policy", world.policy("quality", "robustness"))
+    done = tidegate("release", world.publish(2, CRASHES, name="shown"), *evidence(world), *control)
+    assert done.returncode == 1
+    assert "Verdict on shown:2" in done.stdout
+    assert "report/index.html" in done.stdout
+    assert "stable" not in done.stdout
+
+
+def test_a_release_that_nobody_asks_yet_leaves_the_canary_out(
+    tidegate: Command, world: World, endpoints: Endpoints
+) -> None:
+    serve_first(endpoints, world, "unasked")
+    control = ("--control", endpoints.control, "--policy", world.policy("quality"), "--no-canary")
+    done = tidegate("release", world.publish(2, BETTER, name="unasked"), *evidence(world), *control)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "unasked:2 is stable"
+
+
 def test_a_window_in_which_nothing_was_logged_is_no_pass(tidegate: Command, world: World, endpoints: Endpoints) -> None:
     first = serve_first(endpoints, world, "silent")
     done = tidegate("skew", first, "--control", endpoints.control, "--since", "2013-06-05", "--until", "2013-06-06")

@@ -60,7 +60,8 @@ class Publication:
         sample.
     example: one row, a value per input, as JSON file or mapping; None takes the sample's first row without a gap.
     label: the column of the truth.
-    event_time: the input that carries the event's time in Unix seconds.
+    event_time: the input that carries the event's time in Unix seconds; in the tables, stamps, dates and texts of ISO
+        8601 serve too.
     metadata: free text by name.
     expectations: a folder with an edited suite; None infers one from `training`.
     golden: a file of golden requests that the version must answer as recorded.
@@ -111,8 +112,8 @@ def publish(publication: Publication, progress: Progress = SILENT) -> PublishedV
     with working(progress, f"publish {identity}", parts=5):
         progress.at("read", 0)
         files = _files(one.files)
-        training = None if one.training is None else as_table(one.training, "training data")
-        sample = training if one.sample is None else as_table(one.sample, "sample data")
+        training = None if one.training is None else _rows(one.training, one.event_time, "training data")
+        sample = training if one.sample is None else _rows(one.sample, one.event_time, "sample data")
         inferred = _signatures(one, files, sample)
         if training is not None:
             check_training(training, inferred.signatures, one.label, one.event_time)
@@ -195,6 +196,14 @@ def _published_before(target: Path, wanted: Manifest) -> PublishedVersion:
         )
     verify_files(there, target)
     return PublishedVersion(target, manifest_digest)
+
+
+def _rows(given: Any, event_time: str | None, what: str) -> pa.Table:
+    """The data as a table, its event times in Unix seconds."""
+    from tidegate_validation.statistics.event_times import told_in_seconds
+
+    table = as_table(given, what)
+    return table if event_time is None else told_in_seconds(table, event_time, what)
 
 
 def _files(given: Path | str | Sequence[Path | str]) -> list[Path]:

@@ -124,6 +124,7 @@ Repository = Annotated[
 ]
 Label = Annotated[str | None, typer.Option("--label", metavar="COLUMN", help="The truth in the data.")]
 EventTime = Annotated[
-    str | None, typer.Option("--event-time", metavar="COLUMN", help="Time of the event, in Unix seconds.")
+    str | None,
+    typer.Option("--event-time", metavar="COLUMN", help="Time of the event; requests tell it in Unix seconds."),
 ]
 NO_PROFILE = "without --training there is no profile: skew cannot be judged for this version"

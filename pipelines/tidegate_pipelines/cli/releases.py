@@ -196,14 +196,19 @@ def release(
     within: Within = RULE.within_seconds,
     fraction: Fraction = RULE.fraction,
     store: Store = "",
+    try_first: Annotated[
+        bool, typer.Option("--canary/--no-canary", help="Try it on live traffic before it gets all clients.")
+    ] = True,
 ) -> None:
     """Validate, push, canary and promote, in one go.
 
     Whatever says no leaves the old version serving. Under Airflow the same is four tasks, see dags/flights_release.py.
+    A canary needs requests: where nobody asks the model yet, leave it out.
 
     \b
-    Example:
+    Examples:
       tidegate release models/flights/2 --held-out june.parquet --key keys/validator.key
+      tidegate release models/flights/2 --held-out june.parquet --key keys/validator.key --no-canary
     """
     from tidegate_operators.steps import Evidence
     from tidegate_pipelines.cli.gate import show_verdict
@@ -220,10 +225,9 @@ def release(
         entity=entity,
         golden=golden,
     )
-    rule = CanaryRule(fraction=fraction, pairs=pairs, within_seconds=within)
+    rule = CanaryRule(fraction=fraction, pairs=pairs, within_seconds=within) if try_first else None
     with progress() as shown:
-        released = run(Release(directory, evidence, key, control, rule, store=store), shown)
-    show_verdict(released.validated)
+        released = run(Release(directory, evidence, key, control, rule, store=store), shown, show_verdict)
     if released.canary is not None:
         say(released.canary.sentence, released.canary.outcome.value)
     say(f"{released.promoted.id} is stable")

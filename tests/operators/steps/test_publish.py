@@ -310,3 +310,14 @@ def test_the_example_of_an_input_with_axes_of_one_has_them(model: Path, tmp_path
     given = {"signature": {"serving_default": column}, "label": None, "event_time": None, "example": None}
     published = put(model, tmp_path / "models", **given)
     assert read_manifest(published.directory)[0].example == {"x": [0.0]}
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("ns", tz="UTC"), pa.string()])
+def test_training_may_tell_event_times_as_stamps_or_texts(model: Path, tmp_path: Path, kind: pa.DataType) -> None:
+    stamps = training()["at"].cast(pa.timestamp("s")).cast(kind)
+    stamped = training().set_column(2, "at", stamps)
+    of_stamps = put(model, tmp_path / "stamps", training=stamped, example=None)
+    of_numbers = put(model, tmp_path / "numbers", example=None)
+    assert read_manifest(of_stamps.directory)[0].example["at"] == 1370000000
+    profiles = [read_profile(one.directory / "profile") for one in (of_stamps, of_numbers)]
+    assert profiles[0].blocks == profiles[1].blocks

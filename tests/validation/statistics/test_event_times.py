@@ -9,7 +9,7 @@ import pytest
 
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.statistics.build import make_profile
-from tidegate_validation.statistics.event_times import with_times
+from tidegate_validation.statistics.event_times import told_in_seconds, with_times
 from tidegate_validation.statistics.relation import connected, relation_of_table
 from tidegate_validation.statistics.sql import as_number
 
@@ -60,3 +60,12 @@ def test_training_data_in_milliseconds_are_refused_as_requests_tell_seconds() ->
 
     with pytest.raises(InvalidInput, match=r"event time 'at' holds 1.7e\+12, which is no number of Unix seconds"):
         make_profile(rows, features=["x"], label=None, event_time="at")
+
+
+def test_a_table_tells_its_times_in_seconds_and_keeps_the_rest() -> None:
+    rows = pa.table({"at": ["2023-11-15T00:13:20.9+02:00", None], "x": [1.0, 2.0]})
+    assert told_in_seconds(rows, "at", "the rows").to_pydict() == {"at": [SECOND, None], "x": [1.0, 2.0]}
+    numbers = pa.table({"at": [SECOND * 1_000]})
+    assert told_in_seconds(numbers, "at", "the rows") is numbers
+    with pytest.raises(InvalidInput, match="the rows: column 'at' holds 'soon', which is no time"):
+        told_in_seconds(pa.table({"at": ["soon"]}), "at", "the rows")

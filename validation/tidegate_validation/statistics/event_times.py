@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_validation.statistics.relation import Relation
-from tidegate_validation.statistics.sql import Family, family, quote
+from tidegate_validation.statistics.relation import Relation, connected, relation_of_table
+from tidegate_validation.statistics.sql import Family, as_number, family, quote
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,6 +41,26 @@ def with_times(relation: Relation, time: str | None, what: str) -> Relation:
         return relation
     columns = {name: sql if name == time else quote(name) for name in relation.types}
     return relation.view(f"{relation.name}_timed", columns)
+
+
+def told_in_seconds(table: pa.Table, time: str | None, what: str) -> pa.Table:
+    """The table with `time` in whole Unix seconds, as a version's requests tell it, where it holds stamps, dates or
+    texts of ISO 8601 (UTC where they have no zone); numbers stay, and so does a table without that column.
+
+    InvalidInput, naming `what`, for a column that holds anything else.
+    """
+    import pyarrow as pa
+
+    if time is None or time not in table.column_names:
+        return table
+    place, kind = table.column_names.index(time), table[time].type
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return table
+    with connected() as connection:
+        timed = with_times(relation_of_table(connection, "tidegate_told", table.select([time])), time, what)
+        moment = as_number(time, timed.types[time])
+        seconds = connection.sql(f"SELECT CAST(floor({moment}) AS BIGINT) FROM {timed.name}")
+        return table.set_column(place, time, seconds.to_arrow_table()[0])
 
 
 def check_seconds(column: pa.ChunkedArray, name: str) -> None:
