@@ -69,7 +69,7 @@ format: setup ## format Python and Rust
 	cd $(NATIVE) && $(CARGO) fmt --all
 
 .PHONY: bench
-bench: .venv/.whole ## measure GROUP (serving, router, embedded, lifecycle, gate, skew, orchestrators, hub or attack); writes into build/; FULL=1 for all of skew
+bench: .venv/.whole ## measure GROUP (serving, router, embedded, lifecycle, gate, skew, orchestrators, hub or attack); writes into build/; FULL=1 for all of skew, ROUTED=1 attacks a router
 	tools/toolchain.sh debian h2load:nghttp2-client wrk:wrk
 	$(BIN)/python -m tests.bench.$(GROUP) $(if $(FULL),--full)
 

@@ -17,9 +17,9 @@ _USUAL_SHARES, _USUAL_WEIGHT = 1024, 100
 class ControlGroup:
     """A group around processes, which must end before it. Making one needs root."""
 
-    def __init__(self, around: Path, limits: dict[str, int]) -> None:
+    def __init__(self, around: Path, limits: dict[str, int], name: str = "bench") -> None:
         self._around = around
-        self._own = around / f"tidegate-bench-{os.getpid()}"
+        self._own = around / f"tidegate-{name}-{os.getpid()}"
         self._own.mkdir()
         for name, value in limits.items():
             (self._own / name).write_text(str(value))
@@ -31,10 +31,11 @@ class ControlGroup:
         return cls(around, {"memory.limit_in_bytes" if first else "memory.max": limit})
 
     @classmethod
-    def of_processors(cls, times: int) -> Self:
+    def of_processors(cls, times: int, name: str = "bench") -> Self:
         """Its processes get `times` as much of a processor as others that want it."""
         around, first = _around("cpu")
-        return cls(around, {"cpu.shares": _USUAL_SHARES * times} if first else {"cpu.weight": _USUAL_WEIGHT * times})
+        limits = {"cpu.shares": _USUAL_SHARES * times} if first else {"cpu.weight": _USUAL_WEIGHT * times}
+        return cls(around, limits, name)
 
     @contextlib.contextmanager
     def starting(self) -> Iterator[None]:

@@ -103,6 +103,11 @@ MODELS: Mapping[str, Draft] = {
 }
 
 
+def model_names(tables: int = 0) -> list[str]:
+    """What `publish_models` publishes."""
+    return [*MODELS, *(f"table-{number}" for number in range(tables))]
+
+
 def publish_models(repository: Path, tables: int = 0) -> None:
     """Version 1 of each of them, and of so many tables."""
     for name, draft in MODELS.items():

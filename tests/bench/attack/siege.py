@@ -9,20 +9,23 @@ import contextlib
 import json
 import statistics
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
+from urllib.request import urlopen
 
 import numpy as np
 from tests.bench.attack.attacks import Attack
 from tests.bench.attack.control_groups import ControlGroup
-from tests.bench.attack.models import publish_models
+from tests.bench.attack.models import model_names, publish_models
 from tests.bench.attack.places import ENGINE_CORE, attacker, core_wait, good_client, on_core
 from tests.bench.lifecycle.engines import folder, resident
 from tests.bench.rows import Row
+from tests.bench.servers import ROOT
 from tests.support.engine.process import EngineProcess
 
 QUIET_SECONDS = 3.0
@@ -34,6 +37,24 @@ MODEL = "small"
 BUDGET = "tidegate_request_memory_limit_bytes"
 MOST_GROWTH = 6 << 30  # an engine that grows by more is ended, as is one that leaves the machine less than this:
 LEAST_LEFT = 3 << 30
+
+
+class Server(Protocol):
+    """Who is attacked: where its endpoints are (`grpc`, `rest`), and its process."""
+
+    @property
+    def addresses(self) -> Mapping[str, Any]: ...
+
+    @property
+    def process(self) -> subprocess.Popen[bytes] | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Router:
+    """A fleet's router in front of an engine."""
+
+    addresses: Mapping[str, Any]
+    process: subprocess.Popen[bytes] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +107,8 @@ def _available() -> int:
 class GoodClients:
     """Good clients of some kinds at work; a context manager."""
 
-    def __init__(self, engine: EngineProcess, kinds: Sequence[str] = ("grpc", "rest", "health")) -> None:
-        places = {kind: engine.addresses["grpc" if kind == "grpc" else "rest"] for kind in kinds}
+    def __init__(self, server: Server, kinds: Sequence[str] = ("grpc", "rest", "health")) -> None:
+        places = {kind: server.addresses["grpc" if kind == "grpc" else "rest"] for kind in kinds}
         self._processes = [good_client("good_clients", kind, address, MODEL) for kind, address in places.items()]
         for process in self._processes:
             assert process.stdout is not None
@@ -129,41 +150,61 @@ def engine_with_models(tables: int = 0, **values: object) -> Iterator[EngineProc
             engine.process.wait()
 
 
-def budget(engine: EngineProcess) -> float:
-    """The engine's memory budget in bytes, as its metrics say; 0 where it has none."""
-    with engine.control() as control:
-        return control.status().counters.get(BUDGET, 0.0)
+@contextlib.contextmanager
+def router(engine: EngineProcess, tables: int = 0) -> Iterator[Router]:
+    """A router that forwards the models of `models` to this engine, on its core; killed at the end."""
+    addresses = engine.addresses["grpc"], engine.addresses["rest"]
+    command = [sys.executable, "-m", "tests.bench.router.process", ",".join(model_names(tables)), *addresses]
+    with ControlGroup.of_processors(TIMES_OTHERS, "router") as group:
+        with on_core(ENGINE_CORE), group.starting():
+            process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        Path(f"/proc/{process.pid}/oom_score_adj").write_text("1000")
+        with process:
+            assert process.stdout is not None
+            try:
+                yield Router(json.loads(process.stdout.readline()), process)
+            finally:
+                process.kill()
 
 
-def quiet(engine: EngineProcess) -> Felt:
+def budget(server: Server) -> float:
+    """The server's memory budget in bytes, as its metrics say; 0 where it has none."""
+    with urlopen(f"http://{server.addresses['rest']}/metrics", timeout=30) as page:
+        lines = page.read().decode().splitlines()
+    return next((float(line.split()[1]) for line in lines if line.startswith(BUDGET)), 0.0)
+
+
+def quiet(server: Server) -> Felt:
     """What good clients feel when nobody attacks, the best of three times; says how noisy the machine is."""
-    assert engine.process is not None
-    waited, began, felt = core_wait(engine.process.pid), time.monotonic(), []
+    assert server.process is not None
+    waited, began, felt = core_wait(server.process.pid), time.monotonic(), []
     for _ in range(3):
-        with GoodClients(engine) as clients:
+        with GoodClients(server) as clients:
             time.sleep(QUIET_SECONDS)
             felt.append(clients.end())
-    share = (core_wait(engine.process.pid) - waited) / (time.monotonic() - began)
+    share = (core_wait(server.process.pid) - waited) / (time.monotonic() - began)
     times = ", ".join(f"{one.p99:.1f}" for one in felt)
-    print(f"quiet p99 {times} ms; the engine waited for its core {share:.1%} of the time", flush=True)
+    print(f"quiet p99 {times} ms; it waited for its core {share:.1%} of the time", flush=True)
     return min(felt, key=lambda one: one.p99)
 
 
-def besiege(name: str, attack: Attack) -> Sequence[Row]:
-    """Quiet first, then under attack, then ten seconds later."""
-    with engine_with_models(attack.tables, **attack.config) as engine:
-        assert engine.process is not None
-        before, limit = quiet(engine), budget(engine)
-        memory = Memory(engine.process)
-        with GoodClients(engine) as clients:
+def besiege(name: str, attack: Attack, *, routed: bool) -> Sequence[Row]:
+    """Quiet first, then under attack, then ten seconds later; where it is routed, a router before an engine."""
+    with contextlib.ExitStack() as stack:
+        engine = stack.enter_context(engine_with_models(attack.tables, **attack.config))
+        server: Server = stack.enter_context(router(engine, attack.tables)) if routed else engine
+        assert server.process is not None
+        before, limit = quiet(server), budget(server)
+        memory = Memory(server.process)
+        with GoodClients(server) as clients:
             began = time.monotonic()
-            found = _attack(name, engine, attack.seconds)
+            found = _attack(name, server, attack.seconds)
             seconds = time.monotonic() - began
             time.sleep(max(0.0, LEAST_SECONDS - seconds))
             felt = clients.end()
         memory.stop()
         time.sleep(0 if memory.ended else AFTER_SECONDS)
-        after = memory.peak if memory.ended else resident(engine.process.pid)
+        after = memory.peak if memory.ended else resident(server.process.pid)
     return [
         *_felt_rows(name, before, felt, seconds),
         *_memory_rows(name, memory, after, limit),
@@ -171,9 +212,9 @@ def besiege(name: str, attack: Attack) -> Sequence[Row]:
     ]
 
 
-def _attack(name: str, engine: EngineProcess, seconds: float) -> Sequence[Mapping[str, Any]]:
+def _attack(name: str, server: Server, seconds: float) -> Sequence[Mapping[str, Any]]:
     """The attacker's own rows; none of one that had to be ended half a minute after its time."""
-    addresses = engine.addresses["grpc"], engine.addresses["rest"]
+    addresses = server.addresses["grpc"], server.addresses["rest"]
     with attacker("attacks", name, *addresses, str(seconds)) as process:
         try:
             said, _ = process.communicate(timeout=seconds + 90)

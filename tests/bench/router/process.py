@@ -1,6 +1,7 @@
-"""A router as a process of its own: `python -m tests.bench.router.process MODEL GRPC REST`.
+"""A router as a process of its own: `python -m tests.bench.router.process MODELS GRPC REST`.
 
-It forwards the model to one node at these addresses, prints its own as JSON, and ends with its input.
+It forwards the models, which commas divide, to one node at these addresses, prints its own as JSON, and ends with its
+input.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from tests.support.engine.process import ANY
 from tidegate_native import Router, Settings
 
 
-def main(model: str, grpc: str, rest: str) -> None:
+def main(models: str, grpc: str, rest: str) -> None:
     router = Router.start(Settings(grpc_address=ANY, rest_address=ANY), wanted=lambda name: None)
-    router.apply({"node": (grpc, rest)}, {model: ["node"]})
+    router.apply({"node": (grpc, rest)}, {model: ["node"] for model in models.split(",")})
     print(json.dumps({"grpc": router.grpc_address, "rest": router.rest_address, "pid": os.getpid()}), flush=True)
     sys.stdin.read()
     router.stop(5)

@@ -332,8 +332,8 @@ def test_a_program_that_guesses_has_to_wait_too(database: Database, config: Acce
 def test_a_throttle_forgets_after_its_window() -> None:
     now = [0.0]
     throttle = Throttle(2, lambda: now[0])
-    throttle.failed("a")
-    throttle.failed("a")
+    throttle.count("a")
+    throttle.count("a")
     with pytest.raises(TooManyAttempts):
         throttle.check("a")
     throttle.check("b")

@@ -132,8 +132,8 @@ def test_a_state_of_any_letters_is_another_sign_in(database: Database) -> None:
 
 def test_all_addresses_of_a_network_are_one_who_guesses() -> None:
     throttle = Throttle(2)
-    throttle.failed("2001:db8:1:2::1")
-    throttle.failed("2001:db8:1:2:ffff::2")
+    throttle.count("2001:db8:1:2::1")
+    throttle.count("2001:db8:1:2:ffff::2")
     with pytest.raises(TooManyAttempts):
         throttle.check("2001:db8:1:2:3:4:5:6")
     throttle.check("2001:db8:1:3::1")
@@ -141,7 +141,7 @@ def test_all_addresses_of_a_network_are_one_who_guesses() -> None:
 
 def test_an_address_of_ipv4_is_the_same_in_both_ways_to_write_it() -> None:
     throttle = Throttle(1)
-    throttle.failed("::ffff:10.0.0.1")
+    throttle.count("::ffff:10.0.0.1")
     with pytest.raises(TooManyAttempts):
         throttle.check("10.0.0.1")
     throttle.check("::ffff:10.0.0.2")

@@ -46,6 +46,9 @@ _SAFE = ("GET", "HEAD", "OPTIONS")
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
 _BEARER = "bearer "
 _MOST_PATH = 2000
+_MOST_BEGUN = 300
+"""Sign-ins at the provider from one address within 15 minutes, each of which is a write: people of one house may share
+an address."""
 _NAME, _PENDING = "tidegate", "tidegate-sign-in"
 
 
@@ -61,6 +64,10 @@ class Access:
         self.sessions = Sessions(database, timedelta(hours=config.session_hours), timedelta(hours=config.idle_hours))
         self.provider = Provider(config.oidc) if config.oidc.issuer else None
         self.throttle = Throttle(config.attempts)
+        self._refused = Throttle(
+            config.attempts, what="refused requests of somebody unknown", cure="with a token, or signed in"
+        )
+        self._begun = Throttle(_MOST_BEGUN, what="sign-ins begun at the provider", cure="or sign in by token")
         self._public = public
         self._local_form_token = secrets.token_urlsafe(32)
 
@@ -97,6 +104,7 @@ class Access:
             yield
         except TidegateError as error:
             if request.method not in _SAFE and not noted and not isinstance(error, TooManyAttempts):
+                self._bound_unknown(request, error)
                 await run_in_threadpool(self._note, request, error)
             raise
         finally:
@@ -119,10 +127,13 @@ class Access:
             raise Unauthenticated(
                 "this hub knows no provider: sign in by token, or have access.oidc added to its config"
             )
+        address = client_address(request.scope)
+        self._begun.check(address)
+        self._begun.count(address)
         cookie, pending = self.sessions.send_to_provider(return_to)
-        address = self.provider.address(pending, _back(request))
+        place = self.provider.address(pending, _back(request))
         self._set_cookie(request, _PENDING, cookie, 600)
-        return address
+        return place
 
     def back_from_provider(self, request: Request, code: str, state: str, error: str = "") -> tuple[Caller, str]:
         """Signs in who comes back from the provider; who that is, and where they wanted to go. What the provider gives
@@ -152,7 +163,7 @@ class Access:
             except Unauthenticated:
                 # Looked up first: one who sends wrong tokens must not lock out the programs behind the same address.
                 self.throttle.check(address)
-                self.throttle.failed(address)
+                self.throttle.count(address)
                 raise
         session = self.sessions.find(self._cookie(request, _NAME))
         if session is None:
@@ -193,6 +204,18 @@ class Access:
             given = (await request.form()).get(FORM_TOKEN)
         if not isinstance(given, str) or not secrets.compare_digest(given.encode(), wanted.encode()):
             raise PermissionRefused("the form is not from this sign-in (its form_token differs): load the page again")
+
+    def _bound_unknown(self, request: Request, error: TidegateError) -> None:
+        """Of what is refused to somebody unknown so much goes into the audit log from one address: each line is a
+        write, and there for ever. TooManyAttempts beyond that."""
+        if getattr(request.state, "caller", None) is not None:
+            return
+        address = client_address(request.scope)
+        try:
+            self._refused.check(address)
+        except TooManyAttempts as late:
+            raise late from error
+        self._refused.count(address)
 
     def _note(self, request: Request, error: TidegateError) -> None:
         caller: Caller | None = getattr(request.state, "caller", None)

@@ -1,4 +1,4 @@
-"""Makes whoever guesses tokens wait: after some failed sign-ins from one address, all from there are refused."""
+"""Makes a sender wait who guesses, or who costs the hub writes without being known: so many come from one address."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NETWORK_BITS = 64
 
 
 class TooManyAttempts(ResourceExhausted):
-    """Too many failed sign-ins; `retry_after` is in seconds."""
+    """Too many of one kind from one sender; `retry_after` is in seconds."""
 
     def __init__(self, message: str, retry_after: int) -> None:
         super().__init__(message)
@@ -24,45 +24,54 @@ class TooManyAttempts(ResourceExhausted):
 
 
 class Throttle:
-    """Counts failures by sender, in memory, the newest 10,000 of them. Safe from any thread.
+    """Counts attempts by sender, in memory, of the 10,000 who came last. Safe from any thread.
 
-    All addresses of an IPv6 network of 64 bits are one sender: whoever has one of them has all."""
+    `what` names the attempts and `cure` what helps, in the message of who has to wait. All addresses of an IPv6
+    network of 64 bits are one sender: whoever has one of them has all."""
 
-    def __init__(self, attempts: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        attempts: int,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        what: str = "failed sign-ins",
+        cure: str = "with the right token",
+    ) -> None:
         self._attempts = attempts
+        self._what, self._cure = what, cure
         self._clock = clock
         self._lock = threading.Lock()
-        self._failures: OrderedDict[str, deque[float]] = OrderedDict()
+        self._counted: OrderedDict[str, deque[float]] = OrderedDict()
 
     def check(self, address: str) -> None:
-        """TooManyAttempts where too many failed from there within the last 15 minutes."""
+        """TooManyAttempts where too many were counted from there within the last 15 minutes."""
         with self._lock:
-            failures = self._recent(_sender(address))
-            if len(failures) < self._attempts:
+            counted = self._recent(_sender(address))
+            if len(counted) < self._attempts:
                 return
-            wait = int(failures[0] + WINDOW_SECONDS - self._clock()) + 1
+            wait = int(counted[0] + WINDOW_SECONDS - self._clock()) + 1
         raise TooManyAttempts(
-            f"{self._attempts} sign-ins from {address} failed within {WINDOW_SECONDS / 60:.0f} minutes: try again in "
-            f"{wait} s, with the right token",
+            f"{self._attempts} {self._what} from {address} within {WINDOW_SECONDS / 60:.0f} minutes: try again in "
+            f"{wait} s, {self._cure}",
             wait,
         )
 
-    def failed(self, address: str) -> None:
-        """A sign-in from there failed."""
+    def count(self, address: str) -> None:
+        """There was one from there."""
         sender = _sender(address)
         with self._lock:
-            failures = self._recent(sender)
-            failures.append(self._clock())
-            self._failures[sender] = failures
-            self._failures.move_to_end(sender)
-            while len(self._failures) > _MOST_ADDRESSES:
-                self._failures.popitem(last=False)
+            counted = self._recent(sender)
+            counted.append(self._clock())
+            self._counted[sender] = counted
+            self._counted.move_to_end(sender)
+            while len(self._counted) > _MOST_ADDRESSES:
+                self._counted.popitem(last=False)
 
     def _recent(self, sender: str) -> deque[float]:
-        failures = self._failures.get(sender) or deque(maxlen=self._attempts)
-        while failures and failures[0] <= self._clock() - WINDOW_SECONDS:
-            failures.popleft()
-        return failures
+        counted = self._counted.get(sender) or deque(maxlen=self._attempts)
+        while counted and counted[0] <= self._clock() - WINDOW_SECONDS:
+            counted.popleft()
+        return counted
 
 
 def _sender(address: str) -> str:

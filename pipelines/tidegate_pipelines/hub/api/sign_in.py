@@ -45,7 +45,7 @@ def _by_token(router: APIRouter, access: Access) -> None:
         try:
             caller, sha256 = access.people.value().by_token(token.strip())
         except Unauthenticated:
-            access.throttle.failed(address)
+            access.throttle.count(address)
             raise
         access.sign_in(request, Session("token", caller.name, sha256, "", (), ""))
         access.audit.add(Act(caller.name, "sign-in", "hub", detail={"by": "token"}, address=address))
@@ -66,7 +66,7 @@ def _by_provider(router: APIRouter, access: Access) -> None:
         try:
             caller, target = access.back_from_provider(request, code, state, error)
         except Unauthenticated as refused:
-            access.throttle.failed(address)
+            access.throttle.count(address)
             access.audit.refused(Act("unknown", "sign-in", "hub", reason=refused.message, address=address))
             raise
         access.audit.add(Act(caller.name, "sign-in", "hub", detail={"by": "oidc"}, address=address))

@@ -20,6 +20,8 @@ from fastapi.concurrency import run_in_threadpool
 from sqlalchemy import delete
 from sqlalchemy.exc import IntegrityError
 
+from tidegate_pipelines.hub.access.protection import client_address
+from tidegate_pipelines.hub.access.throttle import Throttle
 from tidegate_pipelines.hub.config import MlflowConfig
 from tidegate_pipelines.hub.store import Database, DeliveryRow
 from tidegate_serving.contract.errors import (
@@ -34,21 +36,29 @@ logger = logging.getLogger(__name__)
 PATH = "/hooks/mlflow"
 _MOST_BYTES = 1_000_000
 _MOST_ID = 200
+_MOST_REFUSED = 10
+"""Refused webhooks from one address within 15 minutes; more are neither counted nor kept."""
 _KEPT = timedelta(days=7)
 
 
 def webhook_router(config: MlflowConfig, database: Database, look_at: Callable[[str], None]) -> APIRouter:
     """The route; `look_at` is told the name of the model that a delivery was about."""
     router = APIRouter()
+    refused = Throttle(_MOST_REFUSED, what="refused webhooks", cure="signed with the hub's secret")
 
     @router.post(PATH, status_code=202, include_in_schema=False)
     async def mlflow_webhook(request: Request) -> dict[str, str]:
-        """Takes one delivery. 401 for what is not signed, or too long ago; MLflow sends again what gets 503."""
+        """Takes one delivery. 401 for what is not signed, or too long ago, 429 where that comes again and again from an
+        address; MLflow sends again what gets 503."""
         try:
             body = await _body(request)
             return await run_in_threadpool(_take, config, database, look_at, request.headers, body)
         except TidegateError as error:
             if not isinstance(error, FailedPrecondition):
+                # Only now: whoever shares an address with one who forges still sends what is signed.
+                address = client_address(request.scope)
+                refused.check(address)
+                refused.count(address)
                 await run_in_threadpool(_count, database, error)
             raise
 
@@ -73,9 +83,10 @@ def _take(
         raise FailedPrecondition(
             "this hub takes no webhooks: name the file with their secret, webhook_secret_file under [mlflow]"
         )
+    delivery = check_signature(headers, body, secret)
     with database.reading() as session:
         now = database.now(session)
-    delivery = check_signature(headers, body, secret, now, config.tolerance_seconds)
+    _check_time(headers, now, config.tolerance_seconds)
     model, event = _about(body)
     try:
         with database.writing() as session:
@@ -89,11 +100,8 @@ def _take(
     return {"outcome": "accepted"}
 
 
-def check_signature(
-    headers: Mapping[str, str], body: bytes, secret: bytes, now: datetime, tolerance_seconds: float
-) -> str:
-    """The delivery's id. Unauthenticated for a delivery that is not signed with `secret` over exactly these bytes, or
-    whose time is further than the tolerance from `now`."""
+def check_signature(headers: Mapping[str, str], body: bytes, secret: bytes) -> str:
+    """The delivery's id. Unauthenticated for a delivery that is not signed with `secret` over exactly these bytes."""
     names = ("x-mlflow-signature", "x-mlflow-delivery-id", "x-mlflow-timestamp")
     signature, delivery, moment = (headers.get(name, "") for name in names)
     if not (signature and delivery and moment) or len(delivery) > _MOST_ID:
@@ -102,6 +110,12 @@ def check_signature(
     expected = hmac.new(secret, f"{delivery}.{moment}.".encode() + body, hashlib.sha256).digest()
     if version != "v1" or not hmac.compare_digest(expected, _decoded(encoded)):
         raise Unauthenticated("the webhook's signature is wrong: give MLflow's webhook and the hub the same secret")
+    return delivery
+
+
+def _check_time(headers: Mapping[str, str], now: datetime, tolerance_seconds: float) -> None:
+    """Unauthenticated for a delivery that was signed at a time that is further than the tolerance from `now`."""
+    moment = headers["x-mlflow-timestamp"]
     try:
         away = abs(now.timestamp() - int(moment))
     except ValueError as error:
@@ -111,7 +125,6 @@ def check_signature(
             f"the webhook's time is {away:.0f} s from the hub's, and {tolerance_seconds:.0f} s are allowed: set the "
             "clocks of both machines, or raise tolerance_seconds under [mlflow]"
         )
-    return delivery
 
 
 def _decoded(text: str) -> bytes:
