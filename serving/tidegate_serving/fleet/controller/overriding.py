@@ -43,7 +43,7 @@ def decided(model: FleetModel, action: str, requester: Requester, request: Any) 
 
 def _facts(model: FleetModel) -> Facts:
     wanted, serving = model.wanted, model.serving.stable if model.serving else None
-    return Facts(model.name, model.overrides, wanted, wanted.numbers, serving, model.served)
+    return Facts(model.name, model.overrides, wanted, wanted.numbers, serving, model.earlier)
 
 
 def _known(model: FleetModel, version: int) -> VersionReference:
