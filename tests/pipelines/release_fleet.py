@@ -73,9 +73,10 @@ def overrides(engine: dict[str, Any], model: str) -> list[str]:
 
 
 def by_command(world: World, endpoints: Endpoints, directory: Path) -> str:
-    command = [sys.executable, "-m", "tidegate_pipelines.cli", "release", directory, "--held-out", world.held_out]
+    command = [sys.executable, "-m", "tidegate_pipelines.cli", "release", str(directory)]
+    command += ["--held-out", str(world.held_out)]
     done = subprocess.run(
-        [*command, "--key", world.private_key, "--control", endpoints.control, "--pairs", "20"],
+        [*command, "--key", str(world.private_key), "--control", endpoints.control, "--pairs", "20"],
         capture_output=True,
         text=True,
         timeout=240,
