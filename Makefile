@@ -37,7 +37,7 @@ test: .venv/.whole ## the whole test suite; writes build/test.json
 .PHONY: test-extras
 test-extras: .venv/.whole images ## each extra alone in a fresh environment, with its tests, the images, both orchestrators, a demo that fails; EXTRAS="onnx torch" for some
 	$(BIN)/python tools/extras.py --uv "$$(cat .tools/uv)" --wheel build/wheel/*.whl $(EXTRAS)
-	$(BIN)/python -m pytest -q tests/docker/engine_image.py tests/docker/composition.py tests/docker/hub_composition.py tests/flights/failing_demo.py tests/pipelines/same_in_both.py
+	$(BIN)/python -m pytest -q tests/docker/engine_image.py tests/docker/composition.py tests/docker/hub_composition.py tests/flights/failing_demo.py tests/pipelines/release_fleet.py tests/pipelines/same_in_both.py
 
 .PHONY: wheels
 wheels: .venv/.native ## Tidegate as wheels, for `pip install --find-links build/dist` on other machines

@@ -205,10 +205,10 @@ class ControlClient:
         request = message("tidegate.v1.ReloadRequest")(dry_run=dry_run, requested_by=requested_by, reason=reason)
         return from_reload(self._call("Reload", request, "ReloadResponse", _PUSH_TIMEOUT))
 
-    def status(self, servable: str = "") -> EngineStatus:
-        """Where everything stands now, or one servable alone."""
+    def status(self, servable: str = "", timeout: float = _CALL_TIMEOUT) -> EngineStatus:
+        """Where everything stands now, or one servable alone; DeadlinePassed after `timeout` seconds."""
         request = message("tidegate.v1.GetStatusRequest")(servable=servable)
-        return from_status(self._call("GetStatus", request, "GetStatusResponse"))
+        return from_status(self._call("GetStatus", request, "GetStatusResponse", timeout))
 
     def watch(self, servable: str = "") -> Iterator[StateChange]:
         """The present state of every version first, then each change as it happens, until the client is closed.

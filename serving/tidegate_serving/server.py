@@ -45,6 +45,7 @@ def run(
         leave_seconds = config.fleet.leave_seconds if config.fleet.etcd else 0.0
         stop.guard.arm(int((leave_seconds + config.drain_seconds + _BEYOND_SECONDS) * 1000))
         try:
+            config.check_node()
             with stop.interrupting():
                 addresses = engine.start()
             engine.watched_by(stop)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.config.fleet import FleetConfig
+from tidegate_serving.config.fleet import IN_VARIABLES, FleetConfig
 from tidegate_serving.config.layers import layered
 from tidegate_serving.config.machine_memory import usable_memory
 from tidegate_serving.config.model import (
@@ -328,6 +328,10 @@ class EngineConfig:
             raise InvalidInput(
                 "fleet.etcd is set without control_address: a node is told over it what to serve, set both"
             )
+
+    def check_node(self) -> None:
+        """InvalidInput for an engine that would be a node at an address where nobody reaches it. Routers and
+        controllers, which read the same keys, may listen there."""
         for name in ADDRESSES if self.fleet.etcd and not self.fleet.host else ():
             if (address := getattr(self, name)).rpartition(":")[0] in ("0.0.0.0", "[::]"):
                 raise InvalidInput(
@@ -376,11 +380,16 @@ class EngineConfig:
     ) -> EngineConfig:
         """The config from a TOML file, then variables such as `TIDEGATE_GRPC_ADDRESS`, then overrides; later ones win.
 
-        `env` is `os.environ` where it is None. Lists in variables are separated by the system's path separator.
+        `env` is `os.environ` where it is None. Lists in variables are separated by the system's path separator. Of the
+        table `[fleet]` variables such as `TIDEGATE_FLEET_NODE` have what differs from node to node.
         Raises NotFound for a missing file, InvalidInput for an unknown key, naming the nearest one, or a bad value.
         """
-        known = set(keys(cls)) - set(TABLES)
+        known = (set(keys(cls)) - set(TABLES)) | {f"fleet_{key}" for key in IN_VARIABLES}
         values, origins = layered(path, os.environ if env is None else env, overrides or {}, known)
+        for key in IN_VARIABLES:
+            if (said := values.pop(f"fleet_{key}", None)) is not None:
+                values["fleet"] = {**values.get("fleet", {}), key: said}
+                origins[f"fleet.{key}"] = origins.pop(f"fleet_{key}")
         made = read_config(cls, values, str(path) if path else "the engine's config", texts=True)
         return dataclasses.replace(made, origins=origins)
 

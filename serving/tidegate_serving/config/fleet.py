@@ -13,6 +13,8 @@ from tidegate_serving.typed_config import check_bounds, within
 
 PROBLEM = "fleet"
 """Under this name an engine says what stands between it and its fleet; what it serves does not hang on it."""
+IN_VARIABLES = ("etcd", "name", "node", "host")
+"""Keys that a variable may give, such as TIDEGATE_FLEET_NODE, where processes share a config."""
 LEASE_SECONDS = (2, 600)
 LEAVE_SECONDS = (0, 10**9)
 ROUTER_SECONDS = (0, 86400)

@@ -12,8 +12,9 @@ from dataclasses import replace
 from tidegate_serving.contract.desired_state import DesiredState, VersionReference
 from tidegate_serving.contract.errors import FailedPrecondition, NotFound
 from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.control.deciding import Requester
 from tidegate_serving.control.locate import Locator
-from tidegate_serving.control.operations import Operations, Requester
+from tidegate_serving.control.operations import Operations
 from tidegate_serving.control.overrides import Outcome
 from tidegate_serving.control.reconciler import Reconciler
 from tidegate_serving.sources.owners import Owners

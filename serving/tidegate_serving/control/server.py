@@ -14,11 +14,11 @@ from tidegate_serving.contract.errors import Unavailable
 from tidegate_serving.contract.messages import message
 from tidegate_serving.control.config_service import ConfigService
 from tidegate_serving.control.crowd import Crowd, MessageFirst
+from tidegate_serving.control.deciding import Requester
 from tidegate_serving.control.handlers import stream, unary
 from tidegate_serving.control.health import Health
 from tidegate_serving.control.log_service import GivesLog
 from tidegate_serving.control.messages import SERVICE, from_desired, optional, to_event, to_status
-from tidegate_serving.control.operations import Requester
 from tidegate_serving.control.reflection import reflection_handlers
 from tidegate_serving.control.service import ControlService, refusals
 from tidegate_serving.control.status import EngineStatus

@@ -10,8 +10,9 @@ from typing import Any, Protocol
 
 from tidegate_serving.contract.errors import InvalidInput, TidegateError
 from tidegate_serving.contract.messages import message
+from tidegate_serving.control.deciding import Requester
 from tidegate_serving.control.messages import optional, to_journal_entry
-from tidegate_serving.control.operations import Operations, Requester
+from tidegate_serving.control.operations import Operations
 from tidegate_serving.control.overrides import Outcome, Overrides
 from tidegate_serving.control.rollback import Rollback
 from tidegate_serving.control.support import ENGINE_LOGGER

@@ -20,7 +20,7 @@ from tidegate_serving.contract.desired_state import CALLABLE, VersionReference
 from tidegate_serving.contract.errors import FailedPrecondition
 from tidegate_serving.contract.servable import ServableId, StateChange
 from tidegate_serving.control.config_service import Reread
-from tidegate_serving.control.operations import Requester
+from tidegate_serving.control.deciding import Requester
 from tidegate_serving.control.reflection import DATA_SERVICES, Reflection
 from tidegate_serving.control.service import refusals
 from tidegate_serving.control.status import EngineStatus

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,7 +13,9 @@ from tidegate_pipelines.hub.engines.record import note_status
 from tidegate_pipelines.hub.engines.traffic import counted, quantile
 from tidegate_pipelines.hub.pages.queries.traffic import latencies
 from tidegate_pipelines.hub.store import Database, TrafficRow
-from tidegate_serving.control.status import EngineStatus
+from tidegate_serving.contract.desired_state import DesiredState
+from tidegate_serving.contract.servable import State
+from tidegate_serving.control.status import EngineStatus, ServableStatus, VersionStatus
 
 NOW = datetime(2026, 5, 1, 12, 30, tzinfo=UTC)
 
@@ -102,3 +105,15 @@ def test_a_versions_latency_is_that_of_all_engines_in_the_last_day(database: Dat
         found = latencies(session, "m", NOW)
     assert [(version, one.answers) for version, one in found.items()] == [(2, 40)]
     assert found[2].p50 == pytest.approx(0.002)
+
+
+def test_a_fleets_node_that_does_not_answer_for_a_while_is_counted_once(database: Database) -> None:
+    def of(node: str, good: int) -> dict[str, float]:
+        return {f'tidegate_requests_total{{node="{node}",model="m",version="2",status="OK"}}': float(good)}
+
+    served = ServableStatus("m", DesiredState("m"), "fleet", (VersionStatus(2, State.AVAILABLE),))
+    for number, given in enumerate(({**of("a", 10), **of("b", 20)}, of("a", 13), {**of("a", 14), **of("b", 25)})):
+        said = replace(status(given), servables=(served,))
+        note_status(database, "fleet", "127.0.0.1:1", said, NOW + timedelta(seconds=number))
+    with database.reading() as session:
+        assert [row.requests for row in session.scalars(select(TrafficRow))] == [4 + 5]

@@ -21,7 +21,7 @@ from tidegate_serving.contract.errors import (
     ResourceExhausted,
     TidegateError,
 )
-from tidegate_serving.control.operations import Requester
+from tidegate_serving.control.deciding import Requester
 from tidegate_serving.journal import Kind
 
 

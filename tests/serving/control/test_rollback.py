@@ -9,7 +9,7 @@ from tidegate_serving.contract.errors import (
     FailedPrecondition,
     NotFound,
 )
-from tidegate_serving.control.operations import Requester
+from tidegate_serving.control.deciding import Requester
 from tidegate_serving.control.status_report import in_words
 
 

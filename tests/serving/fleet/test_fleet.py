@@ -120,7 +120,7 @@ def test_a_version_is_pushed_promoted_and_taken_back_on_all_copies_without_a_fai
     with controller.control() as control:
         status = control.status("rolling").servable("rolling")
     assert status is not None
-    assert (status.ordinary, status.previous, status.source) == (1, 2, "fleet")
+    assert (status.ordinary, status.previous, status.source) == (1, None, "fleet")
 
 
 def test_a_version_that_a_node_refuses_fails_the_push_and_the_old_one_serves(
@@ -150,6 +150,26 @@ def test_a_first_version_that_was_refused_is_taken_once_it_is_mended(
     push(directory=first, control=controller.address, timeout=20)
     (node,) = settled(fleet, "mended", 1)
     assert answer(fleet.nodes[node], "mended") == 2.0
+
+
+def test_of_a_first_push_is_told_that_it_is_wanted_loads_and_is_there_and_then_how_often_each_node_was_asked(
+    fleet: Fleet, controller: ControllerProcess
+) -> None:
+    push(directory=publish(fleet.root, "told", 1, adding(10)), control=controller.address)
+    size(fleet, "told", 10)
+    (node,) = settled(fleet, "told", 1)
+    for _ in range(3):
+        assert answer(fleet.nodes[node], "told") == 11.0
+    with controller.control() as control:
+        told = [one.action for one in control.journal(servable="told") if one.kind.value == "state"]
+        assert told == ["START", "LOADING", "AVAILABLE"]
+
+        def asked() -> float:
+            samples = control.status("told").counters.items()
+            mark = f'tidegate_requests_total{{node="{node}",'
+            return sum(value for name, value in samples if name.startswith(mark) and 'model="told"' in name)
+
+        eventually(lambda: asked() == 3.0)
 
 
 def test_a_model_that_fits_nowhere_fails_the_push_with_its_bytes(fleet: Fleet, controller: ControllerProcess) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -113,11 +115,26 @@ def test_a_node_is_called_and_reached_as_its_config_says() -> None:
     assert node_of(config, addresses) == Node("tide-1-3", "tide-1:1", "tide-1:2", "tide-1:3", 7, {"gpu": "yes"})
 
 
-def test_a_node_that_nobody_could_reach_is_refused() -> None:
+def test_a_node_that_nobody_could_reach_is_refused(tmp_path: Path) -> None:
     fleet = FleetConfig(etcd="e:2379")
-    with pytest.raises(InvalidInput, match=r"fleet\.host is empty and grpc_address is 0\.0\.0\.0:8500"):
-        EngineConfig(fleet=fleet, grpc_address="0.0.0.0:8500")
+    EngineConfig(fleet=fleet, grpc_address="0.0.0.0:8500")  # as a router's
+    text = 'grpc_address = "0.0.0.0:8500"\n[fleet]\netcd = "e:2379"\n'
+    (tmp_path / "node.toml").write_text(text)
+    command = [sys.executable, "-m", "tidegate_serving.server", "--config", str(tmp_path / "node.toml")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "fleet.host is empty and grpc_address is 0.0.0.0:8500" in done.stderr
     with pytest.raises(InvalidInput, match=r"fleet\.etcd is set without control_address"):
         EngineConfig(fleet=fleet, control_address="")
     with pytest.raises(InvalidInput, match=r"node is 'a/b'"):
         FleetConfig(node="a/b")
+
+
+def test_nodes_that_share_a_config_have_their_names_from_variables(tmp_path: Path) -> None:
+    (tmp_path / "node.toml").write_text('[fleet]\nnode = "all"\netcd = "e:2379"\nleave_seconds = 3\n')
+    said = {"TIDEGATE_FLEET_NODE": "tide-0", "TIDEGATE_FLEET_HOST": "tide-0.tides", "TIDEGATE_FLEET_NAME": "north"}
+    config = EngineConfig.load(tmp_path / "node.toml", env=said)
+    assert config.fleet == FleetConfig(etcd="e:2379", node="tide-0", host="tide-0.tides", name="north", leave_seconds=3)
+    assert config.origins["fleet.node"] == "variable TIDEGATE_FLEET_NODE"
+    with pytest.raises(InvalidInput, match="TIDEGATE_FLEET_NODES is unknown: did you mean TIDEGATE_FLEET_NODE"):
+        EngineConfig.load(tmp_path / "node.toml", env={"TIDEGATE_FLEET_NODES": "x"})

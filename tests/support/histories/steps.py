@@ -17,7 +17,7 @@ from tests.support.lifecycle.plane_model import STABLE, ModelPicture
 from tidegate_serving.contract.desired_state import DesiredState, Shadow, VersionReference
 from tidegate_serving.contract.errors import TidegateError, Unavailable
 from tidegate_serving.contract.servable import State
-from tidegate_serving.control.operations import Requester
+from tidegate_serving.control.deciding import Requester
 
 Step = tuple[Any, ...]
 STEERED = (PUSHED, WATCHED)

@@ -17,8 +17,9 @@ from tidegate_serving.contract.desired_state import DesiredState, VersionReferen
 from tidegate_serving.contract.errors import NotAdmitted
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.control.deciding import Requester
 from tidegate_serving.control.locate import Locator
-from tidegate_serving.control.operations import Operations, Requester
+from tidegate_serving.control.operations import Operations
 from tidegate_serving.control.override_store import OverrideStore
 from tidegate_serving.control.reconciler import Reconciler
 from tidegate_serving.control.rollback import Rollback

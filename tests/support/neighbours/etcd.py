@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,3 +80,9 @@ def program() -> str:
     """Its path; it is fetched where the machine has none."""
     command = [str(_TOOLCHAIN), "unpacked", "etcd:etcd-server"]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+
+def arguments_are_known(arguments: Sequence[str]) -> None:
+    """AssertionError where a real etcd has no such option; the one that names its version runs nothing."""
+    found = subprocess.run([program(), *arguments, "--version"], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr

@@ -84,8 +84,8 @@ class Fleet:
             "lease_seconds": LEASE_SECONDS,
             "capacity_bytes": capacity_bytes,
         }
-        folder, roots = self.root / "nodes" / name, [self.root]
-        engine = EngineProcess(folder, allow_unverified=True, roots=roots, isolation="engine", **values, fleet=fleet)
+        given = {"allow_unverified": True, "roots": [self.root], "isolation": "engine", **values}
+        engine = EngineProcess(self.root / "nodes" / name, **given, fleet=fleet)
         self.nodes[name] = engine
         self.stack.push(engine.launch())
         return engine

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from tidegate_pipelines.hub.engines.traffic import Counted, Versions, add_traffic, counted
+from tidegate_pipelines.hub.engines.traffic import Counted, Versions, add_traffic, counted, with_away
 from tidegate_pipelines.hub.store import Database, EngineRow, ModelRow, ServedVersionRow
 from tidegate_serving.contract.servable import State
 from tidegate_serving.control.status import EngineStatus, ServableStatus
@@ -32,7 +32,10 @@ def note_status(database: Database, name: str, address: str, status: EngineStatu
             row.state, row.since = UP, now
         counts = counted(status.counters)
         if (known := row.status.get(_COUNTED)) is not None:
-            add_traffic(session, name, now, {one: Counted.from_dict(said) for one, said in known.items()}, counts)
+            before = {one: Counted.from_dict(said) for one, said in known.items()}
+            add_traffic(session, name, now, before, counts)
+            versions = {(one.servable, found.version) for one in status.servables for found in one.versions}
+            counts = with_away(before, counts, versions)
         row.problem, row.last_seen = "", asked
         row.status = _document(status, counts)
         _note_served(session, name, status, now)

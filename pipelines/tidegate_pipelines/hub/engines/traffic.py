@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Self
@@ -54,7 +54,7 @@ class Counted:
 
 
 Versions = dict[str, Counted]
-"""The counters of each version, by `MODEL\\tVERSION`."""
+"""The counters of each version, by `MODEL\\tVERSION`; those of a fleet's node by `MODEL\\tVERSION\\tNODE`."""
 
 
 def counted(counters: Mapping[str, float]) -> Versions:
@@ -67,7 +67,7 @@ def counted(counters: Mapping[str, float]) -> Versions:
         labels = dict(_LABEL.findall(sample))
         if not labels.get("model") or not labels.get("version"):
             continue
-        name = f"{labels['model']}\t{labels['version']}"
+        name = "\t".join(labels[key] for key in ("model", "version", "node") if labels.get(key))
         if "le" in labels:
             ends[name][labels["le"]] += value
         elif labels.get("status") == _GOOD:
@@ -79,6 +79,14 @@ def counted(counters: Mapping[str, float]) -> Versions:
     return dict(found)
 
 
+def with_away(before: Versions, after: Versions, versions: Collection[tuple[str, int]]) -> Versions:
+    """What was counted last, with what nodes of a fleet that did not answer this time had counted before, as far as it
+    is of versions that are still there."""
+    here = {f"{model}\t{version}" for model, version in versions}
+    away = {name: one for name, one in before.items() if name.rpartition("\t")[0] in here}
+    return {**away, **after}
+
+
 def add_traffic(session: Session, engine: str, now: datetime, before: Versions, after: Versions) -> None:
     """Adds what came in between to the hour's rows."""
     hour = now.replace(minute=0, second=0, microsecond=0)
@@ -86,7 +94,7 @@ def add_traffic(session: Session, engine: str, now: datetime, before: Versions, 
         more = counts.since(before.get(name, Counted()))
         if not more.good and not more.bad:
             continue
-        model, version = name.split("\t")
+        model, version = name.split("\t")[:2]
         row = session.get(TrafficRow, (engine, model, int(version), hour))
         if row is None:
             row = TrafficRow(engine=engine, model=model, version=int(version), hour=hour, requests=0, errors=0)

@@ -17,8 +17,8 @@ from tidegate_serving.contract.errors import PermissionRefused, TidegateError, U
 from tidegate_serving.control.access.access_file import Access
 from tidegate_serving.control.access.grants import Grant
 from tidegate_serving.control.access.rules import Call, Rule, rule_of
+from tidegate_serving.control.deciding import MOST_WHO
 from tidegate_serving.control.handlers import Handler, abort
-from tidegate_serving.control.operations import MOST_WHO
 from tidegate_serving.journal.entry import Entry, Kind
 from tidegate_serving.journal.journal import Journal
 

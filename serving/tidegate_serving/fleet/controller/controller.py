@@ -17,6 +17,7 @@ from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState
 from tidegate_serving.contract.errors import AlreadyExists, ResourceExhausted, TidegateError, Unavailable
 from tidegate_serving.contract.servable import ServableId, State, StateChange
+from tidegate_serving.fleet.controller.counters import gathered
 from tidegate_serving.fleet.controller.node_link import NodeLink
 from tidegate_serving.fleet.decision.decision import Decision, Memory, decide
 from tidegate_serving.fleet.decision.rollout import Seen, version_states
@@ -88,6 +89,10 @@ class Controller:
         """What each node says."""
         found = {node: line.link.seen() for node, line in self._lines.items()}
         return {node: one for node, one in found.items() if one is not None}
+
+    def counters(self, servable: str) -> dict[str, float]:
+        """What the nodes count of requests for a servable, of all for an empty name; see `gathered`."""
+        return gathered({node: line.link for node, line in list(self._lines.items())}, servable)
 
     def log_paths(self) -> list[str | None]:
         """Where each node keeps its inference log: empty for none, None of one that has said nothing yet."""
@@ -190,8 +195,10 @@ class Controller:
         with self._telling:
             states = {one.id: one for one in self._states.values() if view.revision_of(one.id.name) < self._of(one)}
             for name, model in view.models.items():
-                if model.desired.revision >= self._expected.get(name, 0):
-                    places, missing = view.placement.nodes.get(name, ()), view.placement.missing.get(name, "")
+                places, missing = view.placement.nodes.get(name), view.placement.missing.get(name, "")
+                if places is None:  # nobody has decided yet where it belongs
+                    states |= {one.id: one for one in self._states.values() if one.id.name == name}
+                elif model.desired.revision >= self._expected.get(name, 0):
                     states |= {one.id: one for one in version_states(model, places, seen, missing)}
             for version, before in self._states.items():
                 if version not in states and before.state is not State.END:

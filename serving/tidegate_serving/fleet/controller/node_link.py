@@ -69,6 +69,12 @@ class NodeLink:
         """Where the node keeps its inference log, empty for none; None before it said anything."""
         return self._log_path
 
+    def counters(self, servable: str, timeout: float) -> Mapping[str, float]:
+        """What the node's data plane counted of a servable, of all for an empty name. Raises Unavailable or
+        DeadlinePassed for a node that does not answer within `timeout` seconds."""
+        with ControlClient(self._connection) as client:
+            return client.status(servable, timeout).counters
+
     @property
     def problem(self) -> str:
         """Why the node does not answer, empty where it does."""

@@ -15,15 +15,14 @@ from tidegate_serving.contract.desired_state import DesiredState, VersionReferen
 from tidegate_serving.contract.errors import Conflict, FailedPrecondition, InvalidInput, NotFound
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.servable import ServableId, check_name
+from tidegate_serving.control.deciding import Requester, as_it_was, check_permitted, decision_entry
 from tidegate_serving.control.messages import optional
-from tidegate_serving.control.operations import Requester
 from tidegate_serving.control.overrides import Outcome, Pin
-from tidegate_serving.fleet.controller.overriding import check_permitted, decided
+from tidegate_serving.fleet.controller.overriding import decided
 from tidegate_serving.fleet.etcd.client import Etcd
 from tidegate_serving.fleet.state.keys import DRAINS, MODELS, NODES, WANTED, FleetKeys
 from tidegate_serving.fleet.state.model import Copies, FleetModel
 from tidegate_serving.fleet.state.view import wanted_bytes
-from tidegate_serving.journal.entry import Entry, Kind
 from tidegate_serving.journal.journal import Journal
 from tidegate_serving.sources.rpc.source import change_entry, check_revision, check_traffic
 
@@ -52,7 +51,7 @@ class FleetOperations:
 
         def edit(model: FleetModel) -> FleetModel:
             check_revision(model.desired, expected_revision)
-            check_permitted(model, desired)
+            check_permitted(desired, model.overrides)
             _check_files(model, desired)
             return replace(model, file_bytes=_size(desired, model.file_bytes))
 
@@ -70,15 +69,13 @@ class FleetOperations:
             nonlocal outcome
             overrides, outcome = decided(model, action, requester, request)
             if overrides == model.overrides:
-                outcome = replace(outcome, sentence=f"{outcome.sentence}, as it was already", changed=False)
+                outcome = as_it_was(outcome)
                 return model
             return replace(model, overrides=overrides)
 
         self._edited(check_name(requester.servable), edit)
         if outcome.changed:
-            name, version = requester.servable, outcome.to_version
-            by, why = requester.requested_by, requester.reason
-            self.journal.add(Entry(Kind.CONTROL, action, outcome.sentence, name, version, by, why))
+            self.journal.add(decision_entry(requester, action, outcome))
         return outcome
 
     def set_copies(
@@ -129,7 +126,7 @@ class FleetOperations:
                 return model
             outcome = Outcome(f"{name} goes back from version {now} to {target.version}", True, now, target.version)
             desired = model.desired.adding(target).promoting(target.version)
-            check_permitted(model, desired)
+            check_permitted(desired, model.overrides)
             overrides = replace(model.overrides, split=None)
             if overrides.pin is not None:  # then it is the pin that decides
                 return replace(model, overrides=replace(overrides, pin=Pin(target, requester.note())))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from dataclasses import replace
 
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.config.view import ConfigDiff
@@ -104,7 +105,7 @@ class ControllerProcess:
         """Of now: whoever has just pushed sees that."""
         view = FleetView.of(self._asking.read(self._keys.prefix))
         status = fleet_status(view, self._monitor.states(), self._problems.of_sources(), servable)
-        return with_log(status, self._log)
+        return replace(with_log(status, self._log), counters=self._controller.counters(servable))
 
     def _note(self, problem: SourceProblem, present: bool) -> None:
         text = problem.error.message if present else f"{problem.source} is well again"

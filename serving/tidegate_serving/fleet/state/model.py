@@ -36,15 +36,17 @@ class Copies:
 @dataclass(frozen=True, slots=True)
 class FleetModel:
     """`desired` is what was pushed last, `serving` the last desired state whose versions were AVAILABLE on every node
-    of the model, None before the first. `served` are versions that ordinary clients had, oldest first. `file_bytes` is
-    what all desired versions take on one node, by their manifests, `measured_bytes` what an operator says instead, 0
-    for nothing. `labels` are those that a node must have. `rate_per_copy` is how many requests per second one copy
+    of the model, None before the first. `served` are versions that ordinary clients had, the latest last, and `line`
+    the numbers of those that a rollback goes back along, the present one last: a step back is taken off. `file_bytes`
+    is what all desired versions take on one node, by their manifests, `measured_bytes` what an operator says instead,
+    0 for nothing. `labels` are those that a node must have. `rate_per_copy` is how many requests per second one copy
     takes, 0 where copies do not follow load. `used_at` is Unix seconds of the last push, `overrides` what operators
     decided over the head of whoever pushes."""
 
     desired: DesiredState
     serving: DesiredState | None = None
     served: tuple[VersionReference, ...] = ()
+    line: tuple[int, ...] = ()
     copies: Copies = field(default_factory=Copies)
     file_bytes: int = 0
     measured_bytes: int = 0
@@ -66,8 +68,13 @@ class FleetModel:
     @property
     def previous(self) -> VersionReference | None:
         """What a rollback goes back to: the newest that was served before what serves now."""
+        return next((one for one in reversed(self.earlier) if not self.is_blocked(one)), None)
+
+    @property
+    def earlier(self) -> tuple[VersionReference, ...]:
+        """What ordinary clients had before what serves now, oldest first, without what was gone back from."""
         now = self.serving.stable if self.serving else None
-        return next((one for one in reversed(self.served) if one.version != now and not self.is_blocked(one)), None)
+        return tuple(one for number in self.line if number != now and (one := self.known(number)) is not None)
 
     @property
     def wanted(self) -> DesiredState:
@@ -103,10 +110,12 @@ class FleetModel:
         """With what is wanted as what serves."""
         wanted = self.wanted
         stable = wanted.version(wanted.stable)
-        served = self.served
-        if stable is not None:
-            served = (*(one for one in served if one.version != stable.version), stable)[-_REMEMBERED:]
-        return replace(self, serving=wanted, served=served)
+        if stable is None:
+            return replace(self, serving=wanted)
+        number = stable.version
+        served = (*(one for one in self.served if one.version != number), stable)[-_REMEMBERED:]
+        before = self.line[: self.line.index(number)] if number in self.line else self.line
+        return replace(self, serving=wanted, served=served, line=(*before, number)[-_REMEMBERED:])
 
     def _stood_in(self, state: DesiredState) -> DesiredState:
         """After blocked versions left."""
@@ -127,6 +136,7 @@ class FleetModel:
             "desired": self.desired.to_dict(),
             "serving": self.serving and self.serving.to_dict(),
             "served": [one.to_dict() for one in self.served],
+            "line": list(self.line),
             "copies": [self.copies.least, self.copies.most],
             "file_bytes": self.file_bytes,
             "measured_bytes": self.measured_bytes,
@@ -151,6 +161,7 @@ class FleetModel:
                 desired,
                 None if serving is None else DesiredState.from_dict(serving),
                 tuple(map(VersionReference.from_dict, document["served"])),
+                tuple(map(int, document["line"])),
                 Copies(least, most),
                 int(finite(document["file_bytes"])),
                 int(finite(document["measured_bytes"])),

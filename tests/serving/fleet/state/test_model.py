@@ -1,0 +1,41 @@
+"""What a model of a fleet remembers of what served: a rollback goes back along it, and never forward."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from tidegate_serving.contract.desired_state import DesiredState, VersionReference
+from tidegate_serving.fleet.state.model import FleetModel
+
+
+def served(model: FleetModel, number: int) -> FleetModel:
+    """A version was pushed and promoted, and serves everywhere."""
+    desired = model.desired.adding(VersionReference(number, Path(f"/models/m/{number}"), f"{number:064x}", "onnx"))
+    return replace(model, desired=desired.promoting(number)).advanced()
+
+
+def gone_back(model: FleetModel) -> FleetModel:
+    target = model.previous
+    assert target is not None
+    return served(model, target.version)
+
+
+def test_a_second_rollback_goes_further_back_and_not_to_what_the_first_one_left() -> None:
+    model = FleetModel(DesiredState("m"))
+    for number in (1, 2, 3):
+        model = served(model, number)
+    once = gone_back(model)
+    assert once.serving is not None
+    assert once.serving.stable == 2
+    twice = FleetModel.from_bytes("m", gone_back(once).to_bytes())
+    assert twice.serving is not None
+    assert (twice.serving.stable, twice.previous) == (1, None)
+
+
+def test_what_was_gone_back_from_is_known_and_can_serve_again() -> None:
+    model = gone_back(served(served(FleetModel(DesiredState("m")), 1), 2))
+    assert model.known(2) is not None
+    again = served(model, 2)
+    assert again.previous is not None
+    assert again.previous.version == 1
