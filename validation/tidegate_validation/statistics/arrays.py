@@ -15,6 +15,8 @@ Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 _CLOSE = 50_000
 """So many places more than there are rows cost less than sorting these."""
+_REPEATED = 4
+"""Where each value comes as often as this, a table of values is small enough to be looked up in."""
 
 
 def places_of(values: Integers) -> tuple[Integers, Integers]:
@@ -25,6 +27,29 @@ def places_of(values: Integers) -> tuple[Integers, Integers]:
     from_least = values - values.min()
     there = np.bincount(from_least) > 0
     return np.flatnonzero(there) + values.min(), (np.cumsum(there) - 1)[from_least]
+
+
+def places_of_numbers(values: Floats) -> tuple[Floats, Integers]:
+    """The same of finite numbers, none of which is a negative zero."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    ordered = np.sort(values)
+    found = ordered[_new(ordered)]
+    if 0 < len(found) * _REPEATED <= len(values):  # Looking each row's value up costs less than where it came from.
+        known = pc.dictionary_encode(pa.array(values))
+        return found, np.searchsorted(found, to_numpy(known.dictionary))[to_numpy(known.indices)]
+    rows = np.argsort(values)
+    place = np.empty(len(values), dtype=np.int64)
+    place[rows] = np.cumsum(_new(ordered)) - 1
+    return found, place
+
+
+def _new(ordered: Floats) -> Mask:
+    """Which values differ from the one before."""
+    new = np.ones(len(ordered), dtype=np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    return new
 
 
 def to_numpy(column: pa.ChunkedArray | pa.Array, missing: float = np.nan) -> npt.NDArray[Any]:

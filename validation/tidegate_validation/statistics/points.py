@@ -130,7 +130,7 @@ class _PerBlock:
         return float(((self.n - 1) / self.sizes[self.day])[alone].max(initial=0.0))
 
     def _starts(self) -> Integers:
-        return np.flatnonzero(np.diff(self.place, prepend=-1))
+        return np.flatnonzero(np.diff(self.place, prepend=-1) != 0)
 
 
 def _plain(value: Any) -> float | str:
@@ -155,7 +155,7 @@ def digits_name(feature: str) -> str:
 def digits_of(sample: ValueSample) -> FeatureCounts:
     """Rows per block by the coarsest power of ten that a value is a multiple of; zeros are left out."""
     values, place = distinct_of(sample)
-    kept: Any = slice(None) if values.all() else np.flatnonzero(sample.values)
+    kept: Any = slice(None) if values.all() else np.flatnonzero(sample.values != 0)
     return FeatureCounts.from_rows(sample.blocks[kept], digits(values)[place[kept]], sample.n[kept])
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tidegate_validation.statistics.arrays import Floats, Integers, places_of, to_numpy
+from tidegate_validation.statistics.arrays import Floats, Integers, places_of, places_of_numbers, to_numpy
 from tidegate_validation.statistics.bins import (
     EMPTY,
     INFINITE,
@@ -124,10 +124,10 @@ def _counted(cells: Integers, size: int) -> tuple[Integers, Integers]:
     than rows."""
     if size <= _DENSE * len(cells):
         n = np.bincount(cells, minlength=size)
-        there = np.flatnonzero(n)
+        there = np.flatnonzero(n > 0)
         return there, n[there].astype(np.int64)
     cells = np.sort(cells)
-    starts = np.flatnonzero(np.diff(cells, prepend=-1))
+    starts = np.flatnonzero(np.diff(cells, prepend=-1) != 0)
     return cells[starts], np.diff(starts, append=len(cells)).astype(np.int64)
 
 
@@ -241,22 +241,17 @@ def _column(column: Any, days: Integers, day: Integers) -> ReadColumn:
 
 def _placed_numbers(column: Any) -> tuple[Floats, Integers]:
     values = to_numpy(column) + 0.0
-    place = np.empty(len(values), dtype=np.int64)
     finite = np.isfinite(values)
-    if not finite.all():
-        place[np.isnan(values)] = NAN
-        place[values == np.inf] = INFINITE
-        place[values == -np.inf] = NEGATIVE_INFINITE
-        if column.null_count:
-            place[to_numpy(column.is_null().cast("uint8")) > 0] = NULL
-    # Those that are not finite, whose places are known, are sorted to the ends.
-    rows = np.argsort(values)
-    rows = rows if finite.all() else rows[finite[rows]]
-    ordered = values[rows]
-    new = np.ones(len(ordered), dtype=np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
-    place[rows] = np.cumsum(new) - 1
-    return ordered[new], place
+    if finite.all():
+        return places_of_numbers(values)
+    place = np.empty(len(values), dtype=np.int64)
+    place[np.isnan(values)] = NAN
+    place[values == np.inf] = INFINITE
+    place[values == -np.inf] = NEGATIVE_INFINITE
+    if column.null_count:
+        place[to_numpy(column.is_null().cast("uint8")) > 0] = NULL
+    found, place[finite] = places_of_numbers(values[finite])
+    return found, place
 
 
 def _placed_texts(column: Any) -> tuple[npt.NDArray[np.object_], Integers]:

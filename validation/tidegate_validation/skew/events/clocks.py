@@ -28,7 +28,9 @@ def clocks_of(relation: Relation, columns: Sequence[str], time: str) -> dict[str
     """Which of the `columns` are times of day by their range and go with that of the event's `time`; each with SQL for
     how many hours it is after it, from 12 before to 12 after."""
     numbers = {name: as_number(name, relation.types[name]) for name in columns if _is_number(relation.types[name])}
-    ranges = ", ".join(f"{edge}({sql}) FILTER (WHERE isfinite({sql}))" for sql in numbers.values() for edge in _ENDS)
+    ranges = ", ".join(
+        f"{edge}(CASE WHEN isfinite({sql}) THEN {sql} END)" for sql in numbers.values() for edge in _ENDS
+    )
     if not numbers:
         return {}
     found = relation.connection.execute(f"SELECT {ranges} FROM {relation.name}").fetchall()[0]

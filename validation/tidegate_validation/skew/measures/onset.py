@@ -27,8 +27,8 @@ def onset(feature: FeatureProfile, reference: FeatureCounts, current: FeatureCou
     if len(current.blocks) < _LEAST_DAYS or current.blocks[0] <= 0:
         return None
     codes = [*ordinary_bins(feature), MISSING]
-    before = np.array([reference.of(group).sum() for group in codes], dtype=np.float64)
-    days = np.array([current.of(group) for group in codes], dtype=np.float64).T
+    before = reference.grouped(codes).sum(axis=0).astype(np.float64)
+    days = current.grouped(codes).astype(np.float64)
     sizes = days.sum(axis=1)
     if before.sum() == 0 or (sizes == 0).any():
         return None
