@@ -57,15 +57,17 @@ class Service:
         self.database = Database(config.database_url)
         name = config.name or f"{socket.gethostname()}-{os.getpid()}"
         self._releases = _releases(config, self.database, name)
-        self._engines = EngineWatch(config, self.database)
         self._registry: RegistryWatch | None = None
         if config.mlflow.address:
             self._registry = RegistryWatch(config, self.database, self._releases.wake)
         self.audit = AuditLog(self.database)
         self.access = Access(config.access, self.database, self.audit)
         self.decisions = Decisions(self.database, config, self.audit)
-        self._courier = Courier(AlertBook(self.database, config.alerts), config.address_for_people)
-        self._audit_keeper = AuditKeeper(self.database, self.audit, config.audit, config.connections)
+        self._rounds = (
+            EngineWatch(config, self.database).rounds,
+            AuditKeeper(self.database, self.audit, config.audit, config.connections).rounds,
+            Courier(AlertBook(self.database, config.alerts), config.address_for_people).rounds,
+        )
         self.app = self._application()
 
     def prepare(self) -> None:
@@ -100,18 +102,16 @@ class Service:
 
     def _start(self) -> None:
         self._releases.start()
-        self._engines.start()
-        self._audit_keeper.start()
-        self._courier.start()
+        for rounds in self._rounds:
+            rounds.start()
         if self._registry is not None:
             self._registry.start()
 
     def _stop(self) -> None:
         if self._registry is not None:
             self._registry.stop()
-        self._engines.stop()
-        self._audit_keeper.stop()
-        self._courier.stop()
+        for rounds in self._rounds:
+            rounds.stop()
         self._releases.stop()
         self.database.close()
 

@@ -1,15 +1,15 @@
-"""Looks every few seconds at what is wrong, and sends what is due, on a thread of its own."""
+"""Looks every few seconds at what is wrong, and sends what is due."""
 
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Sequence
 
 from tidegate_pipelines.hub.alerts.book import AlertBook, Told
 from tidegate_pipelines.hub.alerts.send import send
 from tidegate_pipelines.hub.alerts.wanted import what_is_wrong
 from tidegate_pipelines.hub.people_config import ReceiverConfig
+from tidegate_pipelines.hub.rounds import Rounds
 from tidegate_serving.contract.errors import TidegateError
 
 _EVERY_SECONDS = 5.0
@@ -18,30 +18,20 @@ Send = Callable[[ReceiverConfig, Sequence[Told], str], None]
 
 
 class Courier:
-    """`hub` is the beginning of links in messages."""
+    """Works in `rounds`; one that is stopped ends after the message that is just being sent. `hub` is the beginning of
+    links in messages.
+    """
 
     def __init__(self, book: AlertBook, hub: str, send_one: Send = send) -> None:
         self._book = book
         self._hub = hub
         self._send = send_one
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        """Begins to look."""
-        self._thread = threading.Thread(target=self._run, name="tidegate-alerts", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ends after the message that is just being sent."""
-        self._stopping.set()
-        if self._thread is not None:
-            self._thread.join()
+        self.rounds = Rounds("alerts", self.look, _EVERY_SECONDS)
 
     def look(self) -> None:
         """Takes in what is wrong, then sends everything that is due."""
         self._book.update(what_is_wrong)
-        while not self._stopping.is_set() and (claimed := self._book.claim()) is not None:
+        while not self.rounds.stopping and (claimed := self._book.claim()) is not None:
             self._tell(*claimed)
 
     def _tell(self, receiver: ReceiverConfig, message: Sequence[Told]) -> None:
@@ -55,13 +45,3 @@ class Courier:
             self._book.failed(message, f"{type(error).__name__}")
         else:
             self._book.sent(message)
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                self.look()
-            except TidegateError as error:
-                _log.warning("alerts wait: %s", error.message)
-            except Exception:
-                _log.exception("alerts wait: this is tried again")
-            self._stopping.wait(_EVERY_SECONDS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
@@ -12,6 +11,7 @@ from tidegate_pipelines.hub.audit.engines import fetch
 from tidegate_pipelines.hub.audit.export import ExportStore
 from tidegate_pipelines.hub.audit.log import AuditLog, now_us
 from tidegate_pipelines.hub.people_config import AuditConfig
+from tidegate_pipelines.hub.rounds import Rounds
 from tidegate_pipelines.hub.store import Database
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import TidegateError, Unavailable
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class AuditKeeper:
-    """Looks after the log every few seconds, on a thread of its own; what fails is tried again the next time."""
+    """Looks after the log in `rounds`; what fails in one holds up nothing else in it."""
 
     def __init__(
         self,
@@ -36,20 +36,8 @@ class AuditKeeper:
         self._audit = audit
         self._config = config
         self._connections = connections
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
+        self.rounds = Rounds("audit log", self.look, config.every_seconds)
         self._complaints: dict[str, str] = {}
-
-    def start(self) -> None:
-        """Begins to look."""
-        self._thread = threading.Thread(target=self._run, name="tidegate-audit", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ends once it has looked."""
-        self._stopping.set()
-        if self._thread is not None:
-            self._thread.join()
 
     def look(self) -> None:
         """Looks once."""
@@ -58,11 +46,6 @@ class AuditKeeper:
             self._try("export", lambda: ExportStore(self._config.export, self._config.options).export(self._audit))
         if self._config.keep_days:
             self._try("pruning", self._prune)
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            self.look()
-            self._stopping.wait(self._config.every_seconds)
 
     def _fetch(self) -> None:
         for name, connection in self._connections().items():

@@ -2,40 +2,27 @@
 
 from __future__ import annotations
 
-import logging
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 from tidegate_pipelines.hub.config import HubConfig
 from tidegate_pipelines.hub.engines.record import note_away, note_status
 from tidegate_pipelines.hub.engines.skew import read_reports
+from tidegate_pipelines.hub.rounds import Rounds
 from tidegate_pipelines.hub.store import Database
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import TidegateError
 from tidegate_serving.control_client import ControlClient
 
-logger = logging.getLogger(__name__)
-
 
 class EngineWatch:
-    """A thread that asks, and one more for each engine, so that none waits for another that does not answer."""
+    """Asks in `rounds`, each engine on a thread, so that none waits for another that does not answer."""
 
     def __init__(self, config: HubConfig, database: Database) -> None:
         self._config = config
         self._database = database
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="engines")
+        self.rounds = Rounds("engines", self.look, config.watch_seconds)
         self._read: set[str] = set()
-
-    def start(self) -> None:
-        """Begins."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ends when the calls under way have."""
-        self._stopping.set()
-        self._thread.join()
 
     def look(self) -> None:
         """Asks all engines once, and reads skew reports that are new."""
@@ -44,16 +31,6 @@ class EngineWatch:
             list(pool.map(self._ask, engines, engines.values()))
         if self._config.skew_reports is not None:
             self._read |= read_reports(self._database, self._config.skew_reports, self._read)
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                self.look()
-            except TidegateError as error:
-                logger.warning("%s", error.message)
-            except Exception:
-                logger.exception("engines: this is a fault of Tidegate; they are asked again")
-            self._stopping.wait(self._config.watch_seconds)
 
     def _ask(self, name: str, connection: EngineConnection) -> None:
         asked = datetime.now(UTC)
