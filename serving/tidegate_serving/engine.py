@@ -143,6 +143,11 @@ class Engine:
         """Where a program shows numbers of its own among the engine's metrics."""
         return self._live().plane()
 
+    def check_decisions(self, check: Callable[[str], None] | None) -> None:
+        """Before the control port takes an operator's decision about a servable, `check` is called with its name, from
+        now on: it raises where somebody else decides about it. None asks nobody."""
+        self._live().check_decisions(check)
+
     def watched_by(self, stop: StopSignal) -> None:
         """Where the process has to be ended by force, the calls of models that run are named."""
         self._live().plane().watched_by(stop.guard)

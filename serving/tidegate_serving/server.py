@@ -87,7 +87,7 @@ def _in_its_fleet(engine: Engine, config: EngineConfig) -> AbstractContextManage
     # An engine in no fleet starts without gRPC for Python where it needs it for nothing else.
     from tidegate_serving.fleet.membership import member, node_of
 
-    return member(config.fleet, node_of(config, engine.addresses), engine.problems, engine.gauges)
+    return member(config.fleet, node_of(config, engine.addresses), engine)
 
 
 def _stop(engine: Engine, config: EngineConfig) -> int:

@@ -25,6 +25,7 @@ def of(kind: str) -> dict[str, Mapping[str, Any]]:
 
 
 def container(name: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any]
     (found,) = PODS[f"tidegate-{name}"]["template"]["spec"]["containers"]
     return found
 

@@ -32,14 +32,19 @@ class Decides(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """Carries out every decision that there is, in an engine."""
+    """Carries out every decision that there is, in an engine. `check` raises for a servable about which somebody else
+    decides, who says so by overrides."""
 
     operations: Operations
     rollback: Rollback
+    check: Callable[[str], None]
 
     def __call__(self, action: str, requester: Requester, request: Any) -> Outcome:
         """What came of it."""
         operations = self.operations
+        if action == "overrides":
+            return operations.replace_overrides(requester, Overrides.from_json(request.overrides.json))
+        self.check(requester.servable)
         plain: Mapping[str, Callable[[Requester], Outcome]] = {
             "unpin": operations.unpin,
             "freeze": operations.freeze,
@@ -57,8 +62,6 @@ class Decisions:
             return operations.block(requester, request.block.version)
         if action == "unblock":
             return operations.unblock(requester, request.unblock.version)
-        if action == "overrides":
-            return operations.replace_overrides(requester, Overrides.from_json(request.overrides.json))
         if action == "rollback":
             return self.rollback(
                 requester, optional(request.rollback, "version"), optional(request.rollback, "from_version")

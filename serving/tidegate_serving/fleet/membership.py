@@ -18,11 +18,12 @@ from dataclasses import replace
 from tidegate_serving.config import EngineConfig, FleetConfig
 from tidegate_serving.config.fleet import PROBLEM
 from tidegate_serving.config.machine_memory import usable_memory
-from tidegate_serving.contract.errors import TidegateError
+from tidegate_serving.contract.errors import FailedPrecondition, TidegateError, Unavailable
 from tidegate_serving.contract.gauges import Gauges
+from tidegate_serving.engine import Engine
 from tidegate_serving.fleet.etcd.client import Etcd
 from tidegate_serving.fleet.etcd.presence import Presence
-from tidegate_serving.fleet.state.keys import LEADER, NODES, ROUTES, FleetKeys
+from tidegate_serving.fleet.state.keys import LEADER, MODELS, NODES, ROUTES, FleetKeys
 from tidegate_serving.fleet.state.node import Node
 from tidegate_serving.runtime.running_engine import EngineAddresses
 from tidegate_serving.sources.problems import Reports
@@ -43,15 +44,17 @@ def node_of(config: EngineConfig, addresses: EngineAddresses) -> Node:
 
 
 @contextmanager
-def member(config: FleetConfig, node: Node, problems: Reports, gauges: Gauges) -> Iterator[None]:
+def member(config: FleetConfig, node: Node, engine: Engine) -> Iterator[None]:
     """The engine is a node of its fleet meanwhile; at the end it waits, for `leave_seconds` at most, until its models
     are available elsewhere, and is none any more."""
-    membership = Membership(config, node, problems, gauges)
+    membership = Membership(config, node, engine.problems, engine.gauges)
+    engine.check_decisions(membership.check_decision)
     membership.start()
     try:
         yield
     finally:
         membership.leave()
+        engine.check_decisions(None)
 
 
 class Membership:
@@ -72,6 +75,22 @@ class Membership:
         """The node is there as soon as etcd answers."""
         _log.info("node %s of fleet %s, in etcd at %s", self._node.id, self._config.name, self._config.etcd)
         self._presence.start()
+
+    def check_decision(self, servable: str) -> None:
+        """FailedPrecondition for a model of the fleet, which is decided about for all of its nodes. Where etcd does not
+        answer the fleet decides nothing, and each node does."""
+        if not self._presence.revision:
+            return
+        try:
+            found = self._etcd.read(self._keys.key(MODELS, servable)).entries
+        except Unavailable as error:
+            _log.warning("a decision about %s counts here, until the fleet decides again: %s", servable, error.message)
+            return
+        if "" in found:
+            raise FailedPrecondition(
+                f"{servable} is a model of fleet {self._config.name}, of which this engine is node {self._node.id}: "
+                f"say it to a controller of the fleet, or take the node out by `tidegate fleet drain {self._node.id}`"
+            )
 
     def leave(self) -> None:
         """The node is to be emptied; once it is, or after `leave_seconds`, it is gone."""

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 class ControlPort:
-    """`config` gives what the engine lives by now, `counters` the data plane's; `reread` reads the config again."""
+    """`config` gives what the engine lives by now, `counters` the data plane's; `reread` reads the config again,
+    `check` raises for a servable about which decisions are made elsewhere."""
 
     def __init__(
         self,
@@ -33,7 +34,9 @@ class ControlPort:
         config: Callable[[], EngineConfig],
         counters: Callable[[], Mapping[str, float]],
         reread: Reread,
+        check: Callable[[str], None],
     ) -> None:
+        self._check = check
         self._config_service = ConfigService(config, reread)
         self._lifecycle = lifecycle
         self._sources = sources
@@ -62,7 +65,7 @@ class ControlPort:
         problems, journal = self._sources.problems, self._lifecycle.journal
         guard, tls = guard_of(config, problems, journal), tls_of(config, problems)
 
-        decisions = Decisions(self._sources.operations, self._sources.rollback)
+        decisions = Decisions(self._sources.operations, self._sources.rollback, self._check)
         service = ControlService(decisions, self._lifecycle.journal, self._support.files)
         self._server = ControlServer(
             self._sources.rpc,

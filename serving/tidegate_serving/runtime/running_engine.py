@@ -80,6 +80,7 @@ class RunningEngine:
         self._stuck: StuckWatch | None = None
         self._data_ports: DataPorts | None = None
         self._traces: TraceExport | None = None
+        self._checks_decisions: Callable[[str], None] | None = None
         self.addresses = EngineAddresses("", "", "")
 
     def start(self) -> None:
@@ -123,7 +124,7 @@ class RunningEngine:
             sources.problems,
             lambda text: readiness.remark(text, "calls"),
         )
-        self._control = ControlPort(parts, sources, lambda: self.live.now, self.counters, self._reread)
+        self._control = ControlPort(parts, sources, lambda: self.live.now, self.counters, self._reread, self._check)
         self._control.begin()
         parts.manager.start()
         for source in sources.all:
@@ -140,6 +141,14 @@ class RunningEngine:
         readiness.begin()
         self._watch.start()
         self._stuck.start()
+
+    def check_decisions(self, check: Callable[[str], None] | None) -> None:
+        """As `Engine.check_decisions` says."""
+        self._checks_decisions = check
+
+    def _check(self, servable: str) -> None:
+        if self._checks_decisions is not None:
+            self._checks_decisions(servable)
 
     def add_platform(self, name: str, factory: Callable[[], Platform]) -> None:
         """Knows one platform more from now on."""

@@ -52,6 +52,21 @@ class EtcdProcess:
             self.process.wait(30)
             self.process = None
 
+    def copy(self) -> Path:
+        """A copy of all that it has, as a backup is taken; it stops for that and starts again."""
+        self.kill()
+        kept = Path(tempfile.mkdtemp(prefix="kept-", dir=self.folder))
+        shutil.copytree(self.folder / "data", kept / "data")
+        self.start()
+        return kept / "data"
+
+    def restore(self, kept: Path) -> None:
+        """Has only what a copy has: what was written since then is lost, and revisions come a second time."""
+        self.kill()
+        shutil.rmtree(self.folder / "data")
+        shutil.copytree(kept, self.folder / "data")
+        self.start()
+
     def _answers(self) -> bool:
         etcd = self.client()
         try:

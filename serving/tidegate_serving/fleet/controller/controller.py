@@ -72,7 +72,7 @@ class Controller:
         self._feed = Feed(etcd, keys.prefix, self._wake_with)
         self._wake = threading.Event()
         self._stopped = False
-        self._written = 0
+        self._written = self._newest = 0
         self._lines: dict[str, _Line] = {}
         self._memory = Memory()
         self._states: dict[ServableId, StateChange] = {}
@@ -141,6 +141,9 @@ class Controller:
         view = self._feed.view
         if view.revision == 0 or self._stopped:
             return
+        if view.revision < self._newest:
+            self._begin_anew()
+        self._newest = view.revision
         view = replace(view, nodes=self._few(view.nodes))
         self._listen_to(view.nodes)
         seen = self.seen()
@@ -153,6 +156,13 @@ class Controller:
             self._memory = decision.memory
             for node, told in decision.told.items():
                 self._lines[node].link.tell(told, decision.overrides[node])
+
+    def _begin_anew(self) -> None:
+        """etcd was restored from a backup: its revisions come a second time, with other contents."""
+        _log.warning("etcd is back at an earlier revision: the fleet goes on with what it has now")
+        self._written = 0
+        with self._telling:
+            self._expected.clear()
 
     def _few(self, nodes: Mapping[str, Node]) -> Mapping[str, Node]:
         """As many nodes as a controller listens to, as each takes threads: those that it knows, then others by name."""

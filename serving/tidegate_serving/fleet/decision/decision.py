@@ -28,11 +28,13 @@ WANTED_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What the leader knows of its last decision, in Unix seconds: since when no route leads to a model on a node that
-    still has it, and since when a model has more copies than its load takes."""
+    """What the leader knows of its last decision, in Unix seconds by its own clock: since when no route leads to a
+    model on a node that still has it, since when a model has more copies than its load takes, and since when a wish for
+    a model is there, by the time that its router wrote into it."""
 
     unrouted: Mapping[tuple[str, str], float] = field(default_factory=dict)
     calm: Mapping[str, float] = field(default_factory=dict)
+    wished: Mapping[tuple[str, float], float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ def decide(
         for name, model in models.items()
         if not model.desired.versions and model.settled and model.overrides == NO_OVERRIDES and not _held(name, seen)
     )
+    wished = {wish: memory.wished.get(wish, now) for wish in view.wanted.items()}
     told = {node: _told(view.nodes[node], one, models, placed, ready) for node, one in seen.items()}
     return Decision(
         placed,
@@ -94,8 +97,8 @@ def decide(
         {node: _overrides(told[node], one, models) for node, one in seen.items()},
         changed,
         gone,
-        frozenset(name for name, at in view.wanted.items() if routes.models.get(name) or now - at > WANTED_SECONDS),
-        Memory(leaving, calm),
+        frozenset(name for (name, _), at in wished.items() if routes.models.get(name) or now - at > WANTED_SECONDS),
+        Memory(leaving, calm, wished),
     )
 
 

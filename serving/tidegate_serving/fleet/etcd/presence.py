@@ -1,7 +1,7 @@
 """Keeps one key in etcd for as long as its process lives: a node's, a router's, or the leading controller's.
 
 A thread renews the lease three times within its length. Where etcd is away it goes on trying; where the lease ended
-meanwhile the key is written anew. One process alone has the key.
+meanwhile, or etcd was restored from before, the key is written anew. One process alone has the key.
 """
 
 from __future__ import annotations
@@ -86,6 +86,9 @@ class Presence:
         if not self._revision or document != self._written:
             revision = self._etcd.commit({self._key: self._revision}, {self._key: document}, lease=self._lease)
             if revision is None:
+                if self._revision:  # it was this process', and is as it was before: etcd was restored from a backup
+                    self._etcd.revoke(self._lease)
+                    self._lease = 0
                 self._revision = 0
                 raise AlreadyExists(
                     f"{self._key} belongs to another process: it is taken over once that is gone, within "

@@ -126,7 +126,7 @@ def test_a_model_that_is_switched_off_answers_on_no_node_and_a_new_copy_hears_of
     eventually(lambda: not obeyed(fleet.nodes[gone], "off"))
 
 
-def test_a_node_that_comes_back_and_one_that_was_told_otherwise_obey_the_fleet(
+def test_a_node_that_comes_back_obeys_the_fleet(
     fleet: Fleet, controller: ControllerProcess, control: ControlClient
 ) -> None:
     pushed(fleet, controller, "late", 1)
@@ -136,12 +136,31 @@ def test_a_node_that_comes_back_and_one_that_was_told_otherwise_obey_the_fleet(
     eventually(lambda: "switched off by anna" in str(said(fleet.nodes["b"], "late")))
     control.override("enable", "late", **WHO)
     eventually(lambda: everywhere(fleet, "late") == {11.0})
+
+
+def test_a_node_takes_no_decision_about_a_model_of_its_fleet_as_long_as_that_can_decide(
+    fleet: Fleet, controller: ControllerProcess
+) -> None:
+    pushed(fleet, controller, "elsewhere", 1, 2)
+    cure = "say it to a controller of the fleet, or take the node out by `tidegate fleet drain b`"
     with fleet.nodes["b"].control() as node:
-        node.override("disable", "late", **WHO)
-    assert "switched off by anna" in str(said(fleet.nodes["b"], "late"))
+        for action in ("disable", "freeze", "unpin"):
+            with pytest.raises(FailedPrecondition, match=f"elsewhere is a model of fleet tests, .* node b: {cure}"):
+                node.override(action, "elsewhere", **WHO)
+        with pytest.raises(FailedPrecondition, match=cure):
+            node.rollback("elsewhere", requested_by="anna")
+        with pytest.raises(NotFound, match="knows no servable 'nobody'"):
+            node.override("disable", "nobody", **WHO)
+        fleet.etcd.kill()
+        try:
+            node.override("disable", "elsewhere", **WHO)
+            assert "switched off by anna" in str(said(fleet.nodes["b"], "elsewhere"))
+        finally:
+            fleet.etcd.start()
+    eventually(lambda: len(fleet.view().nodes) == 2)
     fleet.nodes["b"].kill()
     fleet.nodes["b"].start()
-    eventually(lambda: everywhere(fleet, "late") == {11.0})
+    eventually(lambda: everywhere(fleet, "elsewhere") == {21.0})
 
 
 def test_a_pinned_version_serves_on_all_nodes_until_it_is_unpinned(
@@ -158,7 +177,9 @@ def test_a_pinned_version_serves_on_all_nodes_until_it_is_unpinned(
         control.split("pinned", {3: 1.0}, **WHO)
     with pytest.raises(NotFound, match="pinned:7 was never pushed to this fleet"):
         control.pin("pinned", 7, **WHO)
-    assert rollback(control=controller.address, servable="pinned").id.version == 2
+    with pytest.raises(NotFound, match="pinned served nothing before in this fleet: name a version"):
+        rollback(control=controller.address, servable="pinned")
+    assert rollback(control=controller.address, servable="pinned", version=2).id.version == 2
     eventually(lambda: everywhere(fleet, "pinned") == {21.0})
     control.override("unpin", "pinned", **WHO)
     eventually(lambda: everywhere(fleet, "pinned") == {31.0})

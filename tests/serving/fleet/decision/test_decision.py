@@ -165,8 +165,21 @@ def test_a_wish_loads_a_model_and_is_over_once_that_is_available_or_too_long_ago
     assert coming.routes.models["m"] == ()
     assert not coming.served
     assert decided(wish, {"a": seen(model.desired, [1]), "b": Seen()}).served == {"m"}
-    old = view(model, wanted={"m": NOW - WANTED_SECONDS - 1})
-    assert decided(old, {"a": Seen(), "b": Seen()}).served == {"m"}
+    nodes = {"a": Seen(), "b": Seen()}
+    later = decide(wish, nodes, (), coming.memory, NOW + WANTED_SECONDS - 1)
+    assert not later.served
+    assert decide(wish, nodes, (), later.memory, NOW + WANTED_SECONDS + 1).served == {"m"}
+
+
+def test_a_wish_counts_as_long_whatever_the_clock_of_the_router_that_wrote_it_says() -> None:
+    model = replace(serving(1), copies=Copies(0, 1))
+    for late in (-10 * WANTED_SECONDS, 10 * WANTED_SECONDS):
+        wish = view(model, wanted={"m": NOW + late})
+        coming = decided(wish, {"a": Seen(), "b": Seen()})
+        assert coming.told["a"]["m"] == model.desired
+        assert not coming.served
+        over = decide(wish, {"a": Seen(), "b": Seen()}, (), coming.memory, NOW + WANTED_SECONDS + 1)
+        assert over.served == {"m"}
 
 
 def test_a_node_that_nothing_is_heard_of_gets_nothing() -> None:

@@ -111,6 +111,28 @@ def test_a_lease_that_etcd_forgot_is_taken_anew() -> None:
         etcd.close()
 
 
+def test_a_key_that_was_restored_from_before_belongs_to_its_process_again() -> None:
+    with etcd_process() as server:
+        etcd, said = server.client(), [b"first"]
+        presence = Presence(etcd, "/restored/a", lambda: said[0], 600, lambda error: None)
+        presence.start()
+        eventually(lambda: presence.revision)
+        kept = server.copy()
+
+        def told() -> bool:
+            presence.beat()
+            found = etcd.read("/restored/").entries.get("a")
+            return found is not None and found.value == said[0]
+
+        said[0] = b"second"
+        eventually(told)
+        server.restore(kept)
+        said[0] = b"third"
+        eventually(told)
+        presence.stop()
+        etcd.close()
+
+
 def test_an_etcd_that_comes_back_has_the_key_again_and_ends_no_process() -> None:
     with etcd_process() as server:
         etcd, told = server.client(), list[TidegateError | None]()
