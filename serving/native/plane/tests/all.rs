@@ -33,6 +33,7 @@ mod small_print;
 mod support;
 mod tasks;
 mod telemetry;
+mod tls;
 mod unbatched;
 
 #[test]

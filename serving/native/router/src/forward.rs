@@ -10,6 +10,7 @@ use std::time::Instant;
 use tidegate_codec::status::{Code, Status};
 use tokio::time::timeout;
 
+use crate::copy::ModelCopy;
 use crate::hedging::Hedging;
 use crate::node::Node;
 use crate::routes::Model;
@@ -23,23 +24,24 @@ pub enum Missed<A> {
     Refused(A),
 }
 
-/// The answer of a node of the model. Both nodes of a pair that refused it are as good; an error says that none was reached.
-pub async fn forward<A, F, Fut>(model: &Model, hedging: Option<&Hedging>, send: F) -> Result<A, Status>
+/// The answer of a node of the model, which is waited for until then. Both nodes of a pair that refused it are as good; an error
+/// says that none was reached.
+pub async fn forward<A, F, Fut>(model: &Model, hedging: Option<&Hedging>, until: Instant, send: F) -> Result<A, Status>
 where
     F: Fn(Arc<Node>) -> Fut,
     Fut: Future<Output = Result<A, Missed<A>>>,
 {
     let chosen = model.choose(None, Instant::now());
-    let node = chosen.ok_or_else(|| unreachable(model, "it is on no node"))?;
-    let mut first = pin!(send(node.clone()));
-    let missed = match hedging.filter(|_| model.nodes.len() > 1) {
+    let copy = chosen.ok_or_else(|| unreachable(model, "it is on no node"))?;
+    let mut first = pin!(ask(copy.clone(), until, &send));
+    let missed = match hedging.filter(|_| model.copies.len() > 1) {
         None => first.await,
         Some(hedging) => {
             hedging.note();
             match timeout(hedging.after, first.as_mut()).await {
                 Ok(ended) => ended,
-                Err(_) => match second(model, &node, hedging) {
-                    Some(other) => return race(model, first, pin!(send(other))).await,
+                Err(_) => match second(model, &copy, hedging) {
+                    Some(other) => return race(model, first, pin!(ask(other, until, &send))).await,
                     None => first.await,
                 },
             }
@@ -49,19 +51,34 @@ where
         Ok(answer) => return Ok(answer),
         Err(missed) => missed,
     };
-    match model.choose(Some(&node), Instant::now()) {
+    match model.choose(Some(&copy), Instant::now()) {
         Some(other) => {
             model.counts.retried.fetch_add(1, Ordering::Relaxed);
-            settle(model, send(other).await, missed)
+            settle(model, ask(other, until, &send).await, missed)
         }
         None => end(model, missed),
     }
 }
 
-/// Where a second copy goes, if one may.
-fn second(model: &Model, first: &Arc<Node>, hedging: &Hedging) -> Option<Arc<Node>> {
+/// Asks the node of a copy.
+async fn ask<A, F, Fut>(copy: Arc<ModelCopy>, until: Instant, send: &F) -> Result<A, Missed<A>>
+where
+    F: Fn(Arc<Node>) -> Fut,
+    Fut: Future<Output = Result<A, Missed<A>>>,
+{
+    let mut asking = copy.ask(until);
+    let ended = send(copy.node.clone()).await;
+    match &ended {
+        Err(Missed::Unreachable(_)) => asking.missed(),
+        _ => asking.answered(),
+    }
+    ended
+}
+
+/// Where the second one of a request goes, if one may.
+fn second(model: &Model, first: &Arc<ModelCopy>, hedging: &Hedging) -> Option<Arc<ModelCopy>> {
     let now = Instant::now();
-    let other = model.choose(Some(first), now).filter(|other| !other.pause.lasts(now))?;
+    let other = model.choose(Some(first), now).filter(|other| other.is_fit(now))?;
     hedging.take().then(|| {
         model.counts.hedged.fetch_add(1, Ordering::Relaxed);
         other

@@ -70,9 +70,9 @@ impl Lane {
             let hedging = shared.hedging.as_ref().filter(|_| asked.hedges);
             if asked.model.is_cold() {
                 let model = shared.node_for(&asked.model.name, asked.bytes, until).await?;
-                return forward(&model, hedging, send).await;
+                return forward(&model, hedging, until, send).await;
             }
-            forward(&asked.model, hedging, send).await
+            forward(&asked.model, hedging, until, send).await
         };
         let mut overdue = shared.overdue.subscribe();
         tokio::select! {

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod copy;
 pub mod forward;
 pub mod grpc;
 pub mod headers;

@@ -33,7 +33,7 @@ pub fn render(shared: &Shared) -> String {
         add("tidegate_router_retried_total", load(&counts.retried));
         add("tidegate_router_hedged_total", load(&counts.hedged));
         add("tidegate_router_last_used_seconds", counts.last_used());
-        add("tidegate_router_model_nodes", model.nodes.len() as f64);
+        add("tidegate_router_model_nodes", model.copies.len() as f64);
     }
     for node in routes.nodes() {
         let label = format_args!("node=\"{}\"", escape(&node.id)).to_string();

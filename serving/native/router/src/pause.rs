@@ -1,4 +1,4 @@
-//! The pause in which an address is left alone that failed; it grows with each failure after another.
+//! The pause in which an address, or a model on a node, is left alone that failed; it grows with each failure after another.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 const FIRST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// Whether an address is left alone.
+/// Whether it is left alone.
 #[derive(Debug)]
 pub struct Pause {
     begun: Instant,
@@ -26,7 +26,7 @@ impl Pause {
         now.saturating_duration_since(self.begun).as_millis() as u64
     }
 
-    /// The address failed. What fails within a pause failed together with what began it.
+    /// It failed. What fails within a pause failed together with what began it.
     pub fn fail(&self, now: Instant) {
         let (at, until) = (self.at(now), self.until.load(Ordering::Relaxed));
         if at < until {
@@ -40,17 +40,22 @@ impl Pause {
         }
     }
 
-    /// The address answered.
+    /// It answered.
     pub fn end(&self) {
-        if self.failures.load(Ordering::Relaxed) != 0 {
+        if self.has_failed() {
             self.failures.store(0, Ordering::Relaxed);
             self.until.store(0, Ordering::Relaxed);
         }
     }
 
+    /// Whether it has failed since it answered last.
+    pub fn has_failed(&self) -> bool {
+        self.failures.load(Ordering::Relaxed) != 0
+    }
+
     /// Whether it is left alone now.
     pub fn lasts(&self, now: Instant) -> bool {
-        self.failures.load(Ordering::Relaxed) != 0 && self.at(now) < self.until.load(Ordering::Relaxed)
+        self.has_failed() && self.at(now) < self.until.load(Ordering::Relaxed)
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::{Instant, SystemTime};
 
 use tidegate_codec::status::Code;
 
+use crate::copy::ModelCopy;
 use crate::links::connect::Links;
 use crate::node::{Addresses, Node};
 
@@ -54,7 +55,7 @@ pub struct Model {
     /// Its name.
     pub name: String,
     /// Where it is; nowhere for one that is to be loaded when it is asked.
-    pub nodes: Vec<Arc<Node>>,
+    pub copies: Vec<Arc<ModelCopy>>,
     /// What is counted of it.
     pub counts: Arc<Counts>,
     /// Whether somebody was told that it is wanted.
@@ -71,7 +72,7 @@ pub struct Routes {
 impl Model {
     /// Whether it is on no node.
     pub fn is_cold(&self) -> bool {
-        self.nodes.is_empty()
+        self.copies.is_empty()
     }
 
     /// Whether its being wanted is news.
@@ -84,24 +85,25 @@ impl Model {
         self.wanted.store(false, Ordering::Release);
     }
 
-    /// The node that a request goes to: of two taken by chance the one that has less to do, not one that failed just now
-    /// where there is another, and never `not`. None where no other is left.
-    pub fn choose(&self, not: Option<&Arc<Node>>, now: Instant) -> Option<Arc<Node>> {
-        let count = self.nodes.len();
+    /// The copy that a request goes to: of two taken by chance the one whose node has less to do, not one that is not fit where
+    /// there is another, not one whose node failed just now either where there is, and never `not`. None where no other is left.
+    pub fn choose(&self, not: Option<&Arc<ModelCopy>>, now: Instant) -> Option<Arc<ModelCopy>> {
+        let count = self.copies.len();
         if count == 0 {
             return None;
         }
-        let other = |node: &&Arc<Node>| not.is_none_or(|not| !Arc::ptr_eq(not, node));
-        let from = |start: usize| (0..count).map(move |step| &self.nodes[(start + step) % count]).filter(other);
-        let usable = |start: usize| from(start).find(|node| !node.pause.lasts(now));
+        let other = |copy: &&Arc<ModelCopy>| not.is_none_or(|not| !Arc::ptr_eq(not, copy));
+        let from = |start: usize| (0..count).map(move |step| &self.copies[(start + step) % count]).filter(other);
+        let fit = |start: usize| from(start).find(|copy| copy.is_fit(now));
+        let reached = |start: usize| from(start).find(|copy| !copy.node.pause.lasts(now));
         let first = random() % count;
         let second = (first + 1 + random() % count.saturating_sub(1).max(1)) % count;
-        let chosen = match (usable(first), usable(second)) {
-            (Some(one), Some(another)) if another.outstanding() < one.outstanding() => Some(another),
-            (Some(one), _) => Some(one),
-            (None, _) => from(first).next(),
+        let less = |one: Option<&'_ Arc<ModelCopy>>, another: Option<&'_ Arc<ModelCopy>>| match (one, another) {
+            (Some(one), Some(another)) if another.node.outstanding() < one.node.outstanding() => Some(another.clone()),
+            (one, _) => one.cloned(),
         };
-        chosen.cloned()
+        let chosen = less(fit(first), fit(second)).or_else(|| less(reached(first), reached(second)));
+        chosen.or_else(|| from(first).next().cloned())
     }
 }
 
@@ -121,7 +123,7 @@ impl Routes {
         self.nodes.values()
     }
 
-    /// The next table: nodes with their addresses, and the nodes of each model. Nodes and counts that were there before
+    /// The next table: nodes with their addresses, and the nodes of each model. Nodes, copies and counts that were there before
     /// stay. The error names what cannot be.
     pub fn after(
         &self,
@@ -139,20 +141,23 @@ impl Routes {
         };
         let nodes = nodes.into_iter().map(node).collect::<Result<HashMap<_, _>, String>>()?;
         let model = |(name, on): (String, Vec<String>)| {
-            let mut found: Vec<Arc<Node>> = Vec::with_capacity(on.len());
+            let before = self.models.get(&name);
+            let known = |node: &Arc<Node>| {
+                before.and_then(|before| before.copies.iter().find(|copy| Arc::ptr_eq(&copy.node, node)).cloned())
+            };
+            let mut found: Vec<Arc<ModelCopy>> = Vec::with_capacity(on.len());
             for id in on {
                 let node = nodes.get(&id).ok_or_else(|| {
                     format!("model '{name}' is on node '{id}', which is not among the nodes: name it there, too")
                 })?;
-                if !found.iter().any(|known| Arc::ptr_eq(known, node)) {
-                    found.push(node.clone());
+                if !found.iter().any(|copy| Arc::ptr_eq(&copy.node, node)) {
+                    found.push(known(node).unwrap_or_else(|| Arc::new(ModelCopy::new(node.clone()))));
                 }
             }
-            let before = self.models.get(&name);
             let still_cold = before.filter(|before| before.is_cold() && found.is_empty());
             let wanted = still_cold.map_or_else(Arc::default, |before| before.wanted.clone());
             let counts = before.map_or_else(Arc::default, |before| before.counts.clone());
-            let model = Model { name: name.clone(), nodes: found, counts, wanted };
+            let model = Model { name: name.clone(), copies: found, counts, wanted };
             Ok((name, Arc::new(model)))
         };
         let models = models.into_iter().map(model).collect::<Result<HashMap<_, _>, String>>()?;

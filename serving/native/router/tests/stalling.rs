@@ -60,3 +60,26 @@ fn a_call_without_a_deadline_ends_where_its_node_does_not_live() {
     assert_eq!(client.next(&mut stream), Err(14));
     drop(held);
 }
+
+#[test]
+fn a_node_that_lets_deadlines_pass_is_asked_seldom_until_it_answers() {
+    let (a, b) = (Node::start("a"), Node::start("b"));
+    let mut settings = settings();
+    settings.plane.request_timeout = Duration::from_millis(200);
+    let running = Running::start(&settings);
+    running.apply(&[&a, &b], &[("m", &["a", "b"]), ("other", &["a", "b"])]);
+    a.set(Mood::Wait(Arc::default()));
+    let (mut grpc, mut rest) = (running.grpc(), running.rest());
+    let mut late = 0;
+    for _ in 0..40 {
+        late += usize::from(grpc.predict(&predict("m", "x")).code == 4);
+        late += usize::from(rest.predict("1").status == 504);
+    }
+    assert!((1..=8).contains(&late), "{late} of 80 were lost by a node that answers nothing");
+    let before = a.asked();
+    a.set(Mood::Echo);
+    eventually("it is asked again", || {
+        assert_eq!(grpc.predict(&predict("m", "x")).code, 0);
+        a.asked() > before + 10
+    });
+}

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -11,8 +13,9 @@ use rustls::server::{Acceptor, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 use tidegate_engine::metrics::Endpoint;
 use tokio::net::TcpStream;
-use tokio_rustls::LazyConfigAcceptor;
+use tokio::sync::Notify;
 use tokio_rustls::server::TlsStream;
+use tokio_rustls::{Accept, LazyConfigAcceptor};
 
 use crate::aside::Aside;
 use crate::security::certificate;
@@ -90,7 +93,8 @@ pub fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static
 }
 
 /// Begins TLS on an accepted socket; with it come the names of the client's certificate. Who speaks plain text is told so.
-/// Keys are made and signed aside, for one peer after the other: a client needs next to nothing to ask for that.
+/// Keys are made and signed, and a client's certificates checked, aside, for one peer after the other: a client needs next to
+/// nothing to ask for that.
 pub async fn accept(
     socket: TcpStream,
     peer: IpAddr,
@@ -99,9 +103,43 @@ pub async fn accept(
 ) -> io::Result<(TlsStream<TcpStream>, Vec<String>)> {
     let socket = plain_text::refuse(socket).await?;
     let hello = LazyConfigAcceptor::new(Acceptor::default(), socket).await?;
-    let signed = aside.begin_tls(peer, move || hello.into_stream(tls)).await;
-    let stream = signed.ok_or(io::ErrorKind::ConnectionAborted)?.await?;
+    let stream = shake_hands(move || hello.into_stream(tls), peer, aside).await?;
     let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     let names = shown.map(|shown| certificate::names(shown)).unwrap_or_default();
     Ok((stream, names))
+}
+
+/// Goes on as often as the client has sent or taken something, each time aside, until TLS has begun.
+async fn shake_hands(
+    begin: impl FnOnce() -> Accept<TcpStream> + Send + 'static,
+    peer: IpAddr,
+    aside: &Aside,
+) -> io::Result<TlsStream<TcpStream>> {
+    let ready = Arc::new(Ready::default());
+    let mut next: Box<dyn FnOnce() -> Accept<TcpStream> + Send> = Box::new(begin);
+    loop {
+        let waker = Waker::from(ready.clone());
+        let shaken = aside.begin_tls(peer, move || {
+            let mut accept = next();
+            match Pin::new(&mut accept).poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(ended) => Ok(ended),
+                Poll::Pending => Err(accept),
+            }
+        });
+        match shaken.await.ok_or(io::ErrorKind::ConnectionAborted)? {
+            Ok(ended) => return ended,
+            Err(accept) => next = Box::new(move || accept),
+        }
+        ready.0.notified().await;
+    }
+}
+
+/// Told when a socket can be read or written again, also before anybody waits for that.
+#[derive(Debug, Default)]
+struct Ready(Notify);
+
+impl Wake for Ready {
+    fn wake(self: Arc<Ready>) {
+        self.0.notify_one();
+    }
 }
