@@ -52,3 +52,18 @@ fn a_null_is_a_member_that_was_left_out() {
         assert_eq!(parse(body.as_bytes(), body.len()).unwrap_err().message, said);
     }
 }
+
+#[test]
+fn a_parameter_is_one_value() {
+    let refused = |json: String| parse(json.as_bytes(), json.len()).unwrap_err().message;
+    let input = r#""name":"x","shape":[1],"datatype":"FP32","data":[1]"#;
+    for value in ["[1]", r#"{"a":1}"#] {
+        let wanted = format!("parameter 'p' is {value}: send a string, a number, true or false");
+        let parameters = format!(r#""parameters":{{"p":{value}}}"#);
+        assert_eq!(refused(format!(r#"{{"inputs":[{{{input}}}],{parameters}}}"#)), wanted);
+        assert_eq!(refused(format!(r#"{{"inputs":[{{{input},{parameters}}}]}}"#)), wanted);
+        assert_eq!(refused(format!(r#"{{"inputs":[],"outputs":[{{"name":"y",{parameters}}}]}}"#)), wanted);
+    }
+    let known = format!(r#"{{"inputs":[{{{input}}}],"parameters":{{"a":"b","c":1.5,"d":-1,"e":true,"f":null}}}}"#);
+    assert!(parse(known.as_bytes(), known.len()).is_ok());
+}

@@ -89,3 +89,23 @@ fn a_call_has_one_message() {
     assert_eq!(client.finish(half).code, 3);
     assert_eq!(client.predict(&predict_x(&[2.0])).code, 0);
 }
+
+#[test]
+fn metadata_beyond_the_limit_are_refused_as_grpc_does_and_the_connection_goes_on() {
+    let running = Running::with(&Model::half_plus_two());
+    let mut client = running.grpc();
+    for size in [17 << 10, 40 << 10, 60 << 10] {
+        let answer = client.call(PREDICT, &[("x-a", &"a".repeat(size))], &predict_x(&[2.0]));
+        assert_eq!(answer.code, 8, "{size}: {}", answer.message);
+        assert!(answer.message.contains("metadata take") && answer.message.contains("16384"), "{}", answer.message);
+    }
+    assert_eq!(client.call(PREDICT, &[("x-a", &"a".repeat(15 << 10))], &predict_x(&[2.0])).code, 0);
+}
+
+#[test]
+fn a_client_may_ask_for_the_methods_of_the_server_as_a_whole() {
+    let running = Running::with(&Model::half_plus_two());
+    let answer = ask(&running, "OPTIONS * HTTP/1.1\r\nhost: t\r\n\r\n");
+    assert_eq!((answer.status, answer.header("allow")), (200, Some("GET, HEAD, OPTIONS, POST")), "{}", answer.body);
+    assert_eq!(ask(&running, "GET * HTTP/1.1\r\nhost: t\r\n\r\n").status, 404);
+}

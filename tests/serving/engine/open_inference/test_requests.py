@@ -94,6 +94,10 @@ BAD = {
         {"inputs": [x([1.0])], "parameters": {"signature_name": 7}},
         "parameter 'signature_name' must be a string",
     ),
+    "a list for a parameter": (
+        {"inputs": [x([1.0])], "parameters": {"explain": [1]}},
+        "parameter 'explain' is [1]: send a string, a number, true or false",
+    ),
     "bytes that never came": (
         {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "parameters": {"binary_data_size": 4}}]},
         "input 'x' has binary_data_size 4, but 0 bytes are left of the body",

@@ -234,6 +234,12 @@ fn parameters(
                 Number::Unsigned(count) => usize::try_from(count).map_or(Parameter::Other, Parameter::Count),
                 _ => Parameter::Other,
             },
+            b'[' | b'{' => {
+                let found = values.show_value();
+                return Err(Status::invalid(format!(
+                    "parameter '{name}' is {found}: send a string, a number, true or false"
+                )));
+            }
             _ => {
                 values.skip()?;
                 Parameter::Other

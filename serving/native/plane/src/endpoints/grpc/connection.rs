@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use h2::RecvStream;
@@ -25,6 +25,7 @@ use crate::connections::peer::Peer;
 use crate::drain::DrainWatch;
 use crate::endpoints::body::Arriving;
 use crate::endpoints::grpc::conversation::{Conversation, Messages};
+use crate::endpoints::grpc::head;
 use crate::endpoints::grpc::message::WholeCall;
 use crate::endpoints::grpc::reply::{FRAME_HEAD, GrpcReply};
 use crate::endpoints::grpc::service::GrpcService;
@@ -58,7 +59,7 @@ where
         .initial_window_size(1 << 20)
         .initial_connection_window_size(4 << 20)
         .max_concurrent_streams(1024)
-        .max_header_list_size(16 << 10);
+        .max_header_list_size(head::MOST_READ);
     let handshake = builder.handshake::<_, Bytes>(socket);
     let Ok(Ok(mut connection)) = tokio::time::timeout(peer.limits.header_timeout(), handshake).await else {
         return;
@@ -150,6 +151,9 @@ impl<S: GrpcService, T: AsyncRead + AsyncWrite + Unpin> GrpcConnection<S, T> {
         if !grpc || head.method != http::Method::POST {
             return reply.refuse_http(http::StatusCode::UNSUPPORTED_MEDIA_TYPE);
         }
+        if let Err(status) = head::check_size(&head) {
+            return reply.fail(&status, Tags::default());
+        }
         if let Some(status) = self.peer.refuse(self.service.is_about_health(head.uri.path())) {
             return reply.fail(&status, Tags::default());
         }
@@ -158,7 +162,7 @@ impl<S: GrpcService, T: AsyncRead + AsyncWrite + Unpin> GrpcConnection<S, T> {
             Err(status) => return reply.fail(&status, Tags::default()),
         }
         let patience = self.peer.limits.request_timeout();
-        let deadline = match timeout(&head, patience) {
+        let deadline = match head::timeout(&head, patience) {
             Ok(timeout) => Instant::now() + timeout,
             Err(status) => return reply.fail(&status, Tags::default()),
         };
@@ -314,29 +318,4 @@ fn frame_length(so_far: &[u8], limit: usize) -> Result<Option<usize>, Status> {
         )));
     }
     Ok(Some(length))
-}
-
-/// `grpc-timeout`, where the client sent one, but never more than an hour. gRPC has at most eight digits and a unit.
-fn timeout(head: &request::Parts, default: Duration) -> Result<Duration, Status> {
-    const LONGEST: Duration = Duration::from_secs(3600);
-    const MOST_DIGITS: usize = 8;
-    let Some(sent) = head.headers.get("grpc-timeout") else { return Ok(default.min(LONGEST)) };
-    let parsed = sent.to_str().ok().and_then(|text| {
-        let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-        let count = digits.bytes().all(|digit| digit.is_ascii_digit()) && digits.len() <= MOST_DIGITS;
-        let count = count.then(|| digits.parse::<u64>().ok())??;
-        match unit {
-            "H" => Some(Duration::from_secs(count * 3600)),
-            "M" => Some(Duration::from_secs(count * 60)),
-            "S" => Some(Duration::from_secs(count)),
-            "m" => Some(Duration::from_millis(count)),
-            "u" => Some(Duration::from_micros(count)),
-            "n" => Some(Duration::from_nanos(count)),
-            _ => None,
-        }
-    });
-    let sent = || String::from_utf8_lossy(sent.as_bytes()).into_owned();
-    let malformed =
-        || Status::internal(format!("grpc-timeout is '{}': send up to 8 digits and a unit as in 500m", sent()));
-    parsed.map(|timeout| timeout.min(LONGEST)).ok_or_else(malformed)
 }

@@ -4,6 +4,7 @@
 pub mod connection;
 pub mod conversation;
 pub mod fan_in;
+pub mod head;
 pub mod health;
 pub mod infer_methods;
 pub mod infer_stream;

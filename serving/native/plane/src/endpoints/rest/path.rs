@@ -26,6 +26,8 @@ pub enum Route {
     Metadata(Target),
     /// `OPTIONS`, a browser's question before a request.
     Preflight,
+    /// `OPTIONS *`, by which a client asks what the server as a whole can do.
+    Methods,
     /// `GET /metrics`.
     Metrics,
     /// `GET /`, by which KServe's clients ask whether the process answers.
@@ -141,6 +143,7 @@ fn fixed(method: &str, path: &str, get: bool) -> Option<Route> {
         "/v2/models" if get => Route::ReadyModels,
         "/v2/models/stats" if get => Route::Statistics(None),
         "/v2/repository/index" if method == "POST" => Route::RepositoryIndex,
+        "*" if method == "OPTIONS" => Route::Methods,
         _ => return None,
     })
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use http::{HeaderMap, Method, StatusCode};
+use http::header::ALLOW;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tidegate_codec::inference::InferenceMethod;
 use tidegate_codec::json::predict_request::{Form, JsonRequest};
 use tidegate_codec::json::{examples, metadata, model_status};
@@ -80,6 +81,7 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestService for RestRoutes<
             Ok(Route::Live) => RestAnswer::Ready(with_body(StatusCode::OK, health::LIVE.to_vec(), tags(&id))),
             Ok(Route::Ready) => RestAnswer::Ready(self.ready(&id)),
             Ok(Route::Preflight) => RestAnswer::Ready(with_body(StatusCode::OK, Vec::new(), tags(&id))),
+            Ok(Route::Methods) => RestAnswer::Ready(methods(&id)),
             Ok(Route::ModelReady(target)) => RestAnswer::Ready(self.model_ready(&target, &id)),
             Ok(Route::Infer(target)) => self.infer(&call, &target),
             Ok(Route::Generate(target)) => self.generate(&call, &target, events::wanted(&call.head.headers), id),
@@ -109,7 +111,7 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
     fn route(&self, method: &str, path: &str, headers: &HeaderMap) -> Result<Route, Status> {
         match self.state.metrics_path.as_deref() {
             Some(metrics) if metrics == path && matches!(method, "GET" | "HEAD") => Ok(Route::Metrics),
-            _ if self.state.rest_cors && method == "OPTIONS" => {
+            _ if self.state.rest_cors && method == "OPTIONS" && path != "*" => {
                 cors::check_preflight(headers).map(|()| Route::Preflight)
             }
             _ => path::parse(method, path),
@@ -124,7 +126,7 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
         names: &[String],
     ) -> Result<Option<Arc<Grant>>, Status> {
         let need = match route {
-            Ok(Route::Alive | Route::Live | Route::Ready | Route::Preflight) => return Ok(None),
+            Ok(Route::Alive | Route::Live | Route::Ready | Route::Preflight | Route::Methods) => return Ok(None),
             Ok(Route::Metrics) => Need::LOOK,
             _ => Need::PREDICT,
         };
@@ -244,6 +246,13 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
         let code = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
         with_body(code, health::ready_json(readiness.ready, &readiness.reason), tags(id))
     }
+}
+
+/// The methods that some path has.
+fn methods(id: &RequestId) -> RestResponse {
+    let mut response = with_body(StatusCode::OK, Vec::new(), tags(id));
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD, OPTIONS, POST"));
+    response
 }
 
 fn tags(id: &RequestId) -> Tags<'_> {
