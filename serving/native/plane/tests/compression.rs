@@ -13,7 +13,8 @@ use tidegate_engine::memory::Memory;
 use tidegate_plane::endpoints::compression;
 use tidegate_plane::endpoints::grpc::reflection;
 
-use crate::support::grpc::frame;
+use crate::support::grpc::{PREDICT, frame};
+use crate::support::messages::predict_x;
 use crate::support::{Model, Running, eventually};
 
 const STREAM_INFER: &str = "/inference.GRPCInferenceService/ModelStreamInfer";
@@ -108,7 +109,7 @@ fn a_stream_ends_where_a_message_cannot_be_inflated_or_is_too_large() {
             ("gzip", &bomb, Code::ResourceExhausted, format!("limit of {limit} bytes once it is decompressed")),
             ("gzip", b"plain", Code::InvalidArgument, "cannot be decompressed as gzip".to_owned()),
             ("br", b"x", Code::Unimplemented, "encoding 'br' is not supported: send gzip, deflate".to_owned()),
-            ("identity", b"x", Code::Unimplemented, "encoding 'identity' is not supported".to_owned()),
+            ("identity", b"x", Code::Internal, "name how in grpc-encoding".to_owned()),
         ];
         for (encoding, message, code, text) in cases {
             let call = client.start(path, &[("grpc-encoding", encoding)], packed(message));
@@ -118,4 +119,27 @@ fn a_stream_ends_where_a_message_cannot_be_inflated_or_is_too_large() {
         }
     }
     eventually("all is given back", || running.sample("tidegate_request_memory_bytes") == 0.0);
+}
+
+#[test]
+fn what_grpc_asks_of_a_message_that_says_it_is_compressed() {
+    let running = Running::with(&Model::half_plus_two());
+    let mut client = running.grpc();
+    let good = packed(&gzip(&predict_x(&[2.0])));
+    let odd = [&[7][..], &good[1..]].concat();
+    let cases = [
+        (Some("gzip"), &good, Code::Ok),
+        (None, &good, Code::Internal),
+        (Some("identity"), &good, Code::Internal),
+        (Some("gzip"), &odd, Code::Internal),
+        (Some("snappy"), &good, Code::Unimplemented),
+    ];
+    for (encoding, message, code) in cases {
+        let headers: Vec<_> = encoding.map(|encoding| ("grpc-encoding", encoding)).into_iter().collect();
+        let call = client.start(PREDICT, &headers, message.clone());
+        let answer = client.finish(call);
+        assert_eq!(answer.code, code as i32, "{headers:?}: {}", answer.message);
+        let told = answer.headers.get("grpc-accept-encoding").is_some_and(|value| value == "identity, deflate, gzip");
+        assert_eq!(told, code == Code::Unimplemented, "{:?}", answer.headers);
+    }
 }

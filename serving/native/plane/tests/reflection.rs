@@ -49,7 +49,7 @@ fn what_is_no_question_ends_the_call() {
     let mut client = running.grpc();
     let too_large = [&[0][..], &(LARGEST as u32 + 1).to_be_bytes()].concat();
     let compressed_somehow = [&[1][..], &frame(b"x")[1..]].concat();
-    for (sent, code) in [(too_large, 8), (compressed_somehow, 12)] {
+    for (sent, code) in [(too_large, 8), (compressed_somehow, 13)] {
         let (mut stream, _sending) = begin(&mut client, METHODS[0], sent);
         assert_eq!(client.next(&mut stream), Err(code));
     }

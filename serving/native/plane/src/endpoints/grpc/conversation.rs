@@ -15,7 +15,8 @@ use tokio::time::timeout;
 use crate::aside::{Aside, LARGE};
 use crate::connections::peer::Peer;
 use crate::endpoints::body::counted;
-use crate::endpoints::compression::{inflate, too_large};
+use crate::endpoints::compression::too_large;
+use crate::endpoints::grpc::encoding::{encoding_of, is_compressed, unpack};
 use crate::endpoints::grpc::reply::{FRAME_HEAD, GrpcReply};
 
 /// The largest message of such a call in bytes, where nothing else is said.
@@ -59,7 +60,7 @@ impl Messages {
             so_far: BytesMut::new(),
             memory: share.reservation(),
             largest: LARGEST,
-            encoding: grpc_encoding(headers).to_owned(),
+            encoding: encoding_of(headers).to_owned(),
             packed: None,
             aside: peer.aside.clone(),
             patience: peer.limits.request_timeout(),
@@ -104,9 +105,9 @@ impl Messages {
 
     /// A message that has come in full, and whether it is compressed. It counts until whoever takes it says otherwise.
     fn take(&mut self) -> Result<Option<(bool, Bytes)>, Status> {
-        let Some(&[compressed, a, b, c, d]) = self.so_far.first_chunk::<FRAME_HEAD>() else { return Ok(None) };
+        let Some(&[first, a, b, c, d]) = self.so_far.first_chunk::<FRAME_HEAD>() else { return Ok(None) };
         let length = u32::from_be_bytes([a, b, c, d]) as usize;
-        let largest = self.largest;
+        let (largest, compressed) = (self.largest, is_compressed(first)?);
         if length > largest {
             return Err(Status::exhausted(format!(
                 "the message of {length} bytes is larger than the limit of {largest} bytes for this method"
@@ -117,7 +118,7 @@ impl Messages {
         }
         self.so_far.advance(FRAME_HEAD);
         self.memory.shrink(FRAME_HEAD);
-        Ok(Some((compressed != 0, self.so_far.split_to(length).freeze())))
+        Ok(Some((compressed, self.so_far.split_to(length).freeze())))
     }
 
     /// The plain message, which counts for as long as it is there; what may be large is decompressed aside.
@@ -137,14 +138,9 @@ impl Messages {
     }
 }
 
-/// How messages of a call are compressed that say so.
-pub fn grpc_encoding(headers: &HeaderMap) -> &str {
-    headers.get("grpc-encoding").and_then(|value| value.to_str().ok()).unwrap_or("of no name")
-}
-
 fn plain(encoding: &str, packed: &[u8], most: usize, share: &Arc<Share>) -> Result<Option<Bytes>, Status> {
     let mut memory = share.reservation();
-    let inflated = inflate(encoding, packed, most, &mut memory)?;
+    let inflated = unpack(encoding, packed, most, &mut memory)?;
     Ok(inflated.map(|message| counted(message, memory)))
 }
 

@@ -12,8 +12,8 @@ use tidegate_engine::request::Tags;
 use crate::aside::{Aside, LARGE};
 use crate::connections::peer::Peer;
 use crate::endpoints::body::counted;
-use crate::endpoints::compression::{inflate, too_large};
-use crate::endpoints::grpc::conversation::grpc_encoding;
+use crate::endpoints::compression::too_large;
+use crate::endpoints::grpc::encoding::{encoding_of, is_compressed, unpack};
 use crate::endpoints::grpc::reply::{FRAME_HEAD, GrpcReply};
 use crate::endpoints::grpc::service::{GrpcCall, GrpcService};
 
@@ -51,27 +51,23 @@ impl WholeCall {
         }
     }
 
-    fn is_compressed(&self) -> bool {
-        self.frame[0] != 0
-    }
-
     /// The message, decompressed where the frame's first byte says so; none where it is larger than `most`.
     fn plain(&self, most: usize, share: &Arc<Share>) -> Result<Option<Plain>, Status> {
         let message = &self.frame[FRAME_HEAD..];
         if message.len() > most {
             return Ok(None);
         }
-        if !self.is_compressed() {
+        if !is_compressed(self.frame[0])? {
             return Ok(Some((self.frame.slice(FRAME_HEAD..), None)));
         }
         let mut memory = share.reservation();
-        let message = inflate(grpc_encoding(&self.head.headers), message, most, &mut memory)?;
+        let message = unpack(encoding_of(&self.head.headers), message, most, &mut memory)?;
         Ok(message.map(|message| (message, Some(memory))))
     }
 
     async fn call_aside<S: GrpcService>(mut self, service: Arc<S>, aside: Arc<Aside>, limit: usize, share: Arc<Share>) {
         // What comes out of compressed bytes may be as large as the limit.
-        let bytes = if self.is_compressed() { limit } else { self.frame.len() };
+        let bytes = if self.frame[0] == 0 { self.frame.len() } else { limit };
         let turn = tokio::select! {
             turn = aside.turn_by(bytes, self.deadline) => turn,
             () = self.reply.gone() => return,

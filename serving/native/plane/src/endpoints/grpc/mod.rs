@@ -3,6 +3,7 @@
 
 pub mod connection;
 pub mod conversation;
+pub mod encoding;
 pub mod fan_in;
 pub mod head;
 pub mod health;

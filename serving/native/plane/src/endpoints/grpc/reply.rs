@@ -21,6 +21,8 @@ use crate::endpoints::headers::{TRACEPARENT, write_tags};
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+const GRPC_ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
+const ENCODINGS: HeaderValue = HeaderValue::from_static("identity, deflate, gzip");
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 /// Bytes of a frame before its message.
 pub const FRAME_HEAD: usize = 5;
@@ -197,6 +199,10 @@ pub fn trailers_of(status: &Status) -> HeaderMap {
     headers.insert(GRPC_STATUS, HeaderValue::from(status.code as u16));
     if let Some(message) = encoded(&status.message) {
         headers.insert(GRPC_MESSAGE, message);
+    }
+    if status.code == Code::Unimplemented {
+        // A client whose compression was refused has to hear which is not.
+        headers.insert(GRPC_ACCEPT_ENCODING, ENCODINGS);
     }
     headers
 }
