@@ -116,12 +116,12 @@ async fn shake_hands(
     aside: &Aside,
 ) -> io::Result<TlsStream<TcpStream>> {
     let ready = Arc::new(Ready::default());
-    let mut next: Box<dyn FnOnce() -> Accept<TcpStream> + Send> = Box::new(begin);
+    let mut next: Box<dyn FnOnce() -> Box<Accept<TcpStream>> + Send> = Box::new(move || Box::new(begin()));
     loop {
         let waker = Waker::from(ready.clone());
         let shaken = aside.begin_tls(peer, move || {
             let mut accept = next();
-            match Pin::new(&mut accept).poll(&mut Context::from_waker(&waker)) {
+            match Pin::new(&mut *accept).poll(&mut Context::from_waker(&waker)) {
                 Poll::Ready(ended) => Ok(ended),
                 Poll::Pending => Err(accept),
             }
