@@ -11,6 +11,7 @@ how often each level occurs.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +21,6 @@ from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.association import Association
 from tidegate_validation.statistics.bins import FrozenBins, NumericBins
 from tidegate_validation.statistics.counts import FeatureCounts
-from tidegate_validation.statistics.numbers import root_of_falling
 from tidegate_validation.statistics.profile import FeatureProfile
 
 LEVELS = 6
@@ -31,8 +31,23 @@ _KEPT = 80
 _MOST_COLUMNS = 40
 _ROUNDS = 25
 _MOST_ODDS = 12.0
+_CLOSE = 1e-3
 _FITTED_BLOCKS = 90
 _LAGS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Two columns that go together in `cells`, which are `inside`, [W, W]: `shares` of each block's rows by the levels
+    of both, [B, W, W], of which so much goes together in `each`, [B], and how many `rows` a block has."""
+
+    one: str
+    other: str
+    cells: tuple[int, ...]
+    inside: Floats
+    shares: Floats
+    each: Floats
+    rows: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +93,8 @@ def strengths(first: Integers, second: Integers, blocks: Integers, cells: Sequen
     rows' blocks, from zero."""
     joint, rows = _per_block(first, second, blocks)
     inside = _inside(cells)
-    return Strengths(_beyond(joint, joint, inside), _beyond(_raked(joint, inside, odds), joint, inside), rows)
+    raked = _raked(joint, inside, np.asarray(odds))
+    return Strengths(_beyond(joint, joint, inside), _beyond(raked, joint, inside), rows)
 
 
 def _per_block(first: Integers, second: Integers, blocks: Integers) -> tuple[Floats, Floats]:
@@ -98,31 +114,46 @@ def _inside(cells: Sequence[int]) -> Floats:
 
 
 def _beyond(shares: Floats, margins: Floats, inside: Floats) -> Floats:
-    """The part of `shares` that is `inside`, less what independent columns of the same margins would have there."""
-    independent = margins.sum(axis=2)[:, :, None] * margins.sum(axis=1)[:, None, :]
-    return np.asarray(((shares - independent) * inside).sum(axis=(1, 2)))
+    """The part of `shares` that is `inside`, less what independent columns of the same margins would have there, by
+    block; for one pair of columns, [B, W, W] and [W, W], or for several, [P, B, W, W] and [P, W, W]."""
+    independent = margins.sum(axis=-1)[..., :, None] * margins.sum(axis=-2)[..., None, :]
+    return np.asarray(((shares - independent) * inside[..., None, :, :]).sum(axis=(-2, -1)))
 
 
-def _raked(joint: Floats, inside: Floats, odds: float) -> Floats:
-    """Shares with each block's margins, [B, W, W], in which rows `inside` are more likely by `odds`."""
-    rows, columns = joint.sum(axis=2), joint.sum(axis=1)
-    likely = np.exp(odds * inside)
+def _raked(joint: Floats, inside: Floats, odds: Floats) -> Floats:
+    """Shares with each block's margins in which rows `inside` are more likely by `odds`, one of each pair of columns;
+    other shapes as in `_beyond`."""
+    rows, columns = joint.sum(axis=-1), joint.sum(axis=-2)
+    likely = np.exp(odds[..., None, None] * inside)
+    turned = likely.swapaxes(-2, -1)
     by_row, by_column = rows, columns
     for _ in range(_ROUNDS):
-        by_row = rows / np.maximum(by_column @ likely.T, 1e-300)
+        by_row = rows / np.maximum(by_column @ turned, 1e-300)
         by_column = columns / np.maximum(by_row @ likely, 1e-300)
-    return np.asarray(by_row[:, :, None] * likely * by_column[:, None, :])
+    return np.asarray(by_row[..., :, None] * likely[..., None, :, :] * by_column[..., None, :])
 
 
-def _fitted_odds(joint: Floats, inside: Floats) -> float:
-    """The odds under which blocks are expected to hold, on the whole, what they do."""
-    some = joint[np.linspace(0, len(joint) - 1, min(len(joint), _FITTED_BLOCKS)).astype(np.int64)]
-    wanted = float(_beyond(some, some, inside).mean())
+def _fitted_odds(pairs: Sequence[_Pair]) -> Floats:
+    """The odds, [P], under which each pair's blocks are expected to hold, on the whole, what they do. By halves; of all
+    pairs at once, since what is done for each is little and done often."""
+    some = np.stack([_some_blocks(pair.shares) for pair in pairs])
+    inside = np.stack([pair.inside for pair in pairs])
+    wanted = _beyond(some, some, inside).mean(axis=1)
 
-    def missing(odds: float) -> float:
-        return wanted - float(_beyond(_raked(some, inside, odds), some, inside).mean())
+    def missing(odds: Floats) -> Floats:
+        return np.asarray(wanted - _beyond(_raked(some, inside, odds), some, inside).mean(axis=1))
 
-    return _MOST_ODDS if missing(_MOST_ODDS) >= 0 else root_of_falling(missing, 0.0, _MOST_ODDS, 1e-3)
+    low, high = np.zeros(len(pairs)), np.full(len(pairs), _MOST_ODDS)
+    least, most = missing(low) <= 0, missing(high) >= 0
+    for _ in range(math.ceil(math.log2(_MOST_ODDS / _CLOSE))):
+        middle = (low + high) / 2
+        below = missing(middle) > 0
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return np.select([most, least], [_MOST_ODDS, 0.0], (low + high) / 2)
+
+
+def _some_blocks(shares: Floats) -> Floats:
+    return shares[np.linspace(0, len(shares) - 1, min(len(shares), _FITTED_BLOCKS)).astype(np.int64)]
 
 
 def _lasting_spread(values: Floats) -> float:
@@ -152,17 +183,17 @@ def find_associations(names: Sequence[str], levels: Sequence[Integers], blocks: 
         each = _beyond(shares, shares, inside)
         mean, spread = float(each.mean()), float(each.std(ddof=1))
         if mean >= _LEAST and mean > _SURE * spread / len(each) ** 0.5:
-            found.append((one, other, cells, inside, shares, each, float(rows.mean())))
-    found.sort(key=lambda pair: -float(pair[5].mean()) / max(float(pair[5].std(ddof=1)), 1e-6))
-    return tuple(_association(*pair) for pair in found[:_KEPT])
+            found.append(_Pair(one, other, cells, inside, shares, each, float(rows.mean())))
+    found.sort(key=lambda pair: -float(pair.each.mean()) / max(float(pair.each.std(ddof=1)), 1e-6))
+    kept = found[:_KEPT]
+    return tuple(_association(pair, odds) for pair, odds in zip(kept, _fitted_odds(kept), strict=True)) if kept else ()
 
 
-def _association(
-    one: str, other: str, cells: tuple[int, ...], inside: Floats, shares: Floats, each: Floats, rows: float
-) -> Association:
-    odds = _fitted_odds(shares, inside)
-    spread = _lasting_spread(each - _beyond(_raked(shares, inside, odds), shares, inside))
-    return Association(one, other, cells, float(each.mean()), spread, len(each), rows, odds)
+def _association(pair: _Pair, odds: Floats) -> Association:
+    expected = _beyond(_raked(pair.shares, pair.inside, odds), pair.shares, pair.inside)
+    spread = _lasting_spread(pair.each - expected)
+    mean, blocks = float(pair.each.mean()), len(pair.each)
+    return Association(pair.one, pair.other, pair.cells, mean, spread, blocks, pair.rows, float(odds))
 
 
 def chosen_columns(features: Sequence[FeatureProfile]) -> list[FeatureProfile]:

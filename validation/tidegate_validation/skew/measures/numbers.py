@@ -107,7 +107,7 @@ def compared_bins(feature: FeatureProfile, reference: FeatureCounts) -> list[tup
     bins = feature.bins
     if isinstance(bins, CategoryBins):
         top = range(len(bins.top))
-        days = np.array([(reference.of((code,)) > 0).sum() for code in top])
+        days = (reference.grouped([(code,) for code in top]) > 0).sum(axis=0)
         frequent = _frequent(feature, reference)
         apart = [code for code in top if code in frequent and (days[code] > 1 or len(reference.blocks) <= 1)]
         return [*((code,) for code in apart), (bins.other, bins.unseen, *(code for code in top if code not in apart))]
@@ -129,7 +129,7 @@ def _frequent(feature: FeatureProfile, reference: FeatureCounts) -> set[int]:
     bins = feature.bins
     if not isinstance(bins, CategoryBins) or feature.distinct <= len(bins.top):
         return set(range(len(bins.top))) if isinstance(bins, CategoryBins) else set()
-    rows = [int(reference.of((code,)).sum()) for code in range(len(bins.top))]
+    rows = reference.grouped([(code,) for code in range(len(bins.top))]).sum(axis=0).tolist()
     left, number = sum(rows) + int(reference.of((bins.other,)).sum()), feature.distinct
     found = set()
     for code in sorted(range(len(rows)), key=lambda one: -rows[one]):
