@@ -1,7 +1,8 @@
-"""Makes what the services of compose.yaml share in secret, once: keys, certificates, a token, passwords, in one folder.
+"""Makes what the services of compose.yaml share in secret, once: keys, certificates, tokens, passwords, in one folder.
 
-Run with the Python of an image of ours: `make_secrets.py FOLDER ENGINE_NAME`. What is there already stays, so that a
-second start changes nothing. For production, use the secrets of your platform instead.
+Run with the Python of an image of ours: `make_secrets.py FOLDER HOST...`. The hosts are those of control ports, first
+the one that pipelines tell. What is there already stays, so that a second start changes nothing. For production, use
+the secrets of your platform instead.
 """
 
 from __future__ import annotations
@@ -50,17 +51,17 @@ def make_certificate(folder: Path, stem: str, *names: str) -> None:
     (folder / f"{stem}.crt").write_bytes(certificate.public_bytes(pem))
 
 
-def make_engine_certificate(folder: Path, name: str) -> None:
-    """Of the engine's control port."""
-    make_certificate(folder, "tls", name)
+def make_control_certificate(folder: Path, *hosts: str) -> None:
+    """Of the control ports."""
+    make_certificate(folder, "tls", *hosts)
 
 
-def make_connection(folder: Path, name: str) -> None:
+def make_connection(folder: Path, host: str, *_: str) -> None:
     """A token of the pipeline: its line in access.toml, and Airflow's connection to the engine that has it."""
     made = make_token(name=PIPELINE, role=Role.RELEASE, access_file=folder / "access.toml")
     connection = {
         "conn_type": "tidegate",
-        "host": name,
+        "host": host,
         "port": 8502,
         "password": made.token,
         "extra": {"tls": True, "ca": str(folder / "tls.crt")},
@@ -68,7 +69,7 @@ def make_connection(folder: Path, name: str) -> None:
     (folder / "connections.json").write_text(json.dumps({"tidegate_default": connection}, indent=1) + "\n")
 
 
-def make_passwords(folder: Path, _: str) -> None:
+def make_passwords(folder: Path, *_: str) -> None:
     """Of the databases, and what Airflow signs and encrypts with."""
     password = secrets.token_urlsafe(24)
     for name, text in {
@@ -82,7 +83,7 @@ def make_passwords(folder: Path, _: str) -> None:
         (folder / name).write_text(text)
 
 
-def make_hub(folder: Path, _: str) -> None:
+def make_hub(folder: Path, *_: str) -> None:
     """The hub's certificate, its tokens for the engine and for the person who signs in, and its database's password."""
     make_certificate(folder, "hub", "hub", "localhost")
     engine = make_token(name="hub", role=Role.OPERATE, access_file=folder / "access.toml")
@@ -97,13 +98,13 @@ def make_hub(folder: Path, _: str) -> None:
     (folder / "hub-access.toml").write_text(f'format = "tidegate.hub-access/1"\n\n[[token]]\n{line}\n')
 
 
-def make_validator(folder: Path, _: str) -> None:
+def make_validator(folder: Path, *_: str) -> None:
     """The keys that sign verdicts, and by which the engine knows them."""
     make_keys(folder / "validator.key", folder / "validator.pub")
 
 
-PARTS: dict[str, Callable[[Path, str], None]] = {
-    "tls.crt": make_engine_certificate,
+PARTS: dict[str, Callable[..., None]] = {
+    "tls.crt": make_control_certificate,
     "connections.json": make_connection,
     "airflow-users.json": make_passwords,
     "validator.pub": make_validator,
@@ -111,16 +112,16 @@ PARTS: dict[str, Callable[[Path, str], None]] = {
 }
 
 
-def main(folder: Path, name: str) -> None:
+def main(folder: Path, *hosts: str) -> None:
     """Makes the parts whose last file is not there."""
     folder.mkdir(parents=True, exist_ok=True)
     for file, make in PARTS.items():
         if not (folder / file).exists():
-            make(folder, name)
+            make(folder, *hosts)
     for path in folder.iterdir():
         path.chmod(0o400)
     print(f"secrets are in {folder}")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), *sys.argv[2:])
