@@ -164,7 +164,7 @@ class _PerBlock:
         totals = np.bincount(self.place, weights=self.n)[self.place]
         # Places and days, as one number that ascends, with a gap that no stretch of days reaches across.
         moments = self.place * 2 * blocks + self.day
-        for length in 2 ** np.arange(max(blocks // _OF_TRAINING, 1).bit_length()):
+        for length in (2**place for place in range(max(blocks // _OF_TRAINING, 1).bit_length())):
             inside = counted[np.searchsorted(moments, moments + length)] - counted[:-1]
             covered = rows[np.minimum(self.day + length, blocks)] - rows[self.day]
             shares = (inside - 1) / np.maximum(covered, length * rows[-1] / blocks)
@@ -178,7 +178,7 @@ class _PerBlock:
         starts, blocks = self._starts(), len(self.sizes)
         came = np.repeat(np.minimum.reduceat(self.day, starts), np.diff(starts, append=len(self.day)))
         found = []
-        for length in 2 ** np.arange(max(blocks // _OF_TRAINING, 1).bit_length()):
+        for length in (2**place for place in range(max(blocks // _OF_TRAINING, 1).bit_length())):
             begin = blocks - length * max(blocks // 2 // length, 1)
             stretch = blocks - length * ((blocks - 1 - self.day) // length + 1)
             new = (self.day >= begin) & (came >= stretch)
