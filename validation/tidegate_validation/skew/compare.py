@@ -88,6 +88,7 @@ def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
         for one in schema.comparable
         if one.name not in grown and (cause := inquiry.cause(one)) is not None
     }
+    causes |= inquiry.swapped(causes)
     causes |= {name: one.cause for name, one in grown.items() if one.cause is not None}
     findings: dict[str, list[Finding]] = {}
     for name, figures in numbers.items():

@@ -9,7 +9,7 @@ import numpy as np
 
 from tidegate_serving.admission import Outcome
 from tidegate_validation.skew.diagnosis.cause import Cause, find_cause
-from tidegate_validation.skew.diagnosis.rivals import name_cause
+from tidegate_validation.skew.diagnosis.rivals import OTHER_COLUMN, name_cause
 from tidegate_validation.skew.diagnosis.suspect import Joint, Suspect, distance_of, shares_of
 from tidegate_validation.skew.measures.growth import blocks_of
 from tidegate_validation.skew.measures.numbers import FeatureNumbers
@@ -65,6 +65,21 @@ class Inquiry:
         )
         return name_cause(suspect, lambda: self._conversion(feature, sample))
 
+    def swapped(self, causes: Mapping[str, Cause]) -> dict[str, Cause]:
+        """The other half of columns that changed places: failing ones without a cause, whose values are nearest to
+        those of a column that surely holds theirs."""
+        found = {}
+        for name, cause in causes.items():
+            other = str(dict(cause.details)["column"]) if cause.kind == OTHER_COLUMN else name
+            if other in causes or all(one.outcome is not Outcome.FAIL for one in self.judgements.get(other, ())):
+                continue
+            feature = self.profile.features[other]
+            nearest, left = min(self._others(feature, scattered=False), key=lambda one: one[1], default=("", 0.0))
+            apart = distance_of(*(shares_of(feature, part[other]) for part in (self.profile.counts, self.counts)))
+            if nearest == name and left <= _KNOWN * apart:
+                found[other] = Cause(OTHER_COLUMN, details=(("column", name), ("left", round(left, 3))))
+        return found
+
     def _conversion(
         self, feature: FeatureProfile, sample: ValueSample | TextSample, *, by_values: bool = False
     ) -> Cause | None:
@@ -90,8 +105,9 @@ class Inquiry:
         related = frozenset(name for pair in pairs for name in pair if name != feature.name)
         return Joint(*read_joint(window.connection, window.relation, column, beside, window.types), related)
 
-    def _others(self, feature: FeatureProfile) -> Iterator[tuple[str, float]]:
-        """How far the feature's values are from those of each other column of its kind in training."""
+    def _others(self, feature: FeatureProfile, *, scattered: bool = True) -> Iterator[tuple[str, float]]:
+        """How far the feature's values are from those of each other column of its kind in training, where days of both
+        are `scattered` alike."""
         column = self.window.columns.get(feature.name, feature.name)
         numeric = feature.family.numeric
         rivals = [one for one in self.profile.inputs if one.bins is not None and one.name != feature.name]
@@ -105,7 +121,7 @@ class Inquiry:
                 and min(p[: one.bins.other].sum(), q[: one.bins.other].sum()) < _KNOWN
             ):
                 continue  # Nearly every text counts as other here: free text is like any column.
-            if not _as_far_apart(one, self.profile.counts[one.name], found[one.name]):
+            if scattered and not _as_far_apart(one, self.profile.counts[one.name], found[one.name]):
                 continue
             yield one.name, distance_of(p, q)
 

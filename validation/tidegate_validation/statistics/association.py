@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-_STRONG = 0.1
+_STRONG = 0.02
 _EACH_BLOCK = 3.0
 
 
@@ -15,8 +15,8 @@ class Association:
     """A pair that goes together, in `cells`, and how much: on average of `blocks` blocks of about `rows` rows.
 
     `odds` is how much more likely rows are in `cells` than their margins say, as a logarithm: a block's own margins and
-    that give what to expect of it; 0 in older profiles, whose pairs tell nothing. `spread` is by how much blocks
-    differ from that, as far as it lasts for days.
+    that give what to expect of it; 0 in older profiles. `spread` is by how much blocks differ from that, as far
+    as it lasts for days. Pairs of older profiles, whose numbers were not `ranked` within their blocks, tell nothing.
     """
 
     first: str
@@ -27,6 +27,7 @@ class Association:
     blocks: int
     rows: float
     odds: float = 0.0
+    ranked: bool = False
 
     @property
     def telling(self) -> bool:

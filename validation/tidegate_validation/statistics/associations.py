@@ -1,7 +1,9 @@
 """How columns go together, pair by pair and block by block: what a shuffled column loses and its values do not show.
 
-Each column is cut into a few levels. Of a pair, those cells count that hold more rows than independent columns would
-put there; the share of rows in them, less what the block's own margins would bring, is how much the pair goes together.
+Each column is cut into a few levels: numbers of many values by their ranks within the block, which stay what they are
+where a day lies higher than others, and all else by the levels of training. Of a pair, those cells count that hold more
+rows than independent columns would put there; the share of rows in them, less what the block's own margins would bring,
+is how much the pair goes together.
 
 A block of a warm week has other margins than training's, and with these another such share, though nothing is wrong. So
 it is held against what training's odds make of the block's own margins (Deming and Stephan 1940), which do not hang on
@@ -22,10 +24,13 @@ from tidegate_validation.statistics.association import Association
 from tidegate_validation.statistics.bins import FrozenBins, NumericBins
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.profile import FeatureProfile
+from tidegate_validation.statistics.rows import Rows
 
 LEVELS = 6
 _LEAST_ROWS = 30
-_LEAST = 0.04
+_LEAST = 0.02
+_BY_CHANCE = 3.0
+"""A pair holds so many times what cells that are chosen by chance would."""
 _SURE = 6.0
 _KEPT = 80
 _MOST_COLUMNS = 40
@@ -60,7 +65,50 @@ class Strengths:
     rows: Floats
 
 
-def levels_of(bins: FrozenBins | None, counts: FeatureCounts) -> dict[int, int]:
+def leveled(
+    read: Rows, carried: Mapping[str, FeatureProfile], counts: Mapping[str, FeatureCounts], time: str | None
+) -> tuple[Integers, dict[str, Integers]]:
+    """The places of rows' blocks, and the level of each feature in them, of a window or of training itself; `carried`
+    are the features by the columns that carry them, `counts` training's, `time` the column of event times, whose hours
+    come as TIME_OF_DAY."""
+    features = {one.name: one for one in carried.values()}
+    ranked = {name for name, one in features.items() if _of_many_values(one.bins, counts[name])}
+    blocks, codes = read.coded(carried, time, ranked)
+    bins = {name: features[name].bins if name in features else None for name in codes}
+    return blocks, {
+        name: _ranked(code, blocks) if name in ranked else _to_levels(code, _levels_of(bins[name], counts[name]))
+        for name, code in codes.items()
+    }
+
+
+def _of_many_values(bins: FrozenBins | None, counts: FeatureCounts) -> bool:
+    """Whether numbers can be ranked, as no value or narrow range of them fills a level alone."""
+    if not isinstance(bins, NumericBins):
+        return False
+    totals = counts.n.sum(axis=0)[counts.codes >= 0]
+    return bool(totals.max(initial=0) * LEVELS <= totals.sum())
+
+
+def _ranked(places: Integers, blocks: Integers) -> Integers:
+    """Levels of rows by the rank of their values within their block, equal ones in the middle of theirs; what is no
+    ordinary value has a level of its own."""
+    found = np.full(len(places), LEVELS, dtype=np.int64)
+    there = np.flatnonzero(places >= 0)
+    if not len(there):
+        return found
+    keys = blocks[there] * (int(places.max()) + 1) + places[there]
+    order = np.argsort(keys)
+    ordered, block = keys[order], blocks[there][order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+    alike = np.diff(starts, append=len(ordered))
+    first = np.searchsorted(block, block[starts])
+    rows = np.searchsorted(block, block[starts], side="right") - first
+    level = np.floor(LEVELS * (starts - first + alike / 2) / rows)
+    found[there[order]] = np.repeat(np.minimum(level, LEVELS - 1), alike)
+    return found
+
+
+def _levels_of(bins: FrozenBins | None, counts: FeatureCounts) -> dict[int, int]:
     """The level of each bin: neighbours together until each level has its part of training's rows."""
     totals = dict(zip(counts.codes.tolist(), counts.n.sum(axis=0).tolist(), strict=True))
     codes = sorted(totals)
@@ -76,7 +124,7 @@ def levels_of(bins: FrozenBins | None, counts: FeatureCounts) -> dict[int, int]:
     return found
 
 
-def to_levels(codes: Integers, levels: Mapping[int, int]) -> Integers:
+def _to_levels(codes: Integers, levels: Mapping[int, int]) -> Integers:
     """Levels of rows by their bins; a bin that training never held has a level of its own."""
     if not len(codes):
         return codes
@@ -174,7 +222,7 @@ def find_associations(names: Sequence[str], levels: Sequence[Integers], blocks: 
         joint = cells_of.reshape(LEVELS + 1, LEVELS + 1) / max(len(first), 1)
         gain = joint - joint.sum(axis=1)[:, None] * joint.sum(axis=0)[None, :]
         cells = tuple(int(cell) for cell in np.flatnonzero(gain.ravel() > 0))
-        if gain[gain > 0].sum() < _LEAST:
+        if gain[gain > 0].sum() < max(_LEAST, _BY_CHANCE * _chosen_by_chance(joint, len(first))):
             continue
         shares, rows = _per_block(first, second, blocks)
         if len(shares) < 2:
@@ -189,11 +237,18 @@ def find_associations(names: Sequence[str], levels: Sequence[Integers], blocks: 
     return tuple(_association(pair, odds) for pair, odds in zip(kept, _fitted_odds(kept), strict=True)) if kept else ()
 
 
+def _chosen_by_chance(joint: Floats, rows: int) -> float:
+    """What cells of independent columns hold in all beyond their margins, where those are chosen that hold more: half
+    the mean absolute deviation of each cell (normal)."""
+    margins = joint.sum(axis=1)[:, None] * joint.sum(axis=0)[None, :]
+    return float(np.sqrt(margins).sum() / (2 * np.pi * max(rows, 1)) ** 0.5)
+
+
 def _association(pair: _Pair, odds: Floats) -> Association:
     expected = _beyond(_raked(pair.shares, pair.inside, odds), pair.shares, pair.inside)
     spread = _lasting_spread(pair.each - expected)
     mean, blocks = float(pair.each.mean()), len(pair.each)
-    return Association(pair.one, pair.other, pair.cells, mean, spread, blocks, pair.rows, float(odds))
+    return Association(pair.one, pair.other, pair.cells, mean, spread, blocks, pair.rows, float(odds), ranked=True)
 
 
 def chosen_columns(features: Sequence[FeatureProfile]) -> list[FeatureProfile]:

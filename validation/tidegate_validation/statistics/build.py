@@ -9,7 +9,7 @@ from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.statistics.association import Association
-from tidegate_validation.statistics.associations import chosen_columns, find_associations, levels_of, to_levels
+from tidegate_validation.statistics.associations import chosen_columns, find_associations, leveled
 from tidegate_validation.statistics.blocks import BlockUnit, chunk_of, day_of
 from tidegate_validation.statistics.counting import block_number, count_repeated, count_rows, types_of
 from tidegate_validation.statistics.counts import REPEATED, TIME_OF_DAY, FeatureCounts
@@ -145,12 +145,8 @@ def _pairs(
 ) -> tuple[Association, ...]:
     """The inputs that go together, and those that go with the time of day of the events."""
     chosen = {one.name: one for one in chosen_columns(profiles)}
-    blocks, codes = read.coded(chosen, event_time)
-    if len(codes) < 2:
-        return ()
-    bins = {name: chosen[name].bins if name in chosen else None for name in codes}
-    levels = [to_levels(codes[name], levels_of(bins[name], counts[name])) for name in codes]
-    return find_associations([*codes], levels, blocks)
+    blocks, levels = leveled(read, chosen, counts, event_time)
+    return find_associations([*levels], [*levels.values()], blocks)
 
 
 def _role(name: str, label: str | None, event_time: str | None) -> Role:

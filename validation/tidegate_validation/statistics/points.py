@@ -16,6 +16,9 @@ from tidegate_validation.statistics.sample import TextSample, ValueSample, disti
 
 _KEPT = 200
 _USUAL = 0.95
+RARE = 0.1
+"""Up to this part of what it weighs for a while a value is rare in all other blocks."""
+_OF_TRAINING = 3
 _GRAINS = tuple(10.0**power for power in range(3, -5, -1))
 FINEST = len(_GRAINS)
 _DIGITS = 3e-7
@@ -40,17 +43,32 @@ class Points:
     """The most frequent values, and what those beyond may weigh.
 
     `rest` is the largest share of a value that is not listed; `novel` the largest share in one block, beyond the one
-    row that any value has, of a value that occurs in no other: how much a day's own value may weigh.
+    row that any value has, of a value that occurs in no other: how much a day's own value may weigh. `phases` are the
+    largest shares over 1, 2, 4, ... blocks in a row of a value that was rare in all others: how much one may weigh that
+    comes for a while, such as the price of what is sold most. `fresh` are the shares, in stretches of 1, 2, 4, ...
+    blocks of training's later half, of values that came twice or more and that no block before the stretch had.
     """
 
     listed: tuple[Point, ...] = ()
     rest: float = 0.0
     novel: float = 0.0
+    phases: tuple[float, ...] = ()
+    fresh: tuple[float, ...] = ()
 
     @property
     def usual_peak(self) -> float:
         """The share that 19 of 20 listed values keep below on every day."""
         return float(np.quantile([point.peak for point in self.listed], _USUAL)) if self.listed else 0.0
+
+    def phase(self, blocks: int) -> float:
+        """The largest share that a value came to for a while, over so many blocks in a row."""
+        return max((share * min(1.0, 2**place / blocks) for place, share in enumerate(self.phases)), default=0.0)
+
+    def freshness(self, blocks: int) -> float:
+        """The share of rows that so many blocks in a row hold of values that came up in them, as training's did: these
+        grow with time no faster than in proportion."""
+        known = [share for place, share in enumerate(self.fresh) if 2**place <= blocks]
+        return min(1.0, known[-1] * blocks / 2 ** (len(known) - 1)) if known else 0.0
 
     def of(self, value: float | str) -> Point:
         """What is known of a value, or what can be said at most of one that is not listed."""
@@ -63,13 +81,20 @@ class Points:
         """As JSON."""
         columns = ("value", "share", "spread", "peak")
         listed = {name: [getattr(point, name) for point in self.listed] for name in columns}
-        return {"listed": listed, "rest": self.rest, "novel": self.novel}
+        return {
+            "listed": listed,
+            "rest": self.rest,
+            "novel": self.novel,
+            "phases": list(self.phases),
+            "fresh": list(self.fresh),
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Points:
         """From JSON."""
         rows = zip(*(data["listed"][name] for name in ("value", "share", "spread", "peak")), strict=True)
-        return cls(tuple(Point(*row) for row in rows), float(data["rest"]), float(data["novel"]))
+        phases, fresh = (tuple(map(float, data.get(name, ()))) for name in ("phases", "fresh"))
+        return cls(tuple(Point(*row) for row in rows), float(data["rest"]), float(data["novel"]), phases, fresh)
 
 
 def _close(one: float, other: float | str) -> bool:
@@ -98,7 +123,9 @@ def weigh(sample: ValueSample | TextSample) -> Points:
         Point(_plain(values[one]), float(shares[one]), float(spread[of[one]]), float(peaks[of[one]]))
         for one in kept.tolist()
     )
-    return Points(listed, float(shares[order[_KEPT]]) if len(order) > _KEPT else 0.0, part.novel())
+    return Points(
+        listed, float(shares[order[_KEPT]]) if len(order) > _KEPT else 0.0, part.novel(), part.phases(), part.fresh()
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +155,35 @@ class _PerBlock:
         starts = self._starts()
         alone = starts[np.diff(starts, append=len(self.place)) == 1]
         return float(((self.n - 1) / self.sizes[self.day])[alone].max(initial=0.0))
+
+    def phases(self) -> tuple[float, ...]:
+        """The largest shares, beyond the one row that any value has, over 1, 2, 4, ... blocks in a row, up to a third
+        of all, of values that were rare in the other blocks."""
+        found, blocks = [], len(self.sizes)
+        counted, rows = np.concatenate([[0.0], np.cumsum(self.n)]), np.concatenate([[0.0], np.cumsum(self.sizes)])
+        totals = np.bincount(self.place, weights=self.n)[self.place]
+        # Places and days, as one number that ascends, with a gap that no stretch of days reaches across.
+        moments = self.place * 2 * blocks + self.day
+        for length in (2**place for place in range(max(blocks // _OF_TRAINING, 1).bit_length())):
+            inside = counted[np.searchsorted(moments, moments + length)] - counted[:-1]
+            covered = rows[np.minimum(self.day + length, blocks)] - rows[self.day]
+            shares = (inside - 1) / np.maximum(covered, length * rows[-1] / blocks)
+            elsewhere = (totals - inside) / np.maximum(rows[-1] - covered, 1.0)
+            found.append(float(shares[elsewhere <= RARE * shares].max(initial=0.0)))
+        return tuple(found)
+
+    def fresh(self) -> tuple[float, ...]:
+        """The shares, in stretches of 1, 2, 4, ... blocks that reach back from the last one to the middle of all, of
+        values that no block before their stretch held."""
+        starts, blocks = self._starts(), len(self.sizes)
+        came = np.repeat(np.minimum.reduceat(self.day, starts), np.diff(starts, append=len(self.day)))
+        found = []
+        for length in (2**place for place in range(max(blocks // _OF_TRAINING, 1).bit_length())):
+            begin = blocks - length * max(blocks // 2 // length, 1)
+            stretch = blocks - length * ((blocks - 1 - self.day) // length + 1)
+            new = (self.day >= begin) & (came >= stretch)
+            found.append(float(self.n[new].sum() / self.sizes[begin:].sum()))
+        return tuple(found)
 
     def _starts(self) -> Integers:
         return np.flatnonzero(np.diff(self.place, prepend=-1) != 0)

@@ -6,7 +6,7 @@ each, and single values, digits, bins and pairs of columns all come from one rea
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -163,9 +163,10 @@ class Rows:
         return repeats(self.days, n, n - np.bincount(day[1:][twice], minlength=len(self.days)))
 
     def coded(
-        self, features: Mapping[str, FeatureProfile], time: str | None = None
+        self, features: Mapping[str, FeatureProfile], time: str | None, ranked: Collection[str]
     ) -> tuple[Integers, dict[str, Integers]]:
         """The places of rows' blocks, and the bins of each feature in them; `features` by the column that carries each.
+        Of `ranked` features come, instead of bins, the places of values in their order, negative where there is none.
         The hours of the day of the column `time`, where there is one, come as TIME_OF_DAY. A repeatable choice of the
         rows that were read, where these are many.
         """
@@ -173,7 +174,11 @@ class Rows:
         some: Any = slice(None)
         if size > _CODED:
             some = np.flatnonzero(np.random.default_rng(7).random(size) < _CODED / size)
-        codes = {one.name: self.columns[column].codes(one, some) for column, one in features.items()}
+        columns = {one.name: (self.columns[column], one) for column, one in features.items()}
+        codes = {
+            name: column.place[some] if name in ranked else column.codes(one, some)
+            for name, (column, one) in columns.items()
+        }
         if time is not None:
             codes[TIME_OF_DAY] = self.columns[time].hours(some)
         return self.day[some], codes

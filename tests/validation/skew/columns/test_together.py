@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.validation.skew.power import power
 from tests.validation.world import NAME, Served, write_log
 
 from tidegate_serving.admission import Outcome
@@ -169,3 +170,26 @@ def test_a_log_is_held_against_the_time_of_the_event_and_not_of_arrival(tmp_path
     assert in_log(tmp_path / "calm", week, event_times=True) == []
     assert in_log(tmp_path / "arrived", week, event_times=False) == []
     assert in_log(tmp_path / "shuffled", shuffled, event_times=True) == ["warm"]
+
+
+@pytest.mark.parametrize("seed", [5, 22, 29, 31, 35])
+def test_a_week_that_lies_lower_goes_with_others_as_before(seed: int) -> None:
+    before, week = power(seed)
+    assert [one for one in report_on_tables(before, week, COLUMNS).findings if one.outcome is Outcome.FAIL] == []
+    random = np.random.default_rng(9)
+    week["price"] = week.groupby(week["at"] // DAY)["price"].transform(lambda one: random.permutation(one.to_numpy()))
+    found = report_on_tables(before, week, COLUMNS).feature("price")
+    assert (found.check, found.outcome) == ("together", Outcome.FAIL)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_columns_that_hardly_go_together_are_missed_where_rows_are_many(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    day = np.repeat(16_000 + np.arange(67), 2000)
+    size = random.normal(0, 1, len(day))
+    score = 0.2 * size + random.normal(0, 1, len(day)) + random.normal(0, 0.3, 67)[day - 16_000]
+    rows = pd.DataFrame({"at": day * DAY, "size": size, "score": score, "age": random.normal(0, 1, len(day))})
+    assert together(rows, last_week(rows)) == []
+    week = last_week(rows)
+    week["score"] = week.groupby("at")["score"].transform(lambda one: random.permutation(one.to_numpy()))
+    assert together(rows, week) in (["score"], ["size"])

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.validation.skew.causes import like
+from tests.validation.skew.power import power
 
 from tidegate_serving.admission import Outcome
 from tidegate_validation.skew import Columns, SkewReport, report_on_tables
@@ -365,3 +366,43 @@ def test_a_level_that_moved_on_a_close_grid_is_no_factor(seed: int, moved: float
     assert found.outcome is Outcome.FAIL
     assert (found.cause or {}).get("kind") != "constant factor", found.sentence
     assert "wanders" not in found.sentence
+
+
+def plays(seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Thirty days of a game and a week in which people play for longer: hits, of which most play without any, seconds,
+    and a price that grows."""
+    random = np.random.default_rng(seed)
+    day = np.repeat(np.arange(37), 400)
+    n, longer = len(day), np.where(day >= 30, 1.3, 1.0)
+    rows = pd.DataFrame(
+        {
+            "at": (19_000 + day) * 86_400 + random.integers(0, 86_400, n),
+            "hits": np.where(random.random(n) < 0.55, 0, random.negative_binomial(1, 0.12, n)),
+            "seconds": np.round(random.weibull(0.7, n) * 900 * longer),
+            "price": np.round(random.lognormal(2, 0.25, n) * 1.01**day, 2),
+        }
+    )
+    return rows[day < 30], rows[day >= 30]
+
+
+def test_of_two_columns_that_swapped_each_holds_the_other() -> None:
+    before, now = plays(1)
+    report = report_on_tables(before, now.assign(hits=now["seconds"], seconds=now["hits"]), Columns(time="at"))
+    for name, other in (("hits", "seconds"), ("seconds", "hits")):
+        found = report.feature(name)
+        assert found.outcome is Outcome.FAIL
+        assert found.cause is not None
+        assert (found.cause["kind"], found.cause.get("column")) == ("other column", other), found.sentence
+
+
+def test_a_sign_that_all_rows_lost_is_named_where_values_grow_with_time() -> None:
+    before, now = plays(2)
+    found = report_on_tables(before, now.assign(price=-now["price"]), Columns(time="at")).feature("price")
+    assert found.cause is not None
+    assert (found.cause["kind"], found.cause["factor"]) == ("constant factor", -1.0), found.sentence
+
+
+def test_values_between_those_of_training_are_not_called_half_of_them() -> None:
+    """Halves of an even number of tenths are tenths, whatever they are."""
+    report = report_on_tables(*power(31), Columns(time="at"))
+    assert [one.sentence for one in report.findings if (one.cause or {}).get("kind") == "constant factor"] == []

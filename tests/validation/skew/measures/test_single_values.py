@@ -7,8 +7,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from tidegate_serving.admission import Outcome
-from tidegate_validation.skew import Columns, report_on_tables
+from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.skew import Columns, SkewReport, report_on_tables
 from tidegate_validation.skew.measures.distance import days_alone
 from tidegate_validation.skew.measures.likeness import Likeness, Timeline
 from tidegate_validation.skew.measures.numbers import measure_feature
@@ -167,3 +167,47 @@ def test_a_default_in_a_few_rows_of_a_small_window_is_noted() -> None:
     assert found.outcome is Outcome.WARN
     assert found.cause is not None
     assert (found.cause["kind"], found.cause["value"]) == ("default value", 999.0)
+
+
+def shop(seed: int, days: int = 67, rows: int = 300) -> pd.DataFrame:
+    """A shop of thirty articles, of which the first is a third of what is sold; prices go up every four days."""
+    random = np.random.default_rng(seed)
+    day = np.repeat(np.arange(days), rows)
+    article = np.minimum(random.geometric(0.35, len(day)), 30)
+    first = np.exp(np.random.default_rng(1).normal(2.2, 0.8, 31))[article]
+    price = np.round(first * 1.002 ** ((day + article) // 4), 2)
+    return pd.DataFrame({"price": price, "at": (FIRST + day) * DAY + random.integers(0, DAY, len(day))})
+
+
+def in_the_last_week(rows: pd.DataFrame, **changed: Floats) -> SkewReport:
+    last = (rows["at"] >= (FIRST + 60) * DAY).to_numpy()
+    now = rows[last].assign(**{name: values[last] for name, values in changed.items()})
+    return report_on_tables(rows[~last], now, Columns(time="at"))
+
+
+def test_prices_that_change_as_they_always_did_are_neither_unseen_nor_defaults() -> None:
+    assert [one.sentence for seed in range(3) for one in in_the_last_week(shop(seed)).findings if _is_no(one)] == []
+
+
+def test_a_default_among_prices_that_change_is_found() -> None:
+    rows = shop(0)
+    random = np.random.default_rng(8).random(len(rows))
+    for default, share in ((0.0, 0.15), (9.99, 0.6)):
+        found = in_the_last_week(rows, price=np.where(random < share, default, rows["price"])).feature("price")
+        assert found.outcome is Outcome.FAIL
+        assert (found.cause or {}).get("value") == default
+
+
+def _is_no(finding: Finding) -> bool:
+    return finding.outcome is Outcome.FAIL and finding.check in ("single value", "unseen")
+
+
+def test_what_values_weigh_for_a_while_is_the_most_over_days_in_a_row() -> None:
+    random = np.random.default_rng(6)
+    values, days = random.normal(20, 2, 4000), np.repeat(np.arange(40), 100)
+    values[1000:1300:2] = 17.0
+    values[::20] = 18.0
+    found = make_profile(pa.table({"x": values, "at": days * DAY}), features=["x"], label=None, event_time="at")
+    phases = found.features["x"].points.phases
+    assert phases == pytest.approx((0.44, 0.445, 134 / 400, 134 / 800), abs=0.01)
+    assert found.features["x"].points.phase(7) == pytest.approx(phases[2] * 4 / 7)

@@ -11,7 +11,7 @@ import numpy as np
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.statistics.association import Association
-from tidegate_validation.statistics.associations import Strengths, chosen_columns, levels_of, strengths, to_levels
+from tidegate_validation.statistics.associations import Strengths, chosen_columns, leveled, strengths
 from tidegate_validation.statistics.counts import TIME_OF_DAY
 from tidegate_validation.statistics.profile import Profile
 from tidegate_validation.statistics.rows import Rows
@@ -45,12 +45,11 @@ def looser_columns(
     features = [one for one in chosen_columns(profile.inputs) if one.name in comparable and one.name not in excused]
     moment = window.moment if TIME_OF_DAY in profile.counts else None
     names = {one.name for one in features} | ({TIME_OF_DAY} if moment is not None else set())
-    pairs = [one for one in profile.pairs if one.first in names and one.second in names]
+    pairs = [one for one in profile.pairs if one.ranked and {one.first, one.second} <= names]
     if not pairs:
         return []
-    blocks, codes = read.coded({window.columns.get(one.name, one.name): one for one in features}, moment)
-    bins = {one.name: one.bins for one in features}
-    levels = {name: to_levels(codes[name], levels_of(bins.get(name), profile.counts[name])) for name in names}
+    carried = {window.columns.get(one.name, one.name): one for one in features}
+    blocks, levels = leveled(read, carried, profile.counts, moment)
     losses = [
         _loss(pair, strengths(levels[pair.first], levels[pair.second], blocks, pair.cells, pair.odds)) for pair in pairs
     ]

@@ -29,6 +29,7 @@ _FURTHEST = 2.5
 _FURTHEST_LEVEL = 4.0
 """So many standard deviations of training's days its middle may lie from theirs: a season goes on."""
 _SURELY = 3.0
+_SIGN = -1.0
 
 
 def usual_conversion(suspect: Suspect, sample: ValueSample) -> Cause | None:
@@ -59,10 +60,18 @@ def usual_conversion(suspect: Suspect, sample: ValueSample) -> Cause | None:
     if not told or (len(told) > 1 and told[1][0] - told[0][0] < _SURELY):
         return None
     best = told[0][1]
-    if not best.words:
+    if not (best.words or best.factor == _SIGN) or not _explains_shares(suspect, sample, bins, best):
         return None
     kind = FACTOR if not best.offset else OFFSET if best.factor == 1.0 else AFFINE
-    return Cause(kind, best.factor, best.offset, name=best.words)
+    return Cause(kind, best.factor, best.offset, name=best.words or None)
+
+
+def _explains_shares(suspect: Suspect, sample: ValueSample, bins: NumericBins, change: Conversion) -> bool:
+    """Whether little of the difference is left with the change undone: a column that was mostly zero is so in any
+    unit."""
+    p, q = both(suspect)
+    undone = _shares(bins.assign((sample.values - change.offset) / change.factor), sample.n, bins.size)
+    return distance_of(p, undone) <= max(_LEAVES * distance_of(p, q), _NOISY * suspect.noise)
 
 
 def _within_days(sample: ValueSample) -> float:
@@ -75,7 +84,8 @@ def _within_days(sample: ValueSample) -> float:
 
 
 def _conversions() -> Iterator[Conversion]:
-    """Those that are common, and the others with an offset."""
+    """Those that are common, the others with an offset, and a sign that was lost."""
+    yield Conversion(_SIGN, "", "")
     yield from affine()
     yield from (one for one in named_factors() if one.common)
 

@@ -407,6 +407,9 @@ def _part_of_rows(evidence: _Evidence) -> Cause | None:
         return None
     if abs(np.log(abs(match.factor))) < _PART_FACTOR:
         return None
+    by_digits = of_any_digits(values[strange], weights[strange], known, match.factor)
+    if match.share - by_digits <= _HALF * (1 - by_digits):
+        return None
     return replace(_exact(match.factor, share, match.precision), by_values=False)
 
 

@@ -41,7 +41,8 @@ class Shares:
 class Unseen:
     """`unseen` of `rows` rows held a value that training never held, where `expected` (a rate) do by nature.
 
-    `expected` is Good's (1953) estimate from training, taken by blocks: how often a new day brings a new value anyway.
+    `expected` is Good's (1953) estimate from training, taken by blocks: how often a new day brings a new value anyway;
+    or how many rows as many days in training held of values that came up in them, where such stay.
     `cluster` is how many rows share one such value in training: they count as one, because they came together.
     `number` says that the values are numbers, not categories.
     """
@@ -242,7 +243,10 @@ def _shares(reference: FeatureCounts, current: FeatureCounts, codes: tuple[int, 
 def _unseen(feature: FeatureProfile, current: FeatureCounts, ordinary: tuple[int, ...], longer: float) -> Unseen | None:
     bins = feature.bins
     testable = _TESTABLE_NEW_CATEGORIES if isinstance(bins, CategoryBins) else _TESTABLE_NEW_RATE
-    if feature.new_rate is None or feature.new_rate > testable:
+    if feature.new_rate is None:
+        return None
+    expected = max(feature.new_rate, feature.points.freshness(len(current.blocks)))
+    if expected > testable:
         return None
     told = bins.told if isinstance(bins, CategoryBins) else 1.0
     if told == 0:
@@ -261,7 +265,7 @@ def _unseen(feature: FeatureProfile, current: FeatureCounts, ordinary: tuple[int
     return Unseen(
         rows=max(int(current.of(ordinary).sum() * told), hits),
         unseen=hits,
-        expected=max(feature.new_rate, 1.0 / max(present, 1)),
+        expected=max(expected, 1.0 / max(present, 1)),
         cluster=1 + (cluster - 1) * longer,
         number=isinstance(bins, NumericBins),
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tidegate_validation.skew.measures.likeness import Apart
 from tidegate_validation.statistics.bins import CategoryBins, DiscreteBins
-from tidegate_validation.statistics.points import heaviest
+from tidegate_validation.statistics.points import RARE, heaviest
 from tidegate_validation.statistics.profile import FeatureProfile
 from tidegate_validation.statistics.sample import TextSample, ValueSample
 
@@ -17,7 +17,8 @@ _SPECIAL = {0.0, -1.0, 1.0, *(sign * 10.0**power - sign for power in range(1, 7)
 _SIZE = 0.1
 _FEW_TRIES = 4
 _HEAVY = 1.5
-"""A value that nobody would take for a default may weigh this many times what values of the column do on their days."""
+"""A value that nobody would take for a default may weigh this many times what values of the column do on their days,
+or what those do that come for a while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +26,9 @@ class PointExcess:
     """One value holds `share` of the window's rows, and `expected` of training's.
 
     `error` is the standard error of their difference on `freedom` degrees of freedom, days included; `room` is what one
-    day of training's heaviest would explain; `tries` is how many values were looked at. It is `daily` where a day's own
-    level may bring it: values of the column weigh about as much on their days, and nobody would take it for a default.
+    day of training's heaviest would explain, or a value that comes for a while; `tries` is how many values were looked
+    at. It is `daily` where a day's own level may bring it: values of the column weigh about as much on their days, and
+    nobody would take it for a default.
     """
 
     value: float | str
@@ -88,6 +90,8 @@ def _excess(
     by_rows = middle * (1 - middle) * (1 / rows + 1 / present)
     by_days = point.spread**2 * apart.factor
     special = tries == _FEW_TRIES
+    phase = feature.points.phase(max(blocks, 1))
+    for_a_while = _HEAVY * phase if not special and point.share <= RARE * phase else 0.0
     heavy = point.peak if special else max(point.peak, _HEAVY * feature.points.usual_peak)
     return PointExcess(
         value=value,
@@ -95,7 +99,7 @@ def _excess(
         expected=point.share,
         error=max(by_rows + by_days, 1e-12) ** 0.5,
         freedom=apart.freedom,
-        room=max(0.0, heavy - point.share) / max(blocks, 1),
+        room=max((heavy - point.share) / max(blocks, 1), for_a_while - point.share, 0.0),
         daily=not special and share <= _TWO * heavy,
         tries=tries,
     )
