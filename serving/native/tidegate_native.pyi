@@ -672,6 +672,9 @@ class Router:
     def set_states(self, states: Mapping[str, Sequence[tuple[int, int, int, str]]]) -> None:
         """How the versions of all models stand in the fleet, as `DataPlane.set_states` takes those of one."""
 
+    def set_refused(self, refused: Mapping[str, str]) -> None:
+        """Models that are loaded for no request from now on, with why; nodes that have one say so themselves."""
+
     def set_access(self, access: _Access) -> None:
         """As `DataPlane.set_access`."""
 

@@ -26,6 +26,9 @@ class Forwarder(Protocol):
     def set_states(self, states: Mapping[str, Sequence[State]]) -> None:
         """How the versions of all models stand."""
 
+    def set_refused(self, refused: Mapping[str, str]) -> None:
+        """Models that are loaded for no request, with why."""
+
     def stats(self) -> dict[str, Numbers]:
         """By model."""
 

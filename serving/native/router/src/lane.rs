@@ -1,5 +1,6 @@
 //! What the requests of one I/O thread are forwarded with, and what all threads share.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,7 +28,9 @@ pub struct Shared {
     pub state: Arc<PlaneState>,
     /// Which model is on which nodes.
     pub routes: ArcSwap<Routes>,
-    /// Told whenever the routes were swapped.
+    /// Why a model is not loaded for requests, by its name: what operators decided. Nodes that have it say so themselves.
+    pub refused: ArcSwap<HashMap<String, String>>,
+    /// Told whenever the routes, or what is refused, were swapped.
     pub changed: watch::Sender<()>,
     /// What waits for models that are on no node.
     pub cold: ColdRequests,
@@ -110,6 +113,9 @@ impl Shared {
             })?;
             if !model.is_cold() {
                 return Ok(model);
+            }
+            if let Some(why) = self.refused.load().get(name) {
+                return Err(Status::new(Code::Unavailable, format!("model '{name}' is switched off: {why}")));
             }
             if model.want() {
                 self.cold.tell(name);

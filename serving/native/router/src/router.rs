@@ -90,6 +90,7 @@ impl Router {
         let shared = Arc::new(Shared {
             state,
             routes: ArcSwap::default(),
+            refused: ArcSwap::default(),
             changed: watch::Sender::new(()),
             cold: ColdRequests::new(settings.cold, sender),
             hedging: settings.hedge_after.map(Hedging::new),
@@ -181,6 +182,13 @@ impl Router {
     /// of them, or about one that is on no node.
     pub fn set_states(&self, all: HashMap<String, Vec<VersionState>>) {
         self.shared.state.engine.states.replace(all);
+    }
+
+    /// Models that are loaded for no request from now on, each with why: what operators decided. Nodes that have such a model say
+    /// so themselves.
+    pub fn set_refused(&self, all: HashMap<String, String>) {
+        self.shared.refused.store(Arc::new(all));
+        self.shared.changed.send_replace(());
     }
 
     /// Who may ask from now on. The error says that the router was started without asking anybody.

@@ -101,3 +101,23 @@ fn whoever_only_asks_how_a_model_is_does_not_have_it_loaded() {
     }
     assert!(running.wanted().is_empty());
 }
+
+#[test]
+fn what_operators_switched_off_is_loaded_for_nobody_who_hear_at_once_why() {
+    let node = Node::start("a");
+    let running = Running::start(&settings());
+    running.apply(&[&node], &[("m", &[]), ("n", &["a"])]);
+    let mut grpc = running.grpc();
+    let waiting = grpc.start(PREDICT, &[], frame(&predict("m", "x")));
+    eventually("it is wanted", || running.wanted() == ["m"]);
+    running.router.set_refused(["m", "n"].map(|name| (name.to_owned(), "by anna: late".to_owned())).into());
+    let refused = grpc.finish(waiting);
+    assert_eq!((refused.code, refused.message.as_str()), (14, "model 'm' is switched off: by anna: late"));
+    assert!(running.rest().predict("1").body.contains("model 'm' is switched off: by anna: late"));
+    assert_eq!(running.wanted(), ["m"], "only before");
+    assert_eq!(grpc.predict(&predict("n", "")).code, 0, "its node says what it wants");
+    running.router.set_refused([].into());
+    let again = grpc.start(PREDICT, &[], frame(&predict("m", "x")));
+    running.apply(&[&node], &[("m", &["a"])]);
+    assert_eq!(grpc.finish(again).code, 0);
+}

@@ -97,6 +97,12 @@ impl Router {
         py.detach(|| self.router.set_states(all));
     }
 
+    /// Models that are loaded for no request from now on, with why.
+    #[pyo3(signature = (refused))]
+    fn set_refused(&self, py: Python<'_>, refused: HashMap<String, String>) {
+        py.detach(|| self.router.set_refused(refused));
+    }
+
     /// Who may ask from now on. ValueError for what cannot be, and where the router was started without asking anybody.
     #[pyo3(signature = (access))]
     fn set_access(&self, access: settings::AccessLines) -> PyResult<()> {

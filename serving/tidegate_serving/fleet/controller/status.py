@@ -54,18 +54,9 @@ def _servable(model: FleetModel, states: Sequence[StateChange], missing: Mapping
         ordinary=ordinary(model) if model.serving is not None else None,
         previous=None if previous is None else previous.version,
         overrides=tuple(in_words(model.overrides)),
-        disabled=_disabled(model),
+        disabled=model.refusal,
         source_problem=missing.get(model.name, ""),
     )
-
-
-def _disabled(model: FleetModel) -> str:
-    """Why no request is answered, empty where they are."""
-    if (note := model.overrides.disabled) is not None:
-        return f"servable '{model.name}' was switched off by {note.requested_by}: {note.reason or 'no reason given'}"
-    if model.desired.versions and not model.wanted.versions:
-        return f"all versions of {model.name} were blocked; there is no other: publish one, or unblock one"
-    return ""
 
 
 def _version(model: FleetModel, change: StateChange) -> VersionStatus:

@@ -132,7 +132,8 @@ def _routes(
     used = {node for nodes in found.values() for node in nodes}
     addresses = {key: (one.grpc, one.rest) for key, one in view.nodes.items() if key in used}
     states = {name: tuple(listed(models[name], placed, seen, bool(found[name]))) for name in found}
-    return Routes(addresses, found, states)
+    refused = {name: why for name in found if (why := models[name].refusal)}
+    return Routes(addresses, found, states, refused)
 
 
 def _held(name: str, seen: Mapping[str, Seen]) -> bool:

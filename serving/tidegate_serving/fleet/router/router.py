@@ -61,6 +61,7 @@ class FleetRouter:
             try:
                 routes = Routes.from_bytes(written)
                 self._forwarder.set_states(routes.states)
+                self._forwarder.set_refused(routes.refused)
                 self._forwarder.apply(routes.nodes, routes.models)
             except (TidegateError, ValueError) as refused:
                 kept = InvalidInput(f"the fleet's new routes cannot be used, the old ones stay: {refused}")

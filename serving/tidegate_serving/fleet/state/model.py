@@ -96,6 +96,15 @@ class FleetModel:
         """Whether that serves."""
         return self.serving == self.wanted
 
+    @property
+    def refusal(self) -> str:
+        """Why no request is answered, empty where they are."""
+        if (note := self.overrides.disabled) is not None:
+            return f"servable '{self.name}' was switched off by {note.requested_by}: {note.reason or 'no reason given'}"
+        if self.desired.versions and not self.wanted.versions:
+            return f"all versions of {self.name} were blocked; there is no other: publish one, or unblock one"
+        return ""
+
     def is_blocked(self, version: VersionReference | None) -> bool:
         """Whether an operator keeps it from serving."""
         return version is not None and self.overrides.block_of(version) is not None

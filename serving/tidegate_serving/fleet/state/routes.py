@@ -18,11 +18,13 @@ _KIND, _VERSION = "fleet-routes", "1"
 @dataclass(frozen=True, slots=True)
 class Routes:
     """`nodes` are gRPC and REST address by node, `models` the nodes by model that have its ordinary version AVAILABLE;
-    one without any is known to the fleet, and loaded nowhere. `states` are how its versions stand in the fleet."""
+    one without any is known to the fleet, and loaded nowhere. `states` are how its versions stand in the fleet;
+    `refused` says why no request for a model is answered, where operators decided so."""
 
     nodes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     models: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     states: Mapping[str, tuple[VersionState, ...]] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """As it is written."""
@@ -30,7 +32,11 @@ class Routes:
             "format": f"tidegate.{_KIND}/{_VERSION}",
             "nodes": {one: {"grpc": grpc, "rest": rest} for one, (grpc, rest) in self.nodes.items()},
             "models": {
-                name: {"nodes": list(nodes), "states": [list(one) for one in self.states.get(name, ())]}
+                name: {
+                    "nodes": list(nodes),
+                    "states": [list(one) for one in self.states.get(name, ())],
+                    "refused": self.refused.get(name, ""),
+                }
                 for name, nodes in self.models.items()
             },
         }
@@ -45,7 +51,8 @@ class Routes:
             nodes = {str(key): (str(one["grpc"]), str(one["rest"])) for key, one in document["nodes"].items()}
             models = {str(name): tuple(map(str, one["nodes"])) for name, one in document["models"].items()}
             states = {str(name): tuple(map(_state, one["states"])) for name, one in document["models"].items()}
-            return cls(nodes, models, states)
+            refused = {str(name): str(why) for name, one in document["models"].items() if (why := one["refused"])}
+            return cls(nodes, models, states, refused)
         except MALFORMED as error:
             raise Tampered(
                 f"the fleet's routes cannot be read in etcd ({error}): the controller writes them anew"

@@ -216,6 +216,7 @@ def test_a_blocked_version_leaves_all_nodes_for_what_served_before_and_is_refuse
     status = control.status("blocked").servable("blocked")
     assert status is not None
     assert "all versions of blocked were blocked" in status.disabled
+    eventually(lambda: "all versions of blocked were blocked" in str(said(router, "blocked")))
     control.unblock("blocked", 1, requested_by="anna")
     eventually(lambda: everywhere(fleet, "blocked") == {11.0})
     control.unblock("blocked", 2, requested_by="anna")

@@ -27,15 +27,20 @@ class PlayedForwarder:
     applied: list[Routes] = field(default_factory=list)
     numbers: dict[str, Numbers] = field(default_factory=dict)
     states: Mapping[str, Sequence[State]] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
 
     def apply(self, nodes: Mapping[str, tuple[str, str]], models: Mapping[str, Sequence[str]]) -> None:
         if any(":" not in address for addresses in nodes.values() for address in addresses):
             raise ValueError("no address")
         listed = {name: tuple(found) for name, found in self.states.items()}
-        self.applied.append(Routes(dict(nodes), {name: tuple(found) for name, found in models.items()}, listed))
+        on = {name: tuple(found) for name, found in models.items()}
+        self.applied.append(Routes(dict(nodes), on, listed, dict(self.refused)))
 
     def set_states(self, states: Mapping[str, Sequence[State]]) -> None:
         self.states = states
+
+    def set_refused(self, refused: Mapping[str, str]) -> None:
+        self.refused = refused
 
     def stats(self) -> dict[str, Numbers]:
         return self.numbers
