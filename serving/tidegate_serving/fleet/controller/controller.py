@@ -80,11 +80,6 @@ class Controller:
         self._telling = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="tidegate-fleet", daemon=True)
 
-    @property
-    def leads(self) -> bool:
-        """Whether this one decides."""
-        return bool(self._presence.revision)
-
     def seen(self) -> dict[str, Seen]:
         """What each node says."""
         found = {node: line.link.seen() for node, line in self._lines.items()}
@@ -149,13 +144,14 @@ class Controller:
         seen = self.seen()
         self._publish(view, seen)
         lost = self._lost(seen)
-        if not self.leads or view.revision < self._written or seen.keys() | lost < view.nodes.keys():
+        lead = self._lead()
+        if not lead or view.revision < max(lead, self._written) or seen.keys() | lost < view.nodes.keys():
             return
         decision = decide(view, seen, lost, self._memory, time.time())
-        if self._write(view, decision):
+        if self._write(view, decision, lead):
             self._memory = decision.memory
             for node, told in decision.told.items():
-                self._lines[node].link.tell(told, decision.overrides[node])
+                self._lines[node].link.tell(lead, told, decision.overrides[node])
 
     def _begin_anew(self) -> None:
         """etcd was restored from a backup: its revisions come a second time, with other contents."""
@@ -186,7 +182,7 @@ class Controller:
                 continue
             if line is not None:
                 line.link.end()
-            link = NodeLink(self._connect(node.control), self._wake.set)
+            link = NodeLink(self._connect(node.control), self._wake.set, self._lead)
             self._lines[name] = _Line(node, link, time.monotonic())
             link.start()
 
@@ -222,7 +218,7 @@ class Controller:
     def _of(self, change: StateChange) -> int:
         return self._expected.get(change.id.name, 0)
 
-    def _write(self, view: FleetView, decision: Decision) -> bool:
+    def _write(self, view: FleetView, decision: Decision, lead: int) -> bool:
         """Writes what is decided, if it is news; False where somebody else wrote or leads meanwhile."""
         texts = {PLACEMENT: placement_bytes(decision.placement), ROUTES: decision.routes.to_bytes()}
         had = {PLACEMENT: placement_bytes(view.placement), ROUTES: view.routes}
@@ -235,13 +231,16 @@ class Controller:
             return True
         unchanged = {key: view.revisions.get(key, 0) for key in (*puts, *deletes)}
         revision = self._etcd.commit(
-            {self._keys.key(LEADER): self._presence.revision, **self._whole(unchanged)},
+            {self._keys.key(LEADER): lead, **self._whole(unchanged)},
             self._whole(puts),
             [self._keys.key(key) for key in deletes],
         )
         if revision is not None:
             self._written = revision
         return revision is not None
+
+    def _lead(self) -> int:
+        return self._presence.revision
 
     def _whole(self, found: Mapping[str, _T]) -> dict[str, _T]:
         return {self._keys.key(key): value for key, value in found.items()}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState
@@ -29,11 +29,13 @@ _Telling = Callable[[ControlClient], None]
 
 
 class NodeLink:
-    """`changed` is called on a thread of the link after each change of what it has seen."""
+    """`changed` is called on a thread of the link after each change of what it has seen. `lead` is the revision at
+    which this controller took the lead, 0 while it does not lead: nothing is told then."""
 
-    def __init__(self, connection: EngineConnection, changed: Callable[[], None]) -> None:
+    def __init__(self, connection: EngineConnection, changed: Callable[[], None], lead: Callable[[], int]) -> None:
         self._connection = connection
         self._changed = changed
+        self._lead = lead
         self._lock = threading.Condition()
         self._stopped = False
         self._known = False
@@ -43,6 +45,7 @@ class NodeLink:
         self._heard: dict[str, int] = {}
         self._told: Mapping[str, DesiredState] = {}
         self._overrides: Mapping[str, Overrides] = {}
+        self._decided_in = self._read_in = 0
         self._obeyed: dict[str, tuple[OverrideStatus, ...]] = {}
         self._problem = ""
         self._log_path: str | None = None
@@ -80,11 +83,11 @@ class NodeLink:
         """Why the node does not answer, empty where it does."""
         return self._problem
 
-    def tell(self, told: Mapping[str, DesiredState], overrides: Mapping[str, Overrides]) -> None:
+    def tell(self, lead: int, told: Mapping[str, DesiredState], overrides: Mapping[str, Overrides]) -> None:
         """These desired states are what the node is to have, and these overrides what it is to obey; servables that are
-        not among them stay as they are."""
+        not among them stay as they are. It counts for as long as the lead in which it was decided."""
         with self._lock:
-            self._told, self._overrides = told, overrides
+            self._decided_in, self._told, self._overrides = lead, told, overrides
             self._lock.notify_all()
 
     def end(self) -> None:
@@ -121,14 +124,30 @@ class NodeLink:
         servables = status.servables
         with self._lock:
             self._log_path = status.log_path
-            self._desired = {one.servable: one.desired for one in servables if one.source in ("", RPC_SOURCE)}
             self._states = {change.id: change for one in servables for change in _changes(one)}
-            self._obeyed = {one.servable: one.overrides for one in servables}
-            self._refused.clear()
-            self._heard.clear()
+            self._take_told(servables)
             self._known, self._problem = True, ""
             self._lock.notify_all()
         self._changed()
+
+    def _read_told(self, client: ControlClient, lead: int) -> None:
+        """What the node was told, maybe by another leader; how its versions stand is heard of anyway."""
+        try:
+            servables = client.status().servables
+        except TidegateError as error:
+            self._problem = error.message
+            self._pause(_AGAIN_SECONDS)
+            return
+        with self._lock:
+            self._take_told(servables)
+            self._read_in = lead
+        self._changed()
+
+    def _take_told(self, servables: Sequence[ServableStatus]) -> None:
+        self._desired = {one.servable: one.desired for one in servables if one.source in ("", RPC_SOURCE)}
+        self._obeyed = {one.servable: one.overrides for one in servables}
+        self._refused.clear()
+        self._heard.clear()
 
     def _note(self, change: StateChange) -> None:
         with self._lock:
@@ -148,9 +167,11 @@ class NodeLink:
                 found(client)
 
     def _next(self) -> _Telling | None:
-        """What the node does not have or obey yet."""
-        if not self._known or self._stopped:
+        """What the node does not have or obey yet, after it was asked what others told it before this lead."""
+        if not self._known or self._stopped or not self._decided_in or self._decided_in != self._lead():
             return None
+        if self._read_in != self._decided_in:
+            return functools.partial(self._read_told, lead=self._decided_in)
         for name in self._overrides.keys() | self._told.keys():
             wanted = self._told.get(name, DesiredState(name))
             refused = self._refused.get(name)

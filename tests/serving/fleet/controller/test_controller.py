@@ -40,7 +40,7 @@ def test_no_more_nodes_are_listened_to_than_a_controller_has_threads_for(monkeyp
 
 def test_a_node_that_has_gone_is_not_waited_for_while_its_line_ends() -> None:
     found, go_on = controller(SourceProblems()), threading.Event()
-    link = NodeLink(NOBODY, lambda: None)
+    link = NodeLink(NOBODY, lambda: None, lambda: 0)
     link._threads = [threading.Thread(target=go_on.wait, daemon=True)]
     link.start()
     found._lines["gone"] = module._Line(nodes(1)["n0"], link, 0.0)
