@@ -11,7 +11,7 @@ import math
 import os
 from collections.abc import Sequence
 
-from tidegate_serving.workers.process_files import text_of, thread_count, threads
+from tidegate_serving.workers.process_files import running_threads, text_of, thread_count, threads
 
 _MOST_EACH = 4
 _SAMPLE = 32
@@ -34,7 +34,7 @@ class BusyThreads:
         0. All threads of the processes weigh less from then on, and those that they start."""
         most = _MOST_EACH * processors
         many_before, self.seem_many = self.seem_many, False
-        if sum(map(thread_count, pids)) <= most:
+        if sum(map(thread_count, pids)) <= most or _few_run(most):
             return 0
         tasks = [(pid, thread) for pid in pids for thread in threads(pid)]
         looked_at = tasks[:: len(tasks) // _SAMPLE + 1]
@@ -49,6 +49,12 @@ class BusyThreads:
             with contextlib.suppress(OSError):  # it has ended meanwhile, or weighs less already
                 os.setpriority(os.PRIO_PROCESS, int(thread), min(nice, _LEAST))
         return len(busy) * len(tasks) // len(looked_at)
+
+
+def _few_run(most: int) -> bool:
+    """Whether no more than these run on the whole machine, which is told in one step."""
+    running = running_threads()
+    return running is not None and running <= most
 
 
 def _niceness(pid: int, thread: str) -> int | None:

@@ -15,7 +15,6 @@ Python waiting for too long, and with it its neighbours, is ended. So is one tha
 from __future__ import annotations
 
 import contextlib
-import itertools
 import logging
 import os
 import signal
@@ -28,7 +27,7 @@ import tidegate_native as native
 
 from tidegate_serving.workers.busy_threads import BusyThreads
 from tidegate_serving.workers.kept import KeptProcess
-from tidegate_serving.workers.memory import descendants, held_bytes
+from tidegate_serving.workers.memory import Family, held_bytes
 from tidegate_serving.workers.place import WorkerPlace
 from tidegate_serving.workers.process_files import state
 from tidegate_serving.workers.standstill import STANDSTILL_SECONDS, Standstill
@@ -184,13 +183,14 @@ class Host:
     def _keep_bounds(self) -> None:
         """Ends the process once it holds too much, has started too many others, stands still, or a call in it takes too
         long. Has threads weigh less that compute beside too many others."""
-        busy, standstill, family = BusyThreads(), Standstill(), [self.pid]
+        busy, standstill, family = BusyThreads(), Standstill(), Family(self._process.keeper_pid, _MOST_CHILDREN + 2)
+        found: Sequence[int] = [self.pid]
         while not self._ended.wait(_BOUNDS_SECONDS):
             with contextlib.suppress(OSError):  # it has ended just now
-                self._weigh(busy, family)  # before all else, which takes long where there are too many
-                family = list(itertools.islice(descendants(self._process.keeper_pid), _MOST_CHILDREN + 2))
-                self._crowded = self._crowded or len(family) > _MOST_CHILDREN + 1
-                self._held = self._held or self._too_much(family)
+                self._weigh(busy, found)  # before all else, which takes long where there are too many
+                found = family.look()
+                self._crowded = self._crowded or len(found) > _MOST_CHILDREN + 1
+                self._held = self._held or self._too_much(found)
                 self._stood_still = self._stood_still or standstill.lasts([self.pid, self._process.keeper_pid])
             self._overdue = self._overdue or self._too_long()
             if self._crowded or self._held or self._stood_still or self._overdue is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from tidegate_serving.probing.state import resident_bytes
 from tidegate_serving.workers.buffers import in_pipes, in_sockets
-from tidegate_serving.workers.process_files import open_files, text_of, threads
+from tidegate_serving.workers.process_files import newest_task, open_files, text_of, threads
 
 _BLOCK = 512  # of which `st_blocks` counts
 
@@ -67,6 +68,24 @@ def descendants(pid: int) -> Iterator[int]:
             for child in map(int, text_of(parent, f"task/{thread}/children").split()):
                 yield child
                 found.extend((child, one) for one in threads(child))
+
+
+class Family:
+    """A process's descendants, looked for again only once the machine has started another process or thread."""
+
+    def __init__(self, pid: int, most: int) -> None:
+        self._pid = pid
+        self._most = most
+        self._newest: int | None = None
+        self._found: Sequence[int] = ()
+
+    def look(self) -> Sequence[int]:
+        """At most so many, of which some may have ended. OSError where there is no `pid`."""
+        newest = newest_task()
+        if newest is None or newest != self._newest:
+            self._found = list(itertools.islice(descendants(self._pid), self._most))
+            self._newest = newest
+        return self._found
 
 
 def _resident(pid: int) -> int:

@@ -44,9 +44,27 @@ def state(pid: int) -> str:
     return text_of(pid, "stat").rpartition(")")[2].split()[0]
 
 
+def running_threads() -> int | None:
+    """How many threads run or wait to run, on the whole machine; None where the system does not tell."""
+    return int(_load()[3].partition("/")[0]) or None
+
+
+def newest_task() -> int | None:
+    """The number of the process or thread that was started last; None where the system does not tell."""
+    return int(_load()[4]) or None
+
+
+def _load() -> list[str]:
+    return _read(f"{_PROCESSES}/loadavg").split()
+
+
 def text_of(pid: int, name: str) -> str:
     """What a process's file says, at most 64 kB of it. OSError where it has gone."""
-    file = os.open(f"{_PROCESSES}/{pid}/{name}", os.O_RDONLY)
+    return _read(f"{_PROCESSES}/{pid}/{name}")
+
+
+def _read(path: str) -> str:
+    file = os.open(path, os.O_RDONLY)
     try:
         return os.read(file, _MOST_READ).decode("utf-8", "replace")
     finally:

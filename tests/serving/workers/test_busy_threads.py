@@ -11,7 +11,7 @@ from tests.support.eventually import eventually
 from tests.support.models.versions import Draft
 from tests.support.models.versions_in_workers import asked, versions_in_workers
 
-from tidegate_serving.workers import busy_threads
+from tidegate_serving.workers import busy_threads, process_files
 from tidegate_serving.workers.busy_threads import BusyThreads
 from tidegate_serving.workers.place import WorkerPlace
 from tidegate_serving.workers.version_workers import Staff, VersionWorkers
@@ -74,3 +74,19 @@ def test_those_that_weigh_as_little_as_can_be_are_left_alone(
     monkeypatch.setattr(busy_threads, "_MOST_EACH", 0.01)
     busy = BusyThreads()
     assert [busy.look([pid], 1) for _ in range(4)] == [0] * 4
+
+
+@pytest.mark.parametrize(("load", "many"), [("4/99 7", False), ("5/99 7", True), ("0/0 0", True)])
+def test_threads_are_looked_at_only_where_more_run_on_the_whole_machine(
+    load: str, many: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_files, "_PROCESSES", tmp_path)
+    (tmp_path / "loadavg").write_text(f"9.00 9.00 9.00 {load}\n")
+    for thread in range(1, 11):
+        stat = tmp_path / "1" / "task" / str(thread) / "stat"
+        stat.parent.mkdir(parents=True)
+        stat.write_text(f"{thread} (python) R {'0 ' * 15}0 0 0\n")
+    monkeypatch.setattr(busy_threads, "thread_count", lambda pid: 10)
+    busy = BusyThreads()
+    busy.look([1], 1)
+    assert busy.seem_many is many

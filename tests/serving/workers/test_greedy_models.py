@@ -24,7 +24,7 @@ from tests.support.models.versions_in_workers import asked, versions_in_workers
 from tidegate_serving.contract.errors import ModelFailed
 from tidegate_serving.probing.state import resident_bytes
 from tidegate_serving.workers import host, process_files
-from tidegate_serving.workers.memory import descendants, held_bytes, open_bytes
+from tidegate_serving.workers.memory import Family, descendants, held_bytes, open_bytes
 from tidegate_serving.workers.place import WorkerPlace
 from tidegate_serving.workers.shared_hosts import SharedHosts
 from tidegate_serving.workers.version_workers import Staff, VersionWorkers
@@ -215,6 +215,21 @@ def test_processes_that_started_each_other_in_turn_are_all_found(
         thread.mkdir(parents=True)
         (thread / "children").write_text(f"{pid + 1} ")
     assert list(descendants(1)) == list(range(2, 3001))
+
+
+def test_processes_are_looked_for_again_only_once_another_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_files, "_PROCESSES", tmp_path)
+    children = tmp_path / "1" / "task" / "1" / "children"
+    children.parent.mkdir(parents=True)
+    family = Family(1, 10)
+    looks = []
+    for listed, load in [("2", "1/9 2"), ("2 3", "1/9 2"), ("2 3", "1/9 3"), ("2", "0/0 0"), ("", "0/0 0")]:
+        children.write_text(listed)
+        (tmp_path / "loadavg").write_text(f"0.00 0.00 0.00 {load}\n")
+        looks.append(list(family.look()))
+    assert looks == [[2], [2], [2, 3], [2], []], "where the system does not tell, each look is a new one"
 
 
 def test_an_engine_bounds_its_workers(tmp_path: Path) -> None:
