@@ -20,7 +20,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 DOCKER = ROOT / "docker"
 CONTEXT = ROOT / "build/images"
-IMAGES = ("engine", "pipeline-steps", "hub", "mlflow", "airflow", "postgres")
+IMAGES = ("engine", "pipeline-steps", "hub", "mlflow", "airflow", "postgres", "etcd")
+OF_DEBIAN = ("postgres", "etcd")
 LOCAL_BASE = "localhost/tidegate/base:bookworm"
 PACKAGES = "ca-certificates,python3,python3-venv"
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
@@ -113,7 +114,7 @@ def main() -> None:
         parser.error(f"no image is called {', '.join(sorted(unknown))}: use {', '.join(IMAGES)}")
     fill_context(given.wheel)
     for image in given.images:
-        base = (given.debian if image == "postgres" else given.base) or make_base()
+        base = (given.debian if image in OF_DEBIAN else given.base) or make_base()
         built = build(image, base)
         print(f"{built.name}: {built.compressed_bytes / 2**20:.0f} MiB compressed", flush=True)
 

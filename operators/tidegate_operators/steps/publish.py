@@ -111,7 +111,7 @@ def publish(publication: Publication, progress: Progress = SILENT) -> PublishedV
     installed_platforms(PlatformOptions()).check(one.platform)
     with working(progress, f"publish {identity}", parts=5):
         progress.at("read", 0)
-        files = _files(one.files)
+        files = _files(one.files, Path(one.repository))
         training = None if one.training is None else _rows(one.training, one.event_time, "training data")
         sample = training if one.sample is None else _rows(one.sample, one.event_time, "sample data")
         inferred = _signatures(one, files, sample)
@@ -206,7 +206,8 @@ def _rows(given: Any, event_time: str | None, what: str) -> pa.Table:
     return table if event_time is None else told_in_seconds(table, event_time, what)
 
 
-def _files(given: Path | str | Sequence[Path | str]) -> list[Path]:
+def _files(given: Path | str | Sequence[Path | str], repository: Path) -> list[Path]:
+    """The paths, where what they hold can be copied: NotFound or InvalidInput naming what cannot."""
     files = [Path(one) for one in ([given] if isinstance(given, Path | str) else given)]
     if not files:
         raise InvalidInput("a version needs files: name a directory, or the files of the model")
@@ -216,6 +217,12 @@ def _files(given: Path | str | Sequence[Path | str]) -> list[Path]:
         for path in (file, *sorted(file.rglob("*"))):
             if path.is_symlink():
                 raise InvalidInput(f"{path} is a link: a version holds plain files only, put the file itself there")
+            if not (path.is_file() or path.is_dir()):
+                raise InvalidInput(f"{path} is a device, pipe or socket: a version holds plain files only, remove it")
+        if repository.resolve().is_relative_to(file.resolve()):
+            raise InvalidInput(
+                f"the repository {repository} lies in {file}, which would be copied into itself: move it"
+            )
     return files
 
 

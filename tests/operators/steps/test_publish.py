@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -46,7 +49,7 @@ def model(tmp_path: Path) -> Path:
     return folder
 
 
-def put(model: Path, repository: Path, **changed: Any) -> PublishedVersion:
+def put(model: Path | list[Path], repository: Path, **changed: Any) -> PublishedVersion:
     given: dict[str, Any] = {
         "files": model,
         "servable": "m",
@@ -243,6 +246,25 @@ def test_paths_that_do_not_lead_anywhere_are_named(
     }
     with pytest.raises(error, match=words):
         publish(Publication(**{**given, **changed}))
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket"])
+def test_what_is_no_plain_file_is_refused_by_name(kind: str, model: Path, tmp_path: Path) -> None:
+    odd = model / "extra" / "odd"
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as listener:
+        if kind == "pipe":
+            os.mkfifo(odd)
+        else:
+            listener.bind(str(odd))
+        for files in (model, [odd]):
+            with pytest.raises(InvalidInput, match=r"extra/odd is a device, pipe or socket: .* remove it"):
+                put(files, tmp_path / "models")
+    assert leftovers(tmp_path / "models") == []
+
+
+def test_a_repository_inside_of_the_models_folder_is_refused(model: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"the repository .*models lies in .*trained, which would be copied into it"):
+        put(model, model / "models")
 
 
 def test_a_version_carries_the_expectations_of_its_data(model: Path, tmp_path: Path) -> None:
