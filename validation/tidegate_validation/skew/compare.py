@@ -172,7 +172,7 @@ def _of_measures(
 ) -> Mapping[str, Sequence[Finding]]:
     """What is found of each measure of a column."""
     table = measure(window.connection, window.relation, window.block, window.columns.get(name, name))
-    with measured_window(table) as measures:
+    with measured_window(window.connection, table) as measures:
         return compare(profile.measures[name], measures, rule).findings
 
 

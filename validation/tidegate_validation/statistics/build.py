@@ -75,7 +75,7 @@ def profile_relation(
         if is_free_text(one):
             texts = measured_texts(connection, relation.name, block, one.name)
             tables |= {} if is_id(one, texts) else {one.name: texts}
-    measures = {name: _of_measures(table, event_time is not None) for name, table in tables.items()}
+    measures = {name: _of_measures(connection, table, event_time is not None) for name, table in tables.items()}
     if event_time:
         moments = read.columns[event_time]
         counts[TIME_OF_DAY] = FeatureCounts.of_rows(moments.days, moments.day, moments.hours())
@@ -94,12 +94,11 @@ def profile_relation(
     )
 
 
-def _of_measures(measures: Any, by_day: bool) -> Profile:
-    """The profile of what a column is measured by; rows keep the blocks that they have."""
-    import duckdb
-
+def _of_measures(beside: Any, measures: Any, by_day: bool) -> Profile:
+    """The profile of what a column is measured by, with names of its own in the database of the connection `beside`;
+    rows keep the blocks that they have."""
     names = [name for name in measures.column_names if name != BLOCK]
-    with duckdb.connect() as connection:
+    with beside.cursor() as connection:
         connection.register(TABLE, measures)
         types, block = types_of(connection, TABLE), quote(BLOCK)
         columns = [Column(name, types[name], family(types[name]), Role.INPUT) for name in names]

@@ -19,6 +19,8 @@ _USUAL = 0.95
 RARE = 0.1
 """Up to this part of what it weighs for a while a value is rare in all other blocks."""
 _OF_TRAINING = 3
+_WEIGHS = 0.001
+"""No test of a value is lenient enough for one that weighs less for a while to matter."""
 _GRAINS = tuple(10.0**power for power in range(3, -5, -1))
 FINEST = len(_GRAINS)
 _DIGITS = 3e-7
@@ -45,8 +47,9 @@ class Points:
     `rest` is the largest share of a value that is not listed; `novel` the largest share in one block, beyond the one
     row that any value has, of a value that occurs in no other: how much a day's own value may weigh. `phases` are the
     largest shares over 1, 2, 4, ... blocks in a row of a value that was rare in all others: how much one may weigh that
-    comes for a while, such as the price of what is sold most. `fresh` are the shares, in stretches of 1, 2, 4, ...
-    blocks of training's later half, of values that came twice or more and that no block before the stretch had.
+    comes for a while, such as the price of what is sold most; 0 where that is next to nothing. `fresh` are the shares,
+    in stretches of 1, 2, 4, ... blocks of training's later half, of values that came twice or more and that no block
+    before the stretch had.
     """
 
     listed: tuple[Point, ...] = ()
@@ -161,15 +164,22 @@ class _PerBlock:
         of all, of values that were rare in the other blocks."""
         found, blocks = [], len(self.sizes)
         counted, rows = np.concatenate([[0.0], np.cumsum(self.n)]), np.concatenate([[0.0], np.cumsum(self.sizes)])
-        totals = np.bincount(self.place, weights=self.n)[self.place]
+        totals, peaks = np.bincount(self.place, weights=self.n), np.maximum.reduceat(self.n, self._starts())
         # Places and days, as one number that ascends, with a gap that no stretch of days reaches across.
         moments = self.place * 2 * blocks + self.day
         for length in (2**place for place in range(max(blocks // _OF_TRAINING, 1).bit_length())):
-            inside = counted[np.searchsorted(moments, moments + length)] - counted[:-1]
-            covered = rows[np.minimum(self.day + length, blocks)] - rows[self.day]
-            shares = (inside - 1) / np.maximum(covered, length * rows[-1] / blocks)
-            elsewhere = (totals - inside) / np.maximum(rows[-1] - covered, 1.0)
-            found.append(float(shares[elsewhere <= RARE * shares].max(initial=0.0)))
+            least = length * rows[-1] / blocks
+            # Hardly any value can come to much in so few blocks and to little elsewhere; only these are looked at.
+            most = np.minimum(totals, length * peaks)
+            could = (most - 1 >= _WEIGHS * least) & (totals - most <= RARE * (most - 1) * blocks / length)
+            begin = np.flatnonzero(could[self.place])
+            place, day = self.place[begin], self.day[begin]
+            inside = counted[np.searchsorted(moments, moments[begin] + length)] - counted[begin]
+            covered = rows[np.minimum(day + length, blocks)] - rows[day]
+            shares = (inside - 1) / np.maximum(covered, least)
+            elsewhere = (totals[place] - inside) / np.maximum(rows[-1] - covered, 1.0)
+            kept = (shares >= _WEIGHS) & (elsewhere <= RARE * shares)
+            found.append(float(shares[kept].max(initial=0.0)))
         return tuple(found)
 
     def fresh(self) -> tuple[float, ...]:

@@ -87,11 +87,10 @@ def measured(connection: Any, relation: str, block: str, column: str) -> pa.Tabl
 
 
 @contextmanager
-def measured_window(table: pa.Table) -> Iterator[Window]:
-    """The measures of one column of a window, with the block of each row, as a window of its own."""
-    import duckdb
-
-    with duckdb.connect() as connection:
+def measured_window(beside: Any, table: pa.Table) -> Iterator[Window]:
+    """The measures of one column of a window, with the block of each row, as a window with names of its own in the
+    database of the connection `beside`."""
+    with beside.cursor() as connection:
         connection.register(_RELATION, table)
         names = [name for name in table.column_names if name != BLOCK]
         types = types_of(connection, _RELATION)

@@ -211,3 +211,31 @@ def test_what_values_weigh_for_a_while_is_the_most_over_days_in_a_row() -> None:
     phases = found.features["x"].points.phases
     assert phases == pytest.approx((0.44, 0.445, 134 / 400, 134 / 800), abs=0.01)
     assert found.features["x"].points.phase(7) == pytest.approx(phases[2] * 4 / 7)
+
+
+def test_what_values_weigh_for_a_while_is_found_without_a_look_at_each_value() -> None:
+    random = np.random.default_rng(9)
+    for blocks, distinct in ((7, 4), (24, 40), (50, 1500), (61, 300)):
+        n = random.poisson(600 / distinct, (distinct, blocks))
+        for value in range(3):
+            start, length = int(random.integers(0, blocks)), int(random.integers(1, 12))
+            n[value] = 0
+            n[value, start : start + length] = random.integers(1, 60, len(n[value, start : start + length]))
+        place, day = np.nonzero(n)
+        sample = ValueSample(place.astype(np.float64), day.astype(np.int64), n[place, day])
+        assert weigh(sample).phases == pytest.approx(_phases_of_each(n))
+
+
+def _phases_of_each(n: Integers) -> list[float]:
+    """The largest share of each length of 1, 2, 4, ... blocks, by a look at every value and stretch of blocks, [V, B]."""
+    blocks, rows, found = n.shape[1], n.sum(axis=0), []
+    for length in (2**power for power in range((blocks // 3).bit_length())):
+        best = 0.0
+        for start in range(blocks):
+            covered = rows[start : start + length].sum()
+            inside = n[:, start : start + length].sum(axis=1)
+            share = (inside - 1) / max(covered, length * rows.mean())
+            rare = (n.sum(axis=1) - inside) / max(rows.sum() - covered, 1) <= 0.1 * share
+            best = max(best, float(share[rare & (share >= 0.001)].max(initial=0.0)))
+        found.append(best)
+    return found

@@ -178,6 +178,21 @@ def _whiten(columns: Floats, days: Floats, extra: Floats) -> tuple[Floats, Float
 
     What is done for each day is kept short, since it is done for each day of each test.
     """
+    kept, gain, spread = _filter_of(days.tobytes(), extra.tobytes())
+    white = np.repeat(columns[:, None, :], len(_MODELS), axis=1)
+    state = np.zeros(white.shape[1:])
+    for place in range(len(days)):
+        state *= kept[place]
+        white[place] -= state
+        state += gain[place] * white[place]
+    return white / np.sqrt(spread)[:, :, None], np.log(spread).sum(axis=0)
+
+
+@functools.lru_cache(maxsize=8)
+def _filter_of(of_days: bytes, of_extra: bytes) -> tuple[Floats, Floats, Floats]:
+    """What each model keeps of a level from the day before, [n, G, 1], how far it goes with what the day shows,
+    [n, G, 1], and the variance of that, [n, G]; kept, since columns without missing values have the same days."""
+    days, extra = np.frombuffer(of_days), np.frombuffer(of_extra)
     alike, lasting = _MODELS.T
     kept = alike ** np.diff(days, prepend=days[0])[:, None]
     carried, added = kept**2, lasting * (1 - kept**2)
@@ -189,14 +204,7 @@ def _whiten(columns: Floats, days: Floats, extra: Floats) -> tuple[Floats, Float
         np.add(unsure, alone[place], out=spread[place])
         np.divide(unsure, spread[place], out=gain[place])
         unsure = gain[place] * alone[place]
-    white = np.repeat(columns[:, None, :], len(_MODELS), axis=1)
-    state = np.zeros(white.shape[1:])
-    kept, gain = kept[:, :, None], gain[:, :, None]
-    for place in range(len(days)):
-        state *= kept[place]
-        white[place] -= state
-        state += gain[place] * white[place]
-    return white / np.sqrt(spread)[:, :, None], np.log(spread).sum(axis=0)
+    return kept[:, :, None], gain[:, :, None], spread
 
 
 def _variance(weights: Floats, days: Floats) -> Floats:
