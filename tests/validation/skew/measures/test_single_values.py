@@ -227,7 +227,8 @@ def test_what_values_weigh_for_a_while_is_found_without_a_look_at_each_value() -
 
 
 def _phases_of_each(n: Integers) -> list[float]:
-    """The largest share of each length of 1, 2, 4, ... blocks, by a look at every value and stretch of blocks, [V, B]."""
+    """The largest share of each length of 1, 2, 4, ... blocks, by a look at each value and each stretch of blocks that
+    begins with it; `n` are counts, [V, B]."""
     blocks, rows, found = n.shape[1], n.sum(axis=0), []
     for length in (2**power for power in range((blocks // 3).bit_length())):
         best = 0.0
@@ -235,7 +236,8 @@ def _phases_of_each(n: Integers) -> list[float]:
             covered = rows[start : start + length].sum()
             inside = n[:, start : start + length].sum(axis=1)
             share = (inside - 1) / max(covered, length * rows.mean())
-            rare = (n.sum(axis=1) - inside) / max(rows.sum() - covered, 1) <= 0.1 * share
+            begins = n[:, start] > 0
+            rare = begins & ((n.sum(axis=1) - inside) / max(rows.sum() - covered, 1) <= 0.1 * share)
             best = max(best, float(share[rare & (share >= 0.001)].max(initial=0.0)))
         found.append(best)
     return found
