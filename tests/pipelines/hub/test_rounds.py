@@ -51,4 +51,6 @@ def test_a_stop_waits_for_the_round_under_way_and_lets_it_know() -> None:
 
 
 def test_rounds_that_never_began_can_be_stopped() -> None:
-    Rounds("alerts", lambda: None, 1.0).stop()
+    rounds = Rounds("alerts", lambda: None, 1.0)
+    rounds.stop()
+    assert rounds.stopping
