@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import kubernetes_validate
-import pytest
 from tests.support.orchestrators.kubernetes import ROOT, read_manifests
 
 from tidegate_serving.config import EngineConfig
 
 MANIFESTS = read_manifests(ROOT)
-FOLDER, KUSTOMIZATION, OBJECTS, one = MANIFESTS.folder, MANIFESTS.kustomization, MANIFESTS.objects, MANIFESTS.one
+FOLDER, OBJECTS, one = MANIFESTS.folder, MANIFESTS.objects, MANIFESTS.one
 POD = one("StatefulSet")["spec"]["template"]
 CONTAINER = POD["spec"]["containers"][0]
-
-
-@pytest.mark.parametrize("made", OBJECTS, ids=lambda made: f"{made['kind']}-{made['metadata']['name']}")
-def test_each_is_what_the_api_takes(made: dict[str, Any]) -> None:
-    newest = kubernetes_validate.latest_version()
-    assert newest.startswith(kubernetes_validate.validate(made, newest, strict=True)), "what does not fit is raised"
-
-
-def test_every_file_belongs_to_the_whole() -> None:
-    assert {path.name for path in FOLDER.glob("*.yaml")} == {*KUSTOMIZATION["resources"], "kustomization.yaml"}
 
 
 def test_services_budget_and_network_policy_mean_the_engine() -> None:

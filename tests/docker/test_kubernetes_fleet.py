@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
 import pytest
 from tests.support.neighbours.etcd import arguments_are_known
 from tests.support.orchestrators.kubernetes import ROOT, read_manifests
@@ -40,14 +39,7 @@ def config(name: str) -> EngineConfig:
     return EngineConfig.load(FOLDER / f"{name}.toml", env=variables(name))
 
 
-@pytest.mark.parametrize("made", OBJECTS, ids=lambda made: f"{made['kind']}-{made['metadata']['name']}")
-def test_each_is_what_the_api_takes(made: dict[str, Any]) -> None:
-    newest = kubernetes_validate.latest_version()
-    assert newest.startswith(kubernetes_validate.validate(made, newest, strict=True)), "what does not fit is raised"
-
-
-def test_every_file_belongs_to_the_whole() -> None:
-    assert {path.name for path in FOLDER.glob("*.yaml")} == {*KUSTOMIZATION["resources"], "kustomization.yaml"}
+def test_every_config_is_handed_out() -> None:
     (made,) = KUSTOMIZATION["configMapGenerator"]
     assert {path.name for path in FOLDER.glob("*.toml")} == set(made["files"])
 

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import kubernetes_validate
-import pytest
 import yaml
 from tests.support.orchestrators.kubernetes import ROOT, read_manifests
 
 from tidegate_pipelines.hub.config import HubConfig
 
 MANIFESTS = read_manifests(ROOT / "hub")
-FOLDER, KUSTOMIZATION, OBJECTS, one = MANIFESTS.folder, MANIFESTS.kustomization, MANIFESTS.objects, MANIFESTS.one
+FOLDER, one = MANIFESTS.folder, MANIFESTS.one
 POD = one("Deployment")["spec"]["template"]
 CONTAINER = POD["spec"]["containers"][0]
 SECRETS = Path("/etc/tidegate/hub")
-
-
-@pytest.mark.parametrize("made", OBJECTS, ids=lambda made: f"{made['kind']}-{made['metadata']['name']}")
-def test_each_is_what_the_api_takes(made: dict[str, Any]) -> None:
-    newest = kubernetes_validate.latest_version()
-    assert newest.startswith(kubernetes_validate.validate(made, newest, strict=True)), "what does not fit is raised"
-
-
-def test_every_file_belongs_to_the_whole() -> None:
-    assert {path.name for path in FOLDER.glob("*.yaml")} == {*KUSTOMIZATION["resources"], "kustomization.yaml"}
 
 
 def test_service_budget_and_network_policy_mean_the_hub() -> None:
