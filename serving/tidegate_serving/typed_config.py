@@ -81,7 +81,7 @@ def check_bounds(config: Any) -> None:
                 _check(known.name, item, *bounds)
 
 
-def nearest(key: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
+def nearest(key: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The known key most like `key`, or None."""
     found = difflib.get_close_matches(key, list(known), n=1, cutoff=cutoff)
     return found[0] if found else None

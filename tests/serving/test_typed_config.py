@@ -92,6 +92,7 @@ def test_texts_are_read_only_where_they_are_allowed() -> None:
     [
         ({"shares": 1}, "here has an unknown key 'shares': did you mean share?"),
         ({"zzz": 1}, "here has an unknown key 'zzz': known are on, share"),
+        ({"parents": 1}, "here has an unknown key 'parents': known are on, share"),
         ({"origin": "x"}, "here has an unknown key 'origin': "),
         ({"inner": {}}, "here: inner lacks the key 'name': add it"),
         ({"inner": {"name": "n", "size": 0}}, "here: inner: size is 0: use 1 or more"),
