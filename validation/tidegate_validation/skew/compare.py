@@ -54,8 +54,9 @@ class Comparison:
     unlogged: Mapping[str, str] = field(default_factory=dict)
 
 
-def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
-    """Compares the inputs of `profile` with the rows of a window, which must have some."""
+def compare(profile: Profile, window: Window, rule: SkewRule, derived: Collection[str] = ()) -> Comparison:
+    """Compares the inputs of `profile` with the rows of a window, which must have some; `derived` are columns that were
+    made for the comparison, by which no rows are told."""
     known = [name for name in (profile.label, profile.event_time) if name]
     inputs = [one for one in profile.inputs if one.name not in window.unlogged]
     window = _with_empty_columns(window, inputs)
@@ -82,7 +83,7 @@ def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
     judgements: dict[str, list[Judgement]] = {name: [] for name in numbers}
     for judgement in judge(list(numbers.values()), rule, grown):
         judgements[judgement.feature].append(judgement)
-    inquiry = Inquiry(profile, window, read, counts, samples, numbers, judgements, rule)
+    inquiry = Inquiry(profile, window, read, counts, samples, numbers, judgements, rule, derived)
     causes = {
         one.name: cause
         for one in schema.comparable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +30,7 @@ _ERRORS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """What is at hand when a cause is looked for."""
+    """What is at hand when a cause is looked for; nobody who reads of it knows the `derived` columns."""
 
     profile: Profile
     window: Window
@@ -40,6 +40,7 @@ class Inquiry:
     numbers: Mapping[str, FeatureNumbers]
     judgements: Mapping[str, Sequence[Judgement]]
     rule: SkewRule
+    derived: Collection[str] = ()
 
     def cause(self, feature: FeatureProfile) -> Cause | None:
         """Of a feature whose values differ, or of which the window could not tell whether they do."""
@@ -91,8 +92,8 @@ class Inquiry:
 
     @property
     def few_valued(self) -> list[str]:
-        """All columns of few values, or of categories."""
-        known = [one for one in self.profile.inputs if one.name in self.counts]
+        """All columns of few values, or of categories, but for derived ones."""
+        known = [one for one in self.profile.inputs if one.name in self.counts and one.name not in self.derived]
         return [one.name for one in known if isinstance(one.bins, CategoryBins | DiscreteBins)]
 
     def _joint(self, feature: FeatureProfile) -> Joint:

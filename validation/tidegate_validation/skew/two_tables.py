@@ -146,7 +146,7 @@ def _report(
         added |= distances(calendar, columns.time, now.types)
     relation = _prepared(now, columns, added, calendar)
     window = window_of(relation, event_time=columns.time, like=profile.rows_per_block)
-    comparison = compare(profile, window, rule or SkewRule())
+    comparison = compare(profile, window, rule or SkewRule(), derived=added.keys())
     measured = {*added, *_stamps(now, columns), *(one.column for one in calendar)}
     comparison = with_examples(comparison, profile, window, left_out=measured)
     comparison = told_of_stamps(comparison, profile, relation, delays, columns.time or "", clocks)

@@ -72,6 +72,20 @@ def test_a_part_of_the_date_that_is_counted_otherwise_fails(column: str) -> None
     assert found.feature(column).cause == {"kind": "constant offset", "share": 1.0, "offset": -1.0}
 
 
+def test_rows_are_told_by_no_column_that_nobody_sent() -> None:
+    """A part of the producers has another weekday, and sends no guests."""
+    broken = np.random.default_rng(1).random(len(week())) < 0.2
+    found = report(
+        week().assign(guests=week()["guests"].where(~broken), weekday=(week()["weekday"] + broken.astype(np.int64)) % 7)
+    )
+    share = round(float(broken.mean()), 4)
+
+    assert found.feature("guests").sentence.endswith("of the values are missing, 0.0 % were in training")
+    assert found.feature("guests").cause == {"kind": "missing values", "share": share}
+    assert found.feature("weekday").sentence.endswith(f"those of training plus 1 for {share:.0%} of the rows")
+    assert found.feature("weekday").cause == {"kind": "constant offset", "share": share, "offset": 1.0}
+
+
 def test_a_column_of_the_calendar_that_is_gone_or_no_number_is_told() -> None:
     gone = report(week().drop(columns="month")).feature("month")
     text = report(week().assign(month="December")).feature("month")

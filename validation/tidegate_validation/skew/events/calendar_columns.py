@@ -14,6 +14,8 @@ from tidegate_serving.admission import Finding
 from tidegate_validation.skew.compare import Comparison
 from tidegate_validation.skew.diagnosis.cause import OFFSET, Cause
 from tidegate_validation.skew.diagnosis.frozen import ONE_VALUE
+from tidegate_validation.skew.diagnosis.rivals import DEFAULT, NEW_VALUE
+from tidegate_validation.skew.finding import explain
 from tidegate_validation.statistics.arrays import Floats, Integers, Mask, to_numpy
 from tidegate_validation.statistics.blocks import SECONDS
 from tidegate_validation.statistics.profile import Profile
@@ -41,6 +43,7 @@ _PARTS = {
     "year": ("year", *_YEARS),
 }
 """DuckDB's function for each part of a date, and the least and the largest number of it."""
+_OF_ONE_DISTANCE = (ONE_VALUE, NEW_VALUE, DEFAULT)
 _LONG = ("month", "week", "quarter", "year")
 """Parts of which training may hold a single one: a column of one number is such a part where it is called so."""
 
@@ -125,20 +128,21 @@ def _told(finding: Finding, profile: Profile, column: CalendarColumn | None, tim
         return finding
     start, words = f"`{finding.subject}`:", f"`{column.column}`, beside the {column.part} of `{time}`:"
     told, usual = finding.cause or {}, profile.features[finding.subject].points.listed
-    if told.get("kind") == ONE_VALUE and usual:
-        return _counted_otherwise(
-            finding, column, float(told["value"]) - float(max(usual, key=lambda one: one.share).value), words
-        )
+    if told.get("kind") in _OF_ONE_DISTANCE and usual:
+        offset = float(told["value"]) - float(max(usual, key=lambda one: one.share).value)
+        return _counted_otherwise(finding, column, offset, words)
     return replace(finding, subject=column.column, sentence=finding.sentence.replace(start, words, 1))
 
 
 def _counted_otherwise(finding: Finding, column: CalendarColumn, offset: float, words: str) -> Finding:
-    """Of a column that is one and the same number further from the event's date than in training."""
+    """Of a column that is one and the same number further from the event's date than in training, in all rows or in
+    the share of them that the finding tells."""
     if column.part == "weekday" and abs(offset) > _WEEK / 2:
         offset -= np.copysign(_WEEK, offset)
-    sign = "plus" if offset > 0 else "minus"
-    sentence = f"{words} served values are those of training {sign} {abs(offset):g}"
-    return replace(finding, subject=column.column, sentence=sentence, cause=Cause(OFFSET, offset=offset).to_dict())
+    told = finding.cause or {}
+    cause = Cause(OFFSET, offset=offset, share=told["share"], since=told.get("since"))
+    since = f", since {cause.since}" if cause.since else ""
+    return replace(finding, subject=column.column, sentence=f"{words} {explain(cause)}{since}", cause=cause.to_dict())
 
 
 def _is_number(sql_type: str) -> bool:
