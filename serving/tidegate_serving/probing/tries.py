@@ -26,8 +26,11 @@ class Tries:
 
     def __init__(self, directory: Path) -> None:
         self._directory = os.path.realpath(directory)
-        own = [os.environ.get(name, "") for name in ("HOME", "TMPDIR")]
-        self._own = tuple(os.path.realpath(path) for path in (*own, *_COMMON) if path)
+        home = Path.home()
+        self._home = os.path.realpath(home)
+        cache = os.environ.get("XDG_CACHE_HOME") or home / ".cache"
+        own = (Path.cwd(), os.environ.get("TMPDIR", ""), cache, *_COMMON)
+        self._own = tuple(os.path.realpath(path) for path in own if path)
         self._addresses: dict[str, None] = {}
         self._writes: dict[str, None] = {}
         self._environment: dict[str, None] = {}
@@ -50,7 +53,9 @@ class Tries:
         sys.addaudithook(self._heard)
 
     def look(self) -> dict[str, list[str]]:
-        """`addresses`, as `host:port`; `writes`, as absolute paths; `environment`, names of variables."""
+        """`addresses`, as `host:port`; `writes`, as absolute paths, or from `~` where a library would be free to;
+        `environment`, names of variables.
+        """
         found = {"addresses": self._addresses, "writes": self._writes, "environment": self._environment}
         return {kind: list(names) for kind, names in found.items()}
 
@@ -85,8 +90,14 @@ class Tries:
                 whole = os.path.realpath(os.fsdecode(path))
             except (OSError, ValueError):  # the call itself will fail as it does without us
                 continue
-            if _within(whole, self._directory) or not any(_within(whole, folder) for folder in self._own):
+            if _within(whole, self._directory):
                 self._writes[whole] = None
+                continue
+            folder = max((one for one in (*self._own, self._home) if _within(whole, one)), key=len, default=None)
+            if folder is None:
+                self._writes[whole] = None
+            elif folder not in self._own and asked_for_by_own(sys._getframe()):
+                self._writes[f"~{whole.removeprefix(folder)}"] = None
 
 
 def _within(path: str, folder: str) -> bool:

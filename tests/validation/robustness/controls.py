@@ -99,6 +99,29 @@ def caches_where_it_may_not(random: Random) -> Case:
     return control("\n        try: open(__file__ + '.cache', 'w')\n        except OSError: pass", warns=r"\.cache")
 
 
+def writes_into_its_users_home(random: Random) -> Case:
+    name = random.choice(["served.txt", ".model/state"])
+    line = (
+        f"from pathlib import Path; own = Path.home() / '{name}'; own.parent.mkdir(exist_ok=True); "
+        "own.write_text('x' * len(score))"
+    )
+    return control(line, warns="outside its working folder: ~/")
+
+
+def caches_where_it_may(random: Random) -> Case:
+    """In its user's cache, beside itself in the working folder, or where temporary files go."""
+    folder = random.choice(
+        ["Path.home() / '.cache' / 'model'", "Path('model')", "Path(tempfile.gettempdir()) / 'model'"]
+    )
+    line = f"own = {folder}; own.mkdir(parents=True, exist_ok=True); (own / 'cached').write_text('x')"
+    return control(f"import tempfile; from pathlib import Path; {line}")
+
+
+def tells_where_it_runs(random: Random) -> Case:
+    line = "import os, time; print(os.getpid(), os.environ.get('HOSTNAME'), time.localtime().tm_hour, len(os.environ))"
+    return control(line)
+
+
 def asks_for_telemetry_at_home(random: Random) -> Case:
     """A library that looks for a collector beside it, as tracing and metrics clients do, and does without."""
     call = random.choice(
@@ -151,6 +174,9 @@ CONTROLS: Mapping[str, Draw] = {
         uses_temporary_files,
         ticks_while_idle,
         caches_where_it_may_not,
+        writes_into_its_users_home,
+        caches_where_it_may,
+        tells_where_it_runs,
         asks_for_telemetry_at_home,
         never_waits_for_its_helper,
         waits_for_its_helpers,

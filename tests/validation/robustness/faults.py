@@ -168,6 +168,27 @@ def differs_between_processes(random: Random) -> Case:
     return fault(line, "determinism", words="every process gives answers of its own")
 
 
+def differs_between_machines(random: Random) -> Case:
+    value = random.choice(
+        [
+            "len(__import__('os').environ)",
+            "(__import__('os').environ.get('HOSTNAME') == 'elsewhere')",
+            "(__import__('os').getpid() % 7)",
+            "__import__('datetime').datetime.fromtimestamp(1.7e9).hour",
+        ]
+    )
+    return fault(f"score = score + 0.01 * {value}", "determinism", words="depend on where it runs")
+
+
+def first_answers_differ(random: Random) -> Case:
+    """As of a model that learns its scale from what it is asked; the first call of all is the loader's warm-up."""
+    line = (
+        f"self.n = getattr(self, 'n', 0) + 1; score = score + {random.uniform(0.1, 1):.3f} * "
+        f"(self.n < {random.randint(3, 6)})"
+    )
+    return fault(line, "determinism", words="what it was asked")
+
+
 def remembers_requests(random: Random) -> Case:
     column = random.choice(["size", "depot", "weight"])
     line = (
@@ -380,6 +401,8 @@ FAULTS: Mapping[str, Draw] = {
         slow,
         nondeterminism,
         differs_between_processes,
+        differs_between_machines,
+        first_answers_differ,
         remembers_requests,
         thread_unsafe,
         batch_dependent,

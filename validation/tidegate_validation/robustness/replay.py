@@ -16,6 +16,7 @@ from tidegate_validation.robustness.failing_inputs import FailingInput, Origin, 
 from tidegate_validation.robustness.finding import came_back
 from tidegate_validation.robustness.judgement import answered, largest_difference
 from tidegate_validation.sandbox.answer import Answer, AnswerKind
+from tidegate_validation.sandbox.environment import ELSEWHERE
 from tidegate_validation.sandbox.session import Session
 
 _TIMES = 20
@@ -134,7 +135,7 @@ def _then(session: Session, failed: FailingInput, origin: Origin) -> tuple[bool,
 
 def _restarted(session: Session, failed: FailingInput, origin: Origin) -> tuple[bool, str, str]:
     before = session.ask(failed.tensors)
-    session.renew()
+    session.renew(ELSEWHERE)
     after = session.ask(failed.tensors)
     if not answered(before) or not answered(after):
         wrong = after if answered(before) else before

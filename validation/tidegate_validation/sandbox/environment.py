@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import util
 from pathlib import Path
 
@@ -18,19 +19,39 @@ _QUIET = {
     "ORT_DISABLE_TELEMETRY": "1",
 }
 """Libraries that report to their makers unasked would be taken for a model that calls out."""
+_HOME = "home"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a process believes itself to be: `variables` are added to its environment, `passed_pids` are the process
+    numbers that others have before it, where it has a namespace of processes.
+    """
+
+    variables: Mapping[str, str] = field(default_factory=dict)
+    passed_pids: int = 0
+
+
+USUAL = Place()
+ELSEWHERE = Place(
+    {"HOSTNAME": "elsewhere", "USER": "elsewhere", "LOGNAME": "elsewhere", "TZ": "Etc/GMT-11", "ELSEWHERE": "1"}, 17
+)
+"""As on another machine of a fleet. A process number that is higher by a prime differs by every other modulus too."""
 _PACKAGES = ("tidegate_serving", "tidegate_validation", "tidegate_native")
 
 
 def environment(home: str) -> dict[str, str]:
     """This process's environment without what looks like a secret; crashes leave their traceback in the log, and
-    libraries are told not to report to their makers.
+    libraries are told not to report to their makers. `home` is the working folder; the user's home is a folder in it,
+    so that what is written there can be told from what is written beside it.
     """
     kept = {
         name: value
         for name, value in os.environ.items()
         if not any(word in name.upper() for word in _SECRETS) and not _PASSWORD_INSIDE.search(value)
     }
-    return {**kept, **_QUIET, "HOME": home, "TMPDIR": home, "PYTHONFAULTHANDLER": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    own = {"HOME": f"{home}/{_HOME}", "TMPDIR": home, "PYTHONFAULTHANDLER": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**kept, **_QUIET, **own}
 
 
 def import_path() -> dict[str, str]:

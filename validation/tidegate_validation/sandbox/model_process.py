@@ -21,6 +21,7 @@ from tidegate_serving.contract.probe_frames import Frame, read_frame, write_fram
 from tidegate_serving.contract.signature import SERVING_DEFAULT
 from tidegate_serving.contract.tensors import Array
 from tidegate_validation.sandbox.answer import Answer, AnswerKind, ProcessState
+from tidegate_validation.sandbox.environment import USUAL, Place
 from tidegate_validation.sandbox.limits import SandboxLimits
 from tidegate_validation.sandbox.process import SandboxedProcess, ending
 
@@ -43,11 +44,13 @@ class ModelProcess:
     runs in, which knows what was used and what could not be limited.
     """
 
-    def __init__(self, directory: Path, limits: SandboxLimits, probe: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, directory: Path, limits: SandboxLimits, probe: Sequence[str] | None = None, place: Place = USUAL
+    ) -> None:
         self._limits = limits
         pickle = ["--allow-pickle"] if limits.allow_pickle else []
         command = [*(probe or _PROBE), str(directory.resolve()), *pickle]
-        self.sandboxed = SandboxedProcess(command, limits, directory)
+        self.sandboxed = SandboxedProcess(command, limits, directory, place=place)
         self._received: queue.SimpleQueue[Frame | Exception | None] = queue.SimpleQueue()
         self._to_send: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 from tidegate_serving.contract.errors import Unavailable
-from tidegate_validation.sandbox.environment import environment, readable_paths
+from tidegate_validation.sandbox.environment import USUAL, Place, environment, readable_paths
 from tidegate_validation.sandbox.limits import SandboxLimits
 from tidegate_validation.sandbox.log_tail import LogTail
 from tidegate_validation.sandbox.supervisor.processes import descendants, inner_number
@@ -37,7 +37,7 @@ class SandboxedProcess:
     """One run of a command. `start` first; `kill` always.
 
     `version` is the directory that it is about; that, `readable` and this Python are all that it surely can read.
-    `variables` are added to its environment.
+    `variables` are added to its environment, and then those of `place`.
     """
 
     def __init__(
@@ -47,12 +47,14 @@ class SandboxedProcess:
         version: Path,
         readable: Sequence[Path] = (),
         variables: Mapping[str, str] | None = None,
+        place: Place = USUAL,
     ) -> None:
         self._command = list(command)
         self._limits = limits
         self._version = version
         self._readable = [str(path.resolve()) for path in readable]
-        self._environment = dict(variables or {})
+        self._environment = {**(variables or {}), **place.variables}
+        self._passed_pids = place.passed_pids
         self._changed = threading.Condition()
         self._pid: int | None = None
         self._status: int | None = None
@@ -202,6 +204,7 @@ class SandboxedProcess:
             cpu_seconds=limits.cpu_seconds,
             open_files=limits.open_files,
             threads=limits.most_threads,
+            passed_pids=self._passed_pids,
         )
 
     def _watch_it(self) -> None:

@@ -13,6 +13,7 @@ from types import TracebackType
 from tidegate_serving.contract.signature import SERVING_DEFAULT
 from tidegate_serving.contract.tensors import Array
 from tidegate_validation.sandbox.answer import Answer, AnswerKind
+from tidegate_validation.sandbox.environment import USUAL, Place
 from tidegate_validation.sandbox.limits import SandboxLimits
 from tidegate_validation.sandbox.model_process import ModelProcess
 from tidegate_validation.sandbox.watch import Use
@@ -38,6 +39,7 @@ class Session:
         self._limits = limits
         self._signature = signature
         self._probe = probe
+        self._place = USUAL
         self._process: ModelProcess | None = None
         self.deaths = 0
         self.calls = 0
@@ -59,7 +61,7 @@ class Session:
         """Loads the version, unless it is; the answer says whether it did."""
         if self._process is not None:
             return Answer(AnswerKind.OUTPUTS)
-        process = ModelProcess(self._directory, self._limits, self._probe)
+        process = ModelProcess(self._directory, self._limits, self._probe, self._place)
         answer = process.start(seconds)
         self.not_limited = process.sandboxed.missing
         self.faults += process.sandboxed.faults
@@ -95,8 +97,9 @@ class Session:
         self._forget(process)
         return answer
 
-    def renew(self) -> None:
-        """Ends the process, so that the next call has a fresh one."""
+    def renew(self, place: Place = USUAL) -> None:
+        """Ends the process, so that the next call has a fresh one, in `place`."""
+        self._place = place
         if self._process is not None:
             self._process.close()
             self._forget(self._process)

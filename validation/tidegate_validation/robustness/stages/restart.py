@@ -1,6 +1,7 @@
 """The same requests asked of a fresh process: an engine loads a version anew after every restart and in every worker.
 
-Answers that depend on when or where it was loaded, or on what it was asked before, differ between processes.
+Answers that depend on when or where it was loaded, or on what it was asked before, differ between processes. The fresh
+one believes itself to be on another machine: host, user, time zone and process number are not what they were.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from tidegate_validation.robustness.failing_inputs import Way
 from tidegate_validation.robustness.finding import came_back, example
 from tidegate_validation.robustness.judgement import answered, largest_difference
 from tidegate_validation.sandbox.answer import Answer
+from tidegate_validation.sandbox.environment import ELSEWHERE, USUAL, Place
 from tidegate_validation.sandbox.examples import Examples
 
 _CHECK, _SUBJECT = "determinism", "a fresh process"
@@ -25,7 +27,7 @@ def restart(examination: Examination) -> None:
     before = examination.ask(rows) if examination.steady else None
     if before is None or not answered(before):
         return
-    after = _asked_afresh(examination, rows)
+    after = _asked_afresh(examination, rows, ELSEWHERE)
     if not answered(after):
         sentence = f"loaded once more, in a process of its own, {came_back(after)} where it answered before"
         shown = example({}, rows.row(0), after) | examination.keep(_CHECK, _SUBJECT, rows.arrays, Way.RESTARTED)
@@ -37,32 +39,45 @@ def restart(examination: Examination) -> None:
         sentence = "answers the same when it is loaded once more, in a process of its own"
         examination.report(_CHECK, _SUBJECT, Outcome.PASS, sentence, number=worst, limit=tolerance)
         return
-    once_more = _asked_afresh(examination, rows)
-    same = answered(once_more) and largest_difference(once_more.outputs, after.outputs) <= tolerance
+    kind, why = _reason(examination, rows, before, after)
     place = _most_different(before, after)
     examination.report(
         _CHECK,
         _SUBJECT,
         Outcome(examination.limits.nondeterminism),
-        f"loaded once more, it answers the same requests otherwise, by up to {worst:.3g}: {_why(same)}",
+        f"loaded once more, it answers the same requests otherwise, by up to {worst:.3g}: {why}",
         number=worst,
         limit=tolerance,
         example={"input": rows.row(place), **examination.keep(_CHECK, _SUBJECT, rows.arrays, Way.RESTARTED)},
-        cause={"kind": "remembers requests" if same else "depends on the process"},
+        cause={"kind": kind},
     )
 
 
-def _asked_afresh(examination: Examination, rows: Examples) -> Answer:
-    examination.session.renew()
+def _asked_afresh(examination: Examination, rows: Examples, place: Place) -> Answer:
+    examination.session.renew(place)
     return examination.ask(rows)
 
 
-def _why(same_when_fresh: bool) -> str:
-    if same_when_fresh:
-        return "fresh processes agree with each other, so what it was asked before changes its answers"
+def _reason(examination: Examination, rows: Examples, before: Answer, elsewhere: Answer) -> tuple[str, str]:
+    """Why a fresh process elsewhere answers otherwise: the kind of cause, and words. Two more processes decide."""
+
+    def alike(one: Answer, other: Answer) -> bool:
+        both = answered(one) and answered(other)
+        return both and largest_difference(one.outputs, other.outputs) <= examination.limits.tolerance
+
+    if not alike(_asked_afresh(examination, rows, ELSEWHERE), elsewhere):
+        return "depends on the process", (
+            "every process gives answers of its own (random numbers without a seed, Python's hash() of texts, "
+            "the order of a set, or the clock)"
+        )
+    if alike(_asked_afresh(examination, rows, USUAL), before):
+        return "depends on the machine", (
+            "fresh processes agree with each other in the same place, so its answers depend on where it runs (an "
+            "environment variable, the host's or user's name, the time zone, or the process number)"
+        )
     return (
-        "every process gives answers of its own (random numbers without a seed, Python's hash() of texts, the order of "
-        "a set, or the clock)"
+        "remembers requests",
+        "fresh processes agree with each other, so what it was asked before changes its answers",
     )
 
 

@@ -11,6 +11,7 @@ class Settings(NamedTuple):
 
     `home` is the only directory that it can write to, `disk_bytes` its size; `readable` are files and directories that
     it needs, `version` the one of them that is examined; `hidden` are folders that it must not see but for those.
+    In a namespace of processes the command comes after `passed_pids` others.
     `report` and `lifeline` are file descriptors: lines of JSON go out on the first, and when the second ends, so does
     everything. `namespaces` and `other_user` can be switched off. Limits are what `resource` takes.
     """
@@ -31,6 +32,7 @@ class Settings(NamedTuple):
     cpu_seconds: int
     open_files: int
     threads: int
+    passed_pids: int
 
     def to_json(self) -> str:
         """As one argument of a command line."""

@@ -122,6 +122,7 @@ def _first_process(settings: Settings, owner: int, missing: list[str]) -> None:
     kernel.end_with_parent(signal.SIGKILL)
     with contextlib.suppress(OSError):  # a container may keep its own view of processes, which does no harm
         kernel.mount("proc", "/proc", "proc", kernel.NOSUID | kernel.NODEV)
+    _pass_pids(settings.passed_pids)
     child = os.fork()
     if child == 0:
         _become(settings, owner, isolated=True)
@@ -129,6 +130,15 @@ def _first_process(settings: Settings, owner: int, missing: list[str]) -> None:
     _leave_streams()
     _report(settings, ended=_wait_for(child))
     os._exit(0)
+
+
+def _pass_pids(count: int) -> None:
+    """Uses up so many process numbers."""
+    for _ in range(count):
+        passing = os.fork()
+        if passing == 0:
+            os._exit(0)
+        os.waitpid(passing, 0)
 
 
 def _become(settings: Settings, owner: int, isolated: bool) -> None:
@@ -145,6 +155,7 @@ def _become(settings: Settings, owner: int, isolated: bool) -> None:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.chdir(settings.home)
+        Path(os.environ["HOME"]).mkdir(parents=True, exist_ok=True)
         os.set_inheritable(settings.report, False)
         os.execve(settings.command[0], settings.command, dict(os.environ))
     except OSError as error:
