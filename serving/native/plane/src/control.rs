@@ -81,7 +81,6 @@ impl Control {
 impl ControlCalls {
     /// The control thread.
     pub fn run(&self, hooks: &dyn Hooks) {
-        hooks.give_way();
         for call in &self.0 {
             if call.answer.is_closed() {
                 continue;

@@ -29,6 +29,7 @@ use crate::security::access::Access;
 use crate::security::tls::Pem;
 use crate::settings::Settings;
 use crate::state::PlaneState;
+use crate::system::System;
 use crate::threads::{Threads, Work};
 
 /// How long threads that were told to end may take for it, beyond the time that a drain has.
@@ -52,7 +53,7 @@ pub struct Plane {
 
 impl Plane {
     /// Binds the addresses and starts the threads. Nothing is left behind on error.
-    pub fn start(settings: &Settings, hooks: Arc<dyn Hooks>) -> io::Result<Plane> {
+    pub fn start(settings: &Settings, hooks: Arc<dyn Hooks>, system: Arc<dyn System>) -> io::Result<Plane> {
         let invalid = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
         settings.check().map_err(invalid)?;
         let count = settings.io_threads;
@@ -89,7 +90,7 @@ impl Plane {
         let listeners = grpc.into_iter().zip(rest).zip(unix).filter(|_| !closed);
         let listeners = listeners.map(|((grpc, rest), unix)| Listeners { grpc, unix, rest });
         let aside = (jobs, count + 1);
-        let work = Work { state, hooks, calls, aside, remains, lanes: listeners.zip(queues).collect() };
+        let work = Work { state, hooks, system, calls, aside, remains, lanes: listeners.zip(queues).collect() };
         if let Err(why) = plane.threads.start(work, &plane.signals) {
             plane.stop();
             return Err(why);

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use crate::support::grpc::{PREDICT, frame};
 use crate::support::messages::{float_values, outputs, predict_x};
-use crate::support::{Gate, LONG, Model, Recorder, Running, eventually, publish, scalar_signature, settings};
+use crate::support::{Gate, LONG, Model, Running, eventually, publish, refused, scalar_signature, settings};
 use tidegate_engine::serving_map::Change;
-use tidegate_plane::plane::Plane;
 use tidegate_plane::settings::Settings;
 
 #[test]
@@ -77,18 +76,17 @@ fn an_address_that_cannot_be_had_is_an_error_that_names_it() {
         let running = Running::start(&Settings { io_threads, ..settings() });
         let taken = running.plane.grpc_address().unwrap().to_string();
         let again = Settings { grpc_address: Some(taken.clone()), io_threads, ..settings() };
-        let why = Plane::start(&again, Arc::new(Recorder::default())).err().unwrap();
-        assert!(why.to_string().contains(&taken), "{why}");
+        let why = refused(&again);
+        assert!(why.contains(&taken), "{why}");
     }
     let nowhere = Settings { grpc_address: Some("nowhere.invalid:1".to_owned()), ..settings() };
-    let why = Plane::start(&nowhere, Arc::new(Recorder::default())).err().unwrap();
-    assert!(why.to_string().contains("nowhere.invalid:1"), "{why}");
+    let why = refused(&nowhere);
+    assert!(why.contains("nowhere.invalid:1"), "{why}");
 }
 
 #[test]
 fn freed_memory_goes_back_now_and_then_until_the_plane_ends() {
     let running = Running::start(&settings());
-    let purges = || running.hooks.purges.load(std::sync::atomic::Ordering::Relaxed);
-    eventually("freed memory went back", || purges() > 0);
+    eventually("freed memory went back", || running.process.was_asked(&[("tg-memory", "return memory")]));
     assert!(running.plane.drain(LONG), "the thread that does it has ended");
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::support::grpc::{PREDICT, frame};
 use crate::support::messages::predict_x;
+use crate::support::process::Process;
 use crate::support::{
     Gate, LONG, Model, Recorder, Running, batching, eventually, publish, rest, scalar_signature, settings,
 };
@@ -97,7 +98,7 @@ fn start_with_few_files() {
     for free in 0..24 {
         let mut files: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
         files.truncate(files.len() - free);
-        let started = Plane::start(&settings, Arc::new(Recorder::default()));
+        let started = Plane::start(&settings, Arc::new(Recorder::default()), Arc::new(Process::default()));
         drop(files);
         match started {
             Err(_) => failures += 1,

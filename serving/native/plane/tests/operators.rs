@@ -322,17 +322,16 @@ fn grpc_answers_over_a_unix_socket_beside_tcp_or_alone() {
         if !alone {
             assert_eq!(version_for(&mut running.grpc(), &[], &request()), 1);
         }
-        let taken =
-            tidegate_plane::plane::Plane::start(&given, Arc::default() as Arc<support::Recorder>).err().unwrap();
-        assert!(taken.to_string().contains("grpc.sock"), "{taken}");
+        let taken = support::refused(&given);
+        assert!(taken.contains("grpc.sock"), "{taken}");
         assert!(running.plane.drain(LONG));
         drop(running);
         assert!(!path.exists(), "the socket goes with the plane");
     }
     std::fs::write(&path, "mine").unwrap();
     let given = Settings { grpc_socket_path: Some(path.clone()), ..settings() };
-    let refused = tidegate_plane::plane::Plane::start(&given, Arc::default() as Arc<support::Recorder>).err().unwrap();
-    assert!(refused.to_string().contains("no socket: move it away"), "{refused}");
+    let refused = support::refused(&given);
+    assert!(refused.contains("no socket: move it away"), "{refused}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
     std::fs::remove_dir_all(&folder).unwrap();
 }

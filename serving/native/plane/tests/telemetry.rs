@@ -223,8 +223,6 @@ fn nothing_is_told_and_no_header_sent_where_nobody_asked() {
 #[test]
 fn an_access_log_that_cannot_be_written_is_said_at_the_start() {
     let path = std::env::temp_dir().join("tidegate-no-such-folder/access.jsonl");
-    let hooks = Arc::<support::Recorder>::default();
-    let started = tidegate_plane::plane::Plane::start(&told(Some(path), 1.0, None, None), hooks);
-    let why = started.map(drop).unwrap_err().to_string();
+    let why = support::refused(&told(Some(path), 1.0, None, None));
     assert!(why.contains("tidegate-no-such-folder/access.jsonl"), "{why}");
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use tidegate_codec::status::{Code, Status};
 use tidegate_plane::state::PlaneState;
+use tidegate_plane::system::System;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout_at};
 
@@ -26,6 +27,8 @@ const NO_DEADLINE: Duration = Duration::from_secs(24 * 3600);
 pub struct Shared {
     /// An engine without models: limits, counters, readiness, and what it answers where no node is asked.
     pub state: Arc<PlaneState>,
+    /// The process.
+    pub system: Arc<dyn System>,
     /// Which model is on which nodes.
     pub routes: ArcSwap<Routes>,
     /// Why a model is not loaded for requests, by its name: what operators decided. Nodes that have it say so themselves.

@@ -21,15 +21,18 @@ use tidegate_plane::control;
 use tidegate_plane::endpoints::grpc::methods::GrpcMethods;
 use tidegate_plane::endpoints::reply::PlaneDispatcher;
 use tidegate_plane::endpoints::rest::routes::RestRoutes;
+use tidegate_plane::freed_memory::{FreedMemory, share_memory};
 use tidegate_plane::io::host::Host;
 use tidegate_plane::io::listen;
 use tidegate_plane::io::listener::Listener;
 use tidegate_plane::io::signals::Signals;
 use tidegate_plane::io::thread::{IoThread, Listeners};
+use tidegate_plane::named_thread::{join, spawn};
 use tidegate_plane::security::access::Access;
 use tidegate_plane::security::tls::Pem;
 use tidegate_plane::state::PlaneState;
-use tidegate_plane::threads::{join, spawn};
+use tidegate_plane::system::System;
+use tidegate_plane::threads::{start_access_log, start_aside};
 use tokio::sync::watch;
 
 use crate::grpc::service::GrpcForwarder;
@@ -63,6 +66,7 @@ pub struct Router {
     stopped: AtomicBool,
     io: Mutex<Vec<JoinHandle<bool>>>,
     helpers: Mutex<Vec<JoinHandle<()>>>,
+    memory: Mutex<Option<FreedMemory>>,
     grpc_address: Option<SocketAddr>,
     rest_address: Option<SocketAddr>,
     _socket_file: Option<listen::SocketFile>,
@@ -70,7 +74,7 @@ pub struct Router {
 
 impl Router {
     /// Binds the addresses and starts the threads. Nothing is left behind on error.
-    pub fn start(settings: &RouterSettings, wanted: Wanted) -> io::Result<Router> {
+    pub fn start(settings: &RouterSettings, wanted: Wanted, system: Arc<dyn System>) -> io::Result<Router> {
         let invalid = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
         settings.check().map_err(invalid)?;
         let plane = &settings.plane;
@@ -89,6 +93,7 @@ impl Router {
         let (sender, names) = channel();
         let shared = Arc::new(Shared {
             state,
+            system,
             routes: ArcSwap::default(),
             refused: ArcSwap::default(),
             changed: watch::Sender::new(()),
@@ -109,6 +114,7 @@ impl Router {
             stopped: AtomicBool::new(false),
             io: Mutex::default(),
             helpers: Mutex::default(),
+            memory: Mutex::default(),
             grpc_address,
             rest_address,
             _socket_file: socket_file,
@@ -131,22 +137,16 @@ impl Router {
     ) -> io::Result<()> {
         let telling = spawn("tg-wanted", move || names.iter().for_each(|name| wanted(&name)))?;
         lock(&self.helpers).push(telling);
-        let jobs = Arc::new(jobs);
-        for index in 0..=listeners.len() {
-            let jobs = jobs.clone();
-            let helper = spawn(&format!("tg-aside-{index}"), move || jobs.run(&|| {}))?;
-            lock(&self.helpers).push(helper);
-        }
-        if let Some(observer) = self.shared.state.observer.clone()
-            && let Some(file) = observer.access_file()?
-        {
-            let writer = spawn("tg-access", move || observer.run_access_log(file))?;
-            lock(&self.helpers).push(writer);
+        let system = &self.shared.system;
+        start_aside((jobs, listeners.len() + 1), system, &self.helpers)?;
+        *lock(&self.memory) = Some(FreedMemory::start(&self.shared.state.engine, system.clone())?);
+        if let Some(observer) = &self.shared.state.observer {
+            start_access_log(observer, system, &self.helpers)?;
         }
         for (index, listeners) in listeners.into_iter().enumerate() {
             let io = IoThread::new(listeners)?;
-            let (shared, signals) = (self.shared.clone(), self.signals.clone());
-            let lane = Arc::new(Lane { index, shared });
+            let lane = Arc::new(Lane { index, shared: self.shared.clone() });
+            let signals = self.signals.clone();
             let started =
                 spawn(&format!("tg-io-{index}"), move || io.block_on(|listeners| serve(lane, listeners, signals)))?;
             lock(&self.io).push(started);
@@ -235,8 +235,9 @@ impl Router {
         }
         self.shared.routes.store(Arc::default());
         let until = Instant::now() + ENDING;
+        let memory = lock(&self.memory).take().map(FreedMemory::end);
         let helpers = std::mem::take(&mut *lock(&self.helpers));
-        helpers.into_iter().for_each(|thread| drop(join(thread, until)));
+        helpers.into_iter().chain(memory).for_each(|thread| drop(join(thread, until)));
         complete
     }
 }
@@ -251,6 +252,7 @@ async fn serve(lane: Arc<Lane>, listeners: Vec<(Endpoint, Listener)>, signals: S
     let tending = lane.clone();
     tokio::spawn(async move { tending.close_idle().await });
     let dispatcher = Arc::new(PlaneDispatcher::new(lane.index, shared.state.engine.clone()));
+    tokio::spawn(share_memory(dispatcher.clone(), shared.system.clone()));
     let pace = Pace::new(dispatcher.mixture());
     let local = GrpcMethods { dispatcher: dispatcher.clone(), state: shared.state.clone() };
     let grpc = Arc::new(GrpcForwarder { lane: lane.clone(), local });

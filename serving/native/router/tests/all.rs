@@ -6,6 +6,7 @@
 mod cold;
 mod forwarding;
 mod hedging;
+mod memory;
 mod retries;
 mod stalling;
 mod streaming;

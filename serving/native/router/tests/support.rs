@@ -33,11 +33,15 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 
+use self::process::Process;
+
 /// What is waited for takes milliseconds; a machine that is busy with something else may need much longer.
 pub const LONG: Duration = Duration::from_secs(60);
 
 #[path = "../../plane/tests/support/grpc.rs"]
 pub mod grpc;
+#[path = "../../plane/tests/support/process.rs"]
+pub mod process;
 #[path = "../../plane/tests/support/rest.rs"]
 pub mod rest;
 
@@ -336,6 +340,7 @@ impl Body for Half {
 pub struct Running {
     pub router: Router,
     pub wanted: Arc<Mutex<Vec<String>>>,
+    pub process: Arc<Process>,
 }
 
 pub fn settings() -> RouterSettings {
@@ -370,7 +375,8 @@ impl Running {
         let wanted = Arc::<Mutex<Vec<String>>>::default();
         let told = wanted.clone();
         let tell: Wanted = Box::new(move |name| told.lock().unwrap().push(name.to_owned()));
-        Running { router: Router::start(settings, tell).unwrap(), wanted }
+        let process = Arc::new(Process::default());
+        Running { router: Router::start(settings, tell, process.clone()).unwrap(), wanted, process }
     }
 
     /// In front of nodes that all have model `m`.

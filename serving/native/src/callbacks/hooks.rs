@@ -1,5 +1,5 @@
 //! The plane's callbacks into Python: a version released, a control call, recorded traces, and the log that cannot be
-//! written, or can again. None gets through once the interpreter exits. And what the plane asks of the system.
+//! written, or can again. None gets through once the interpreter exits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,6 @@ use tidegate_engine::telemetry::{Ended, TraceSink};
 use tidegate_log_files::{LogWriter, WriteError};
 use tidegate_plane::hooks::Hooks;
 
-use crate::allocator::{purge_freed, share_freed, trim_heap};
 use crate::callbacks::closing::Closing;
 use crate::callbacks::raised::to_status;
 use crate::callbacks::traces::TracedRequest;
@@ -30,10 +29,6 @@ pub(crate) struct Callbacks {
     /// Whether the last block of the log could not be written.
     pub(crate) log_failing: AtomicBool,
     pub(crate) closing: Arc<Closing>,
-    /// Lowers the priority of the calling thread.
-    pub(crate) step_back: fn(),
-    /// Has it give way to any that wakes.
-    pub(crate) give_way: fn(),
 }
 
 impl Callbacks {
@@ -58,26 +53,6 @@ impl Hooks for Callbacks {
             bytes.map_err(|error| to_status(py, &error))
         });
         answer.unwrap_or_else(|| Err(Status::new(Code::Unavailable, "the server is stopping")))
-    }
-
-    fn give_way(&self) {
-        (self.give_way)();
-    }
-
-    fn step_back(&self) {
-        (self.step_back)();
-    }
-
-    fn return_memory(&self) {
-        purge_freed();
-    }
-
-    fn return_model_memory(&self) {
-        trim_heap();
-    }
-
-    fn share_memory(&self) {
-        share_freed();
     }
 }
 

@@ -18,9 +18,9 @@ use tidegate_plane::plane::Plane;
 use crate::callbacks::closing::Closing;
 use crate::callbacks::hooks::Callbacks;
 use crate::calls::changes;
-use crate::calls::low_priority;
 use crate::calls::predict::{self, Arrived, PendingPrediction, PredictionStream};
 use crate::calls::settings::{self, Settings};
+use crate::calls::system::ThisProcess;
 
 /// How long the interpreter's exit waits for a model that is still running, and again once it is interrupted.
 const EXIT_PATIENCE: Duration = Duration::from_secs(3);
@@ -45,22 +45,11 @@ impl DataPlane {
         traces: Option<Py<PyAny>>,
     ) -> PyResult<DataPlane> {
         let closing = Arc::new(Closing::default());
-        let (step_back, give_way) = (low_priority::step_back, low_priority::enter_low_priority);
         let (log, log_failing) = (settings.log.clone(), AtomicBool::default());
         let closing_too = closing.clone();
-        let hooks = Arc::new(Callbacks {
-            released,
-            control,
-            log_told,
-            traces,
-            log,
-            log_failing,
-            closing: closing_too,
-            step_back,
-            give_way,
-        });
+        let hooks = Arc::new(Callbacks { released, control, log_told, traces, log, log_failing, closing: closing_too });
         let settings = settings.plane.clone();
-        let started = py.detach(|| Plane::start(&settings, hooks));
+        let started = py.detach(|| Plane::start(&settings, hooks, Arc::new(ThisProcess)));
         let plane = Arc::new(started.map_err(|why| match why.kind() {
             ErrorKind::InvalidInput => PyValueError::new_err(why.to_string()),
             _ => why.into(),

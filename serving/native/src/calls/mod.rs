@@ -1,4 +1,5 @@
-//! What Python calls: the data plane with its settings and changes, a fleet's router, and work at low priority.
+//! What Python calls: the data plane with its settings and changes, a fleet's router, work at low priority, and what is asked of the
+//! process.
 
 pub(crate) mod changes;
 pub(crate) mod data_plane;
@@ -7,3 +8,4 @@ pub(crate) mod low_priority;
 pub(crate) mod predict;
 pub(crate) mod router;
 pub(crate) mod settings;
+pub(crate) mod system;

@@ -14,6 +14,7 @@ use tidegate_router::settings::{ColdLimits, RouterSettings};
 
 use crate::callbacks::closing::Closing;
 use crate::calls::settings::{self, Settings};
+use crate::calls::system::ThisProcess;
 
 /// Who signs nodes' certificates, the router's own certificate and key, and the name in those of nodes (PEM).
 type NodeTls = (Vec<u8>, Option<(Vec<u8>, Vec<u8>)>, Option<String>);
@@ -57,7 +58,7 @@ impl Router {
         let closing = Arc::new(Closing::default());
         let tells = closing.clone();
         let wanted: Wanted = Box::new(move |model| tell(&wanted, &tells, model));
-        let started = py.detach(|| CoreRouter::start(&settings, wanted));
+        let started = py.detach(|| CoreRouter::start(&settings, wanted, Arc::new(ThisProcess)));
         let router = Arc::new(started.map_err(|why| match why.kind() {
             ErrorKind::InvalidInput => PyValueError::new_err(why.to_string()),
             _ => why.into(),

@@ -20,6 +20,7 @@ use tidegate_engine::telemetry::{TelemetryOptions, TraceSink};
 use tidegate_plane::hooks::Hooks;
 use tidegate_plane::plane::Plane;
 use tidegate_plane::settings::{Patience, Security, Settings};
+use tidegate_plane::system::System;
 
 /// Nobody connects.
 const SOME: Duration = Duration::from_secs(1);
@@ -52,6 +53,8 @@ impl Hooks for Nothing {
         Err(Status::internal("nothing is asked here"))
     }
 }
+
+impl System for Nothing {}
 
 impl TraceSink for Nothing {}
 
@@ -119,7 +122,7 @@ impl Bench {
             log_block_interval: Duration::from_secs(1),
             log_buffer_bytes: 0,
         };
-        let plane = Plane::start(&settings, Arc::new(Nothing))?;
+        let plane = Plane::start(&settings, Arc::new(Nothing), Arc::new(Nothing))?;
         plane.apply((0..MODELS).map(|model| publish(model, 1)).collect::<Result<_, _>>()?)?;
         Ok(Bench {
             map: plane.map(),

@@ -19,12 +19,13 @@ use crate::connections::pace::Pace;
 use crate::endpoints::grpc::methods::GrpcMethods;
 use crate::endpoints::reply::PlaneDispatcher;
 use crate::endpoints::rest::routes::RestRoutes;
-use crate::hooks::Hooks;
+use crate::freed_memory::share_memory;
 use crate::io::completion_queue::CompletionQueue;
 use crate::io::host::Host;
 use crate::io::listener::Listener;
 use crate::io::signals::Signals;
 use crate::state::PlaneState;
+use crate::system::System;
 
 /// How long the refusals at the end of a drain may take on their way to the clients.
 const FAREWELL: Duration = Duration::from_millis(250);
@@ -33,9 +34,6 @@ const FAREWELL: Duration = Duration::from_millis(250);
 /// Before another connection is answered, fewer are sent: its client has work then, while the others are answered.
 const IN_A_ROW: Turn = Turn { enough: 16, most: 128 };
 const IN_A_ROW_MIXED: Turn = Turn { enough: 8, most: 8 };
-
-/// How often an I/O thread lets others have memory that it freed.
-const SHARE_EVERY: Duration = Duration::from_secs(1);
 
 /// What one I/O thread works on.
 #[derive(Clone)]
@@ -46,8 +44,8 @@ pub struct IoLane {
     pub completions: Arc<CompletionQueue>,
     /// What all share.
     pub state: Arc<PlaneState>,
-    /// What is asked of the allocator.
-    pub hooks: Arc<dyn Hooks>,
+    /// The process.
+    pub system: Arc<dyn System>,
 }
 
 /// The endpoints' listeners of one I/O thread.
@@ -102,14 +100,14 @@ impl IoThread {
 
 async fn serve(lane: IoLane, listeners: Vec<(Endpoint, Listener)>, signals: Signals) -> bool {
     let tracker = Arc::new(Tracker::default());
-    let IoLane { dispatcher, completions, state, hooks } = lane;
+    let IoLane { dispatcher, completions, state, system } = lane;
     let aside = state.aside.clone();
     tokio::spawn(answer_batches(dispatcher.clone(), completions, aside.clone()));
     let flushing = dispatcher.clone();
     tokio::spawn(async move { flushing.run_idle_flush().await });
     let sweeping = dispatcher.clone();
     tokio::spawn(async move { sweeping.run_sweep().await });
-    tokio::spawn(share_memory(dispatcher.clone(), hooks));
+    tokio::spawn(share_memory(dispatcher.clone(), system));
     if dispatcher.lane == 0 {
         let connections = signals.connections.clone();
         tokio::spawn(async move { connections.tend().await });
@@ -130,15 +128,6 @@ async fn serve(lane: IoLane, listeners: Vec<(Endpoint, Listener)>, signals: Sign
     }
     let _ = tokio::time::timeout_at(until.into(), copies.empty()).await;
     complete
-}
-
-/// Keeps little of what is freed on this thread, for as long as the runtime lives.
-async fn share_memory(dispatcher: Arc<PlaneDispatcher>, hooks: Arc<dyn Hooks>) {
-    loop {
-        tokio::time::sleep(SHARE_EVERY).await;
-        dispatcher.shrink();
-        hooks.share_memory();
-    }
 }
 
 /// Answers every request of finished batches, for as long as the runtime lives: of each batch some at a time, so that a

@@ -9,6 +9,7 @@ mod codec;
 pub mod examples;
 pub mod grpc;
 pub mod inference;
+pub mod process;
 pub mod rest;
 
 #[allow(unused_imports, reason = "each test file uses a part")]
@@ -32,6 +33,8 @@ use tidegate_engine::telemetry::{Ended, TelemetryOptions, TraceSink};
 use tidegate_plane::hooks::Hooks;
 use tidegate_plane::plane::Plane;
 use tidegate_plane::settings::{Patience, Security, Settings};
+
+use self::process::Process;
 
 /// What is waited for takes milliseconds; a machine that is busy with something else may need much longer.
 pub const LONG: Duration = Duration::from_secs(60);
@@ -168,7 +171,6 @@ pub struct Recorder {
     pub log_gate: Mutex<Option<Arc<Gate>>>,
     pub control_gate: Mutex<Option<Arc<Gate>>>,
     pub traces: Mutex<Vec<Arc<Ended>>>,
-    pub purges: AtomicU64,
     pub asked: Mutex<Vec<(String, Vec<u8>)>>,
     pub answers: Mutex<Vec<Result<Vec<u8>, Status>>>,
 }
@@ -186,10 +188,6 @@ impl Hooks for Recorder {
         }
         self.asked.lock().unwrap().push((method.to_owned(), request.to_vec()));
         self.answers.lock().unwrap().pop().unwrap_or_else(|| Err(Status::not_found("nothing is known of that")))
-    }
-
-    fn return_memory(&self) {
-        self.purges.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -282,17 +280,24 @@ pub fn publish_with(
     })
 }
 
-/// A plane with its hooks.
+/// Why a plane cannot start.
+pub fn refused(settings: &Settings) -> String {
+    let started = Plane::start(settings, Arc::new(Recorder::default()), Arc::new(Process::default()));
+    started.map(drop).unwrap_err().to_string()
+}
+
+/// A plane with its hooks, and what it asked of the process.
 pub struct Running {
     pub plane: Arc<Plane>,
     pub hooks: Arc<Recorder>,
+    pub process: Arc<Process>,
 }
 
 impl Running {
     pub fn start(settings: &Settings) -> Running {
-        let hooks = Arc::new(Recorder::default());
-        let plane = Plane::start(settings, hooks.clone()).unwrap();
-        Running { plane: Arc::new(plane), hooks }
+        let (hooks, process) = (Arc::new(Recorder::default()), Arc::new(Process::default()));
+        let plane = Plane::start(settings, hooks.clone(), process.clone()).unwrap();
+        Running { plane: Arc::new(plane), hooks, process }
     }
 
     /// With version 1 of model `m` on the scalar signature.
