@@ -81,7 +81,8 @@ def test_what_the_engine_gives_out_is_the_evidence(far: Far, tmp_path: Path, rul
     promote(control=far.connection(), servable=NAME, version=2)
     far.push(3, RAISES.replace("> 0.9", "> 0.5"))
     with traffic(far.engines[0].process.addresses["grpc"], NAME) if rule is SHADOW else ExitStack():
-        refused = canary(control=far.connection(), servable=NAME, version=3, rule=replace(rule, within_seconds=20.0))
+        late = replace(rule, within_seconds=20.0 if rule is SHADOW else 3.0)
+        refused = canary(control=far.connection(), servable=NAME, version=3, rule=late)
     assert refused.outcome is (Outcome.FAIL if rule is SHADOW else Outcome.INCONCLUSIVE), refused.sentence
     gc.collect()
     assert list(tmp_path.glob("tidegate-log-*")) == [], "what clients sent does not stay behind"

@@ -177,7 +177,7 @@ def test_a_lost_engine_is_waited_for_and_goes_on_with_the_share(
     eventually(lambda: "does not answer, the canary waits for it" in caplog.text)
     share = shares(first, name)
     with traffic(first.addresses["grpc"], name) as versions:
-        eventually(lambda: len(versions) > 1500, seconds=120)
+        eventually(lambda: len(versions) > 500, seconds=120)
         assert not observed.result.done(), "nothing passes while an engine is away"
         assert shares(first, name) == share, "and no share grows"
         with (
