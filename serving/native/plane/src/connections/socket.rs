@@ -1,6 +1,7 @@
 //! A socket that notes on its connection's lifeline what its peer sends and takes, and reads by turns where that is much.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,6 +17,9 @@ use crate::connections::pace::Pace;
 
 /// Who sends more than that at once has to wait for turns, whatever it is.
 const AT_ONCE: usize = 128 << 10;
+
+/// Pieces of so many bytes in all are written as one: to copy them takes less than the system's look at each.
+const COPIED: usize = 1 << 10;
 
 /// A socket and the lifeline of its connection.
 pub struct WatchedSocket<S> {
@@ -150,7 +154,16 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedSocket<S> {
         cx: &mut Context<'_>,
         from: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let result = Pin::new(&mut self.inner).poll_write_vectored(cx, from);
+        let inner = Pin::new(&mut self.inner);
+        let bytes = from.iter().map(|piece| piece.len()).sum::<usize>();
+        let result = if from.len() > 1 && bytes <= COPIED {
+            let mut room = [MaybeUninit::uninit(); COPIED];
+            let mut all = ReadBuf::uninit(&mut room);
+            from.iter().for_each(|piece| all.put_slice(piece));
+            inner.poll_write(cx, all.filled())
+        } else {
+            inner.poll_write_vectored(cx, from)
+        };
         self.written(&result);
         result
     }
@@ -246,5 +259,49 @@ mod tests {
             assert!((4 * CALL..20 * CALL).contains(&bytes), "{bytes} bytes at once");
         }
         assert!(read(&mut lone).await.is_some());
+    }
+
+    /// A client that notes how long each write is, and whether it was of pieces.
+    #[derive(Default)]
+    struct Writes(Vec<(usize, bool)>);
+
+    impl AsyncWrite for Writes {
+        fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+            self.0.push((from.len(), false));
+            Poll::Ready(Ok(from.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_write_vectored(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            from: &[io::IoSlice<'_>],
+        ) -> Poll<io::Result<usize>> {
+            let bytes = from.iter().map(|piece| piece.len()).sum();
+            self.0.push((bytes, true));
+            Poll::Ready(Ok(bytes))
+        }
+
+        fn is_write_vectored(&self) -> bool {
+            true
+        }
+    }
+
+    #[tokio::test]
+    async fn a_small_answer_is_written_in_one_piece_and_a_large_one_is_not_copied() {
+        let lifeline = Lifeline::new(Endpoint::Rest, false);
+        let mut socket = WatchedSocket::new(Writes::default(), lifeline, Pace::default());
+        for body in [vec![7; 100], vec![7; COPIED]] {
+            let pieces = [io::IoSlice::new(b"head"), io::IoSlice::new(&body)];
+            assert_eq!(socket.write_vectored(&pieces).await.unwrap(), 4 + body.len());
+        }
+        assert_eq!(socket.inner.0, [(104, false), (4 + COPIED, true)]);
     }
 }
