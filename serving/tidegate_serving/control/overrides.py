@@ -26,6 +26,12 @@ class Note:
     reason: str
     at_us: int
 
+    @property
+    def words(self) -> str:
+        """Why, and by whom, as whoever is refused for it reads it."""
+        by = f" (by {self.requested_by})" if self.requested_by else ""
+        return f"{self.reason or 'no reason given'}{by}"
+
 
 @dataclass(frozen=True, slots=True)
 class Pin:

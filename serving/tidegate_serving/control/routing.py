@@ -203,8 +203,7 @@ def _disabled(name: str, overrides: Overrides, stopped: list[VersionReference], 
     """Why no request is answered, empty where they are. `stopped`: what serves, or, where nothing does and nothing is
     left, what would if it were not blocked."""
     if (note := overrides.disabled) is not None:
-        by = f"servable '{name}' was switched off by {note.requested_by}: " if note.requested_by else ""
-        return f"{by}{note.reason or 'no reason given'}"
+        return note.words
     for one in stopped:
         if (block := overrides.block_of(one)) is not None:
             rest = "another is being loaded" if any_left else "there is no other: publish one, or unblock it"

@@ -108,9 +108,7 @@ CASES = {
     "a blocked one is not kept": Case(
         (3,), (3, 1), overrides=Overrides(blocks=(block(2),)), history=history(1, 2), keep=True, kept=(1,)
     ),
-    "switched off": Case(
-        (1,), (1,), overrides=Overrides(disabled=NOTE), disabled="servable 'm' was switched off by anna: it is late"
-    ),
+    "switched off": Case((1,), (1,), overrides=Overrides(disabled=NOTE), disabled="it is late (by anna)"),
 }
 
 

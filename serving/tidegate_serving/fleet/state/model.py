@@ -100,7 +100,7 @@ class FleetModel:
     def refusal(self) -> str:
         """Why no request is answered, empty where they are."""
         if (note := self.overrides.disabled) is not None:
-            return f"servable '{self.name}' was switched off by {note.requested_by}: {note.reason or 'no reason given'}"
+            return note.words
         if self.desired.versions and not self.wanted.versions:
             return f"all versions of {self.name} were blocked; there is no other: publish one, or unblock one"
         return ""

@@ -107,15 +107,15 @@ def test_a_model_that_is_switched_off_answers_on_no_node_and_a_new_copy_hears_of
     eventually(lambda: said(router, "off") == 11.0)
     assert control.override("disable", "off", **WHO).changed
     assert not control.override("disable", "off", **WHO).changed
-    eventually(lambda: "switched off by anna: it is late" in str(said(fleet.nodes[first], "off")))
-    assert "switched off by anna: it is late" in str(said(router, "off"))
+    eventually(lambda: "is switched off: it is late (by anna)" in str(said(fleet.nodes[first], "off")))
+    assert "is switched off: it is late (by anna)" in str(said(router, "off"))
     copied(fleet, "off", 2)
     assert actions(fleet.nodes[second], "off")[:2] == ["overrides", "push"]
-    assert "switched off by anna: it is late" in str(said(fleet.nodes[second], "off"))
+    assert "is switched off: it is late (by anna)" in str(said(fleet.nodes[second], "off"))
     status = control.status("off").servable("off")
     assert status is not None
     assert [one.action for one in status.overrides] == ["disable"]
-    assert "switched off by anna" in status.disabled
+    assert status.disabled == "it is late (by anna)"
     assert control.override("enable", "off", **WHO).changed
     eventually(lambda: everywhere(fleet, "off") == {11.0})
     eventually(lambda: said(router, "off") == 11.0)
@@ -133,7 +133,7 @@ def test_a_node_that_comes_back_obeys_the_fleet(
     fleet.nodes["b"].kill()
     control.override("disable", "late", **WHO)
     fleet.nodes["b"].start()
-    eventually(lambda: "switched off by anna" in str(said(fleet.nodes["b"], "late")))
+    eventually(lambda: "it is late (by anna)" in str(said(fleet.nodes["b"], "late")))
     control.override("enable", "late", **WHO)
     eventually(lambda: everywhere(fleet, "late") == {11.0})
 
@@ -154,7 +154,7 @@ def test_a_node_takes_no_decision_about_a_model_of_its_fleet_as_long_as_that_can
         fleet.etcd.kill()
         try:
             node.override("disable", "elsewhere", **WHO)
-            assert "switched off by anna" in str(said(fleet.nodes["b"], "elsewhere"))
+            assert "it is late (by anna)" in str(said(fleet.nodes["b"], "elsewhere"))
         finally:
             fleet.etcd.start()
     eventually(lambda: len(fleet.view().nodes) == 2)
