@@ -96,3 +96,18 @@ def test_two_columns_that_swapped_are_told_by_thirty_rows() -> None:
 
     assert found.feature("north").sentence == "`north`: it holds what `east` held in training"
     assert found.feature("east").sentence == "`east`: it holds what `north` held in training"
+
+
+def test_nulls_in_two_days_after_three_weeks_fail_among_many_columns() -> None:
+    """Of all pairs of so few days the window itself is often drawn, which says nothing of others."""
+    random = np.random.default_rng(7)
+    day = np.repeat(np.arange(24), 2_000)
+    rows = pd.DataFrame({f"x{place}": random.lognormal(3, 1, len(day)) for place in range(8)})
+    rows["at"] = (19_000 + day) * DAY + random.integers(0, DAY, len(day))
+    profile = profile_table(as_table(rows[day < 22], "training"), COLUMNS, [str(name) for name in rows])
+    now = rows[day >= 22].assign(x3=lambda those: those["x3"].where(random.random(len(those)) >= 0.05))
+
+    found = report_on_table(profile, as_table(now, "two days"), COLUMNS)
+
+    assert [one.subject for one in found.findings if one.outcome is not Outcome.PASS] == ["x3"]
+    assert (found.feature("x3").check, found.feature("x3").outcome) == ("missing", Outcome.FAIL)

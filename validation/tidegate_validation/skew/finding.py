@@ -34,7 +34,7 @@ _WANDERS = 2.0
 Δ is not small, which has an end at 2, that says nothing."""
 SEVERITY = (Outcome.FAIL, Outcome.ERROR, Outcome.WARN, Outcome.INCONCLUSIVE, Outcome.PASS)
 """Unlike in a verdict, a small shift that is sure comes before a feature of which nothing can be told yet."""
-_OF_SINGLE_VALUES = (categories.NEW_CATEGORY, rivals.NEW_VALUE, rivals.DEFAULT, beyond.OUTSIDE)
+_OF_SINGLE_VALUES = (categories.NEW_CATEGORY, beyond.NEW_VALUE, rivals.DEFAULT, beyond.OUTSIDE)
 _ORDER = (
     Aspect.UNSEEN,
     Aspect.RANGE,
@@ -155,7 +155,7 @@ _OTHER: Mapping[str, Callable[[Cause, Mapping[str, Any]], str]] = {
     rivals.DEFAULT: lambda _, d: (
         f"{d['share']} of the rows hold {_value(d['value'])} that did not in training ({_instead(d)})"
     ),
-    rivals.NEW_VALUE: lambda _, d: (
+    beyond.NEW_VALUE: lambda _, d: (
         f"{d['share']} of the rows hold {_value(d['value'])}, which training never held ({_instead(d)})"
     ),
     categories.NEW_CATEGORY: lambda _, d: (

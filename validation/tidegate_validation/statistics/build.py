@@ -17,6 +17,7 @@ from tidegate_validation.statistics.event_times import check_seconds
 from tidegate_validation.statistics.facts import facts_of
 from tidegate_validation.statistics.points import digits_name, digits_of, weigh
 from tidegate_validation.statistics.profile import FeatureProfile, Profile, Role, write_profile
+from tidegate_validation.statistics.reaches import reaches_of
 from tidegate_validation.statistics.reference import Column, describe, tail_clusters
 from tidegate_validation.statistics.relation import Relation, connected, relation_of_table
 from tidegate_validation.statistics.rows import Rows, read_rows
@@ -133,9 +134,11 @@ def _profiles(
             continue
         sample = read.sample(profile.name)
         clusters = tail_clusters(profile.bins, counts[profile.name])
-        found.append(replace(profile, points=weigh(sample), clusters=clusters))
+        profile = replace(profile, points=weigh(sample), clusters=clusters)
         if isinstance(sample, ValueSample):
+            profile = replace(profile, reaches=reaches_of(sample))
             digits[digits_name(profile.name)] = digits_of(sample)
+        found.append(profile)
     return found, {**counts, **digits}
 
 

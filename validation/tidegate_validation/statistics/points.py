@@ -12,13 +12,13 @@ import numpy as np
 
 from tidegate_validation.statistics.arrays import Floats, Integers, places_of
 from tidegate_validation.statistics.counts import FeatureCounts
+from tidegate_validation.statistics.reaches import share_of, stretches
 from tidegate_validation.statistics.sample import TextSample, ValueSample, distinct_of
 
 _KEPT = 200
 _USUAL = 0.95
 RARE = 0.1
 """Up to this part of what it weighs for a while a value is rare in all other blocks."""
-_OF_TRAINING = 3
 _WEIGHS = 0.001
 """No test of a value is lenient enough for one that weighs less for a while to matter."""
 _GRAINS = tuple(10.0**power for power in range(3, -5, -1))
@@ -68,10 +68,8 @@ class Points:
         return max((share * min(1.0, 2**place / blocks) for place, share in enumerate(self.phases)), default=0.0)
 
     def freshness(self, blocks: int) -> float:
-        """The share of rows that so many blocks in a row hold of values that came up in them, as training's did: these
-        grow with time no faster than in proportion."""
-        known = [share for place, share in enumerate(self.fresh) if 2**place <= blocks]
-        return min(1.0, known[-1] * blocks / 2 ** (len(known) - 1)) if known else 0.0
+        """The share of rows that so many blocks in a row hold of values that came up in them, as training's did."""
+        return share_of(self.fresh, blocks)
 
     def of(self, value: float | str) -> Point:
         """What is known of a value, or what can be said at most of one that is not listed."""
@@ -167,7 +165,7 @@ class _PerBlock:
         totals, peaks = np.bincount(self.place, weights=self.n), np.maximum.reduceat(self.n, self._starts())
         # Places and days, as one number that ascends, with a gap that no stretch of days reaches across.
         moments = self.place * 2 * blocks + self.day
-        for length in (2**place for place in range(max(blocks // _OF_TRAINING, 1).bit_length())):
+        for length in stretches(blocks):
             least = length * rows[-1] / blocks
             # Hardly any value can come to much in so few blocks and to little elsewhere; only these are looked at.
             most = np.minimum(totals, length * peaks)
@@ -188,7 +186,7 @@ class _PerBlock:
         starts, blocks = self._starts(), len(self.sizes)
         came = np.repeat(np.minimum.reduceat(self.day, starts), np.diff(starts, append=len(self.day)))
         found = []
-        for length in (2**place for place in range(max(blocks // _OF_TRAINING, 1).bit_length())):
+        for length in stretches(blocks):
             begin = blocks - length * max(blocks // 2 // length, 1)
             stretch = blocks - length * ((blocks - 1 - self.day) // length + 1)
             new = (self.day >= begin) & (came >= stretch)

@@ -20,6 +20,7 @@ from tidegate_validation.statistics.bins import FrozenBins, bins_from_dict
 from tidegate_validation.statistics.blocks import BlockUnit
 from tidegate_validation.statistics.counts import FeatureCounts, read_counts, write_counts
 from tidegate_validation.statistics.points import Points
+from tidegate_validation.statistics.reaches import Reaches
 from tidegate_validation.statistics.sql import Family
 
 FILE_NAME = "profile.json"
@@ -46,7 +47,8 @@ class FeatureProfile:
     where there are too many values to say; `new_values` is how many such values came by themselves, as those that one
     day brings at once do not. `quantiles` are values at `levels`; `support` holds all values with their counts where
     they are few; `points` says what single values weigh. `clusters` is how many rows come together where values are
-    lowest and highest. Numbers in the unit of the column; times in Unix seconds.
+    lowest and highest, `reaches` how many lay beyond all blocks before. Numbers in the unit of the column; times in
+    Unix seconds.
     """
 
     name: str
@@ -67,6 +69,7 @@ class FeatureProfile:
     support: tuple[tuple[float, int], ...] = ()
     points: Points = field(default_factory=Points)
     clusters: tuple[float, float] = (1.0, 1.0)
+    reaches: Reaches = ((), ())
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
@@ -81,6 +84,7 @@ class FeatureProfile:
     def from_dict(cls, data: Mapping[str, Any]) -> FeatureProfile:
         """From JSON."""
         support, (lowest, highest) = data["support"], data["clusters"]
+        below, above = data.get("reaches", ((), ()))
         values: dict[str, Any] = {name: data[name] for name in ("name", "type", "new_rate", "minimum", "maximum")}
         values |= {name: int(data[name]) for name in ("rows", "missing", "infinite", "distinct", "new_values")}
         values |= {name: tuple(data[name]) for name in ("levels", "quantiles")}
@@ -92,6 +96,7 @@ class FeatureProfile:
             support=tuple(zip(support["values"], support["n"], strict=True)),
             points=Points.from_dict(data["points"]),
             clusters=(float(lowest), float(highest)),
+            reaches=(tuple(map(float, below)), tuple(map(float, above))),
         )
 
 

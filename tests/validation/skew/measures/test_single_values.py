@@ -10,7 +10,7 @@ import pytest
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew import Columns, SkewReport, report_on_tables
 from tidegate_validation.skew.measures.distance import days_alone
-from tidegate_validation.skew.measures.likeness import Likeness, Timeline
+from tidegate_validation.skew.measures.likeness import Apart, Likeness, Timeline
 from tidegate_validation.skew.measures.numbers import measure_feature
 from tidegate_validation.skew.measures.points import heaviest_excess
 from tidegate_validation.statistics import FeatureCounts, make_profile
@@ -169,6 +169,21 @@ def test_a_default_in_a_few_rows_of_a_small_window_is_noted() -> None:
     assert (found.cause["kind"], found.cause["value"]) == ("default value", 999.0)
 
 
+def test_what_rows_scatter_by_is_known_however_little_is_known_of_days() -> None:
+    random = np.random.default_rng(5)
+    values, blocks = random.normal(900, 200, DAYS * ROWS), np.repeat(np.arange(FIRST, FIRST + DAYS), ROWS)
+    late = blocks >= FIRST + DAYS - WINDOW
+    before, now = split(np.where(late & (random.random(len(values)) < 0.03), 999.0, values), blocks)
+    bins = NumericBins((800.0, 1000.0))
+    known = feature(bins, before, counted(bins, before))
+
+    found = heaviest_excess(known, now, WINDOW, Apart(factor=1.0, longer=1.0, freedom=3.0), MARGIN)
+
+    assert found is not None
+    assert found.value == 999.0
+    assert found.p_value(found.limit(MARGIN)) < 0.001
+
+
 def shop(seed: int, days: int = 67, rows: int = 300) -> pd.DataFrame:
     """A shop of thirty articles, of which the first is a third of what is sold; prices go up every four days."""
     random = np.random.default_rng(seed)
@@ -196,6 +211,15 @@ def test_a_default_among_prices_that_change_is_found() -> None:
         found = in_the_last_week(rows, price=np.where(random < share, default, rows["price"])).feature("price")
         assert found.outcome is Outcome.FAIL
         assert (found.cause or {}).get("value") == default
+
+
+def test_one_value_beyond_the_range_is_told_as_that_value_among_prices_that_change() -> None:
+    rows = shop(0)
+    few = np.random.default_rng(8).random(len(rows)) < 0.03
+    found = in_the_last_week(rows, price=np.where(few, 999.0, rows["price"])).feature("price")
+
+    assert found.outcome is Outcome.FAIL
+    assert found.sentence.endswith("of the rows hold 999, which training never held (a default?)")
 
 
 def _is_no(finding: Finding) -> bool:

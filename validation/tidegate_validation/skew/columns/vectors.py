@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.skew.diagnosis.beyond import NEW_VALUE
 from tidegate_validation.skew.diagnosis.frozen import ONE_VALUE
-from tidegate_validation.skew.diagnosis.rivals import DEFAULT, NEW_VALUE
+from tidegate_validation.skew.diagnosis.rivals import DEFAULT
 from tidegate_validation.statistics.vectors import NORM, NUMBERS
 
 _TOLD = (Outcome.FAIL, Outcome.WARN)

@@ -16,6 +16,7 @@ from tidegate_validation.statistics.bins import DiscreteBins, NumericBins
 from tidegate_validation.statistics.sample import ValueSample
 
 OUTSIDE = "outside the range"
+NEW_VALUE = "new value"
 _FEW = 0.5
 _LEAVES = 0.4
 _NOISY = 1.5
@@ -30,6 +31,8 @@ _FURTHEST_LEVEL = 4.0
 """So many standard deviations of training's days its middle may lie from theirs: a season goes on."""
 _SURELY = 3.0
 _SIGN = -1.0
+_SAME = 0.95
+_SEVERAL = 5
 
 
 def usual_conversion(suspect: Suspect, sample: ValueSample) -> Cause | None:
@@ -91,7 +94,8 @@ def _conversions() -> Iterator[Conversion]:
 
 
 def outside(suspect: Suspect, sample: ValueSample) -> Cause | None:
-    """Values beyond training's lowest or highest, where nothing else is unlike training."""
+    """Values beyond training's lowest or highest, where nothing else is unlike training; one and the same value where
+    nearly all of them are that."""
     if not (suspect.flagged(Aspect.OUTSIDE) or suspect.flagged(Aspect.RANGE) or suspect.flagged(Aspect.UNSEEN)):
         return None
     low, high = suspect.feature.minimum, suspect.feature.maximum
@@ -107,6 +111,11 @@ def outside(suspect: Suspect, sample: ValueSample) -> Cause | None:
         return None
     if not _explained_by_the_ends(suspect, sample, low, high):
         return None
+    strange = (sample.values > high) | (sample.values < low)
+    heaviest = sample.values[strange][int(np.argmax(sample.n[strange]))]
+    held = float(sample.n[sample.values == heaviest].sum())
+    if held >= max(_SAME * (above + below) * rows, _SEVERAL):
+        return Cause(NEW_VALUE, share=held / rows, details=(("value", float(heaviest)),))
     side, share, limit = ("above", above, high) if above >= below else ("below", below, low)
     return Cause(OUTSIDE, share=share, details=(("side", side), ("limit", limit)))
 

@@ -138,7 +138,7 @@ def _gone(suspect: Suspect) -> tuple[float, Cause] | None:
         return None
     p, q = both(suspect)
     top, rows = len(bins.top), float(suspect.sample.n.sum())
-    gone = [code for code in range(top) if p[code] * rows >= _ROWS and q[code] < _GONE * p[code]]
+    gone = [code for code in range(top) if p[code] * rows >= _ROWS and _is_gone(suspect, code, p, q)]
     lost = float(p[gone].sum())
     left = p.copy()
     left[gone] = q[gone]
@@ -151,6 +151,13 @@ def _gone(suspect: Suspect) -> tuple[float, Cause] | None:
     return residual, Cause(GONE, share=lost, details=(("values", names[:_SHOWN]), ("number", len(names))))
 
 
+def _is_gone(suspect: Suspect, code: int, p: Floats, q: Floats) -> bool:
+    """Whether a category hardly comes any more, and training's last blocks, as many as the window has, still had it."""
+    lately = suspect.reference.n[-max(len(suspect.current.blocks), 1) :].sum()
+    held = suspect.reference.of((code,))[-max(len(suspect.current.blocks), 1) :].sum()
+    return bool(q[code] < _GONE * p[code] <= float(held) / max(float(lately), 1.0))
+
+
 def _renamed(suspect: Suspect) -> tuple[float, Cause] | None:
     """A category that is gone, and another that has grown by as much, or that is new; with the Δ that is left."""
     bins = suspect.feature.bins
@@ -158,7 +165,7 @@ def _renamed(suspect: Suspect) -> tuple[float, Cause] | None:
         return None
     p, q = both(suspect)
     top = len(bins.top)
-    gone = [code for code in range(top) if p[code] >= _PART / 3 and q[code] < _GONE * p[code]]
+    gone = [code for code in range(top) if p[code] >= _PART / 3 and _is_gone(suspect, code, p, q)]
     if not gone:
         return None
     old = max(gone, key=lambda code: p[code])

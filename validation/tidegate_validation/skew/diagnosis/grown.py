@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tidegate_validation.skew.diagnosis.beyond import NEW_VALUE
 from tidegate_validation.skew.diagnosis.cause import AFFINE, FACTOR, OFFSET, Cause, is_usual
-from tidegate_validation.skew.diagnosis.rivals import NEW_VALUE
 from tidegate_validation.skew.diagnosis.units import Conversion, affine, named_factors, only_common
 from tidegate_validation.skew.measures.growth import Growth, scatter_within
 from tidegate_validation.statistics.arrays import Floats, Integers, Mask

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tidegate_validation.skew.diagnosis.beyond import outside, usual_conversion
+from tidegate_validation.skew.diagnosis.beyond import NEW_VALUE, outside, usual_conversion
 from tidegate_validation.skew.diagnosis.categories import category_cause, respelled
 from tidegate_validation.skew.diagnosis.cause import Cause
 from tidegate_validation.skew.diagnosis.clock import moved_around_the_clock
@@ -33,7 +33,6 @@ INVERTED = "inverted"
 OTHER_COLUMN = "other column"
 CLIPPED = "clipped"
 DEFAULT = "default value"
-NEW_VALUE = "new value"
 ROUNDED = "rounded"
 _ALL = 0.95
 _ALIKE = 0.8

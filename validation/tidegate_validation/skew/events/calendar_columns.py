@@ -12,9 +12,10 @@ import numpy as np
 
 from tidegate_serving.admission import Finding
 from tidegate_validation.skew.compare import Comparison
+from tidegate_validation.skew.diagnosis.beyond import NEW_VALUE
 from tidegate_validation.skew.diagnosis.cause import OFFSET, Cause
 from tidegate_validation.skew.diagnosis.frozen import ONE_VALUE
-from tidegate_validation.skew.diagnosis.rivals import DEFAULT, NEW_VALUE
+from tidegate_validation.skew.diagnosis.rivals import DEFAULT
 from tidegate_validation.skew.finding import explain
 from tidegate_validation.statistics.arrays import Floats, Integers, Mask, to_numpy
 from tidegate_validation.statistics.blocks import SECONDS

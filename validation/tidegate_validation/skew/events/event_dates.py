@@ -13,9 +13,9 @@ import numpy as np
 
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.compare import Comparison
+from tidegate_validation.skew.diagnosis.beyond import NEW_VALUE
 from tidegate_validation.skew.diagnosis.cause import Cause
 from tidegate_validation.skew.diagnosis.dates import swapped_back
-from tidegate_validation.skew.diagnosis.rivals import NEW_VALUE
 from tidegate_validation.skew.finding import explain
 from tidegate_validation.skew.rule import Aspect
 from tidegate_validation.statistics.arrays import Floats, to_numpy

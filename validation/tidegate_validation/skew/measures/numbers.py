@@ -22,6 +22,7 @@ from tidegate_validation.statistics.bins import (
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.points import FINEST, digits_of
 from tidegate_validation.statistics.profile import FeatureProfile, Profile
+from tidegate_validation.statistics.reaches import share_of
 from tidegate_validation.statistics.sample import TextSample, ValueSample
 
 _TESTABLE_NEW_RATE = 0.05
@@ -42,7 +43,8 @@ class Unseen:
     """`unseen` of `rows` rows held a value that training never held, where `expected` (a rate) do by nature.
 
     `expected` is Good's (1953) estimate from training, taken by blocks: how often a new day brings a new value anyway;
-    or how many rows as many days in training held of values that came up in them, where such stay.
+    or how many rows as many days in training held of values that came up in them, or that lay beyond all days before,
+    where such stay.
     `cluster` is how many rows share one such value in training: they count as one, because they came together.
     `number` says that the values are numbers, not categories.
     """
@@ -189,7 +191,7 @@ def measure_feature(
         missing=block_distance(reference, current, [MISSING, (*everything, *INFINITIES)], prior=prior),
         missing_shares=_shares(reference, current, MISSING),
         infinite_shares=_shares(reference, current, INFINITIES),
-        unseen=_unseen(feature, current, everything, apart.longer),
+        unseen=_unseen(feature, current, everything, apart.longer, _ahead(reference, current)),
         far=_far(feature, current, everything),
         outside=_outside(feature, reference, current, everything, apart.longer),
         digits=_digits(digits, sample),
@@ -228,10 +230,10 @@ def _outside(
         Unseen(
             rows=int(current.of(ordinary).sum()),
             unseen=int(current.of(codes).sum()),
-            expected=2.0 / max(present, 1),
+            expected=max(2.0 / max(present, 1), share_of(reach, _ahead(reference, current))),
             cluster=1 + ((cluster - 1) * longer) * min(1.0, thinner),
         )
-        for codes, cluster in zip(((0, 1), (last - 1, last)), feature.clusters, strict=True)
+        for codes, cluster, reach in zip(((0, 1), (last - 1, last)), feature.clusters, feature.reaches, strict=True)
     ]
     return max(sides, key=lambda one: one.unseen / one.cluster)
 
@@ -240,12 +242,21 @@ def _shares(reference: FeatureCounts, current: FeatureCounts, codes: tuple[int, 
     return Shares(*(float(part.of(codes).sum()) / max(part.rows, 1) for part in (reference, current)))
 
 
-def _unseen(feature: FeatureProfile, current: FeatureCounts, ordinary: tuple[int, ...], longer: float) -> Unseen | None:
+def _ahead(reference: FeatureCounts, current: FeatureCounts) -> int:
+    """From so many blocks in a row training learnt as little of their last ones as it did of the window's: what lies
+    between the two counts twice, for all of the window's rows come after it."""
+    between = int(current.blocks.min()) - int(reference.blocks.max()) - 1 if current.rows and reference.rows else 0
+    return 2 * max(between, 0) + len(current.blocks)
+
+
+def _unseen(
+    feature: FeatureProfile, current: FeatureCounts, ordinary: tuple[int, ...], longer: float, ahead: int
+) -> Unseen | None:
     bins = feature.bins
     testable = _TESTABLE_NEW_CATEGORIES if isinstance(bins, CategoryBins) else _TESTABLE_NEW_RATE
     if feature.new_rate is None:
         return None
-    expected = max(feature.new_rate, feature.points.freshness(len(current.blocks)))
+    expected = max(feature.new_rate, feature.points.freshness(ahead))
     if expected > testable:
         return None
     told = bins.told if isinstance(bins, CategoryBins) else 1.0

@@ -25,10 +25,11 @@ or what those do that come for a while."""
 class PointExcess:
     """One value holds `share` of the window's rows, and `expected` of training's.
 
-    `error` is the standard error of their difference on `freedom` degrees of freedom, days included; `room` is what one
-    day of training's heaviest would explain, or a value that comes for a while; `tries` is how many values were looked
-    at. It is `daily` where a day's own level may bring it: values of the column weigh about as much on their days, and
-    nobody would take it for a default.
+    `error` is the standard error of their difference, days included, on `freedom` degrees of freedom: those of days
+    alone, and more where rows, whose part is known, make most of it (Welch 1938, Satterthwaite 1946). `room` is what
+    one day of training's heaviest would explain, or a value that comes for a while; `tries` is how many values were
+    looked at. It is `daily` where a day's own level may bring it: values of the column weigh about as much on their
+    days, and nobody would take it for a default.
     """
 
     value: float | str
@@ -88,7 +89,8 @@ def _excess(
     present = max(feature.rows - feature.missing - feature.infinite, 1)
     middle = (share + point.share) / 2
     by_rows = middle * (1 - middle) * (1 / rows + 1 / present)
-    by_days = point.spread**2 * apart.factor
+    by_days = max(point.spread**2 * apart.factor, 1e-12)
+    error = by_rows + by_days
     special = tries == _FEW_TRIES
     phase = feature.points.phase(max(blocks, 1))
     for_a_while = _HEAVY * phase if not special and point.share <= RARE * phase else 0.0
@@ -97,8 +99,8 @@ def _excess(
         value=value,
         share=share,
         expected=point.share,
-        error=max(by_rows + by_days, 1e-12) ** 0.5,
-        freedom=apart.freedom,
+        error=error**0.5,
+        freedom=apart.freedom * (error / by_days) ** 2,
         room=max((heavy - point.share) / max(blocks, 1), for_a_while - point.share, 0.0),
         daily=not special and share <= _TWO * heavy,
         tries=tries,

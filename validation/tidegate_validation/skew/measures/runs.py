@@ -26,11 +26,11 @@ class Runs:
 
     Of `count` runs of reference blocks as long as the window, `further` are at least as far from the rest as it is.
 
-    `usual` is the distance that 19 of 20 runs keep below; 0 without runs. Of `drawn` windows of days drawn at random
-    from all days, the window's own among them, with as many rows as the window has, `drawn_further` are at least as far
-    out: days with a storm are rare and far out, which no formula for bell-shaped days knows, and a window that holds
-    the worst storm of all is no further out than others that might have held it. A window of one day is held against
-    the reference alone.
+    `usual` is the distance that 19 of 20 runs keep below; 0 without runs. Of `drawn` other windows of days drawn at
+    random from all days, the window's own among them, with as many rows as the window has, `drawn_further` are at least
+    as far out: days with a storm are rare and far out, which no formula for bell-shaped days knows, and a window that
+    holds the worst storm of all is no further out than others that might have held it. A window of one day is held
+    against the reference alone.
     """
 
     count: int = 0
@@ -69,7 +69,7 @@ def runs_of(reference: Floats, current: Floats, line: Timeline, delta: float) ->
     if not (usable & (theirs == 0)).any():
         return Runs()
     distances = _distances(inside[usable] / inside_rows[usable, None], outside[usable] / outside_rows[usable, None])
-    drawn = _drawn(days if blocks > 1 else reference, blocks, rows)
+    drawn = _drawn(days if blocks > 1 else reference, len(reference), blocks, rows)
     return Runs(
         len(distances),
         int((distances >= delta).sum()),
@@ -96,9 +96,11 @@ def _distances(q: Floats, p: Floats) -> Floats:
     return np.asarray(np.sqrt(((p - q) ** 2 / pi).sum(axis=1)))
 
 
-def _drawn(days: Floats, blocks: int, rows: float) -> Floats:
-    """Distances of windows of as many days, drawn at random and thinned to as many rows, from the other days."""
-    inside = _choices(len(days), blocks) @ days
+def _drawn(days: Floats, before: int, blocks: int, rows: float) -> Floats:
+    """Distances of windows of as many days, drawn at random and thinned to as many rows, from the other days; a draw
+    of all days from `before` on is the window itself, which says nothing of others."""
+    chosen = _choices(len(days), blocks)
+    inside = chosen[chosen[:, before:].sum(axis=1) < blocks] @ days
     outside = days.sum(axis=0) - inside
     sizes = inside.sum(axis=1)
     shares = inside / sizes[:, None]
