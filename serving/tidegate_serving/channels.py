@@ -7,7 +7,8 @@ from pathlib import Path
 import grpc
 
 from tidegate_serving.connection import EngineConnection
-from tidegate_serving.contract.errors import InvalidInput, NotFound
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.plain_file import read_given
 
 _OPTIONS = (
     ("grpc.max_receive_message_length", -1),
@@ -42,12 +43,7 @@ def token_metadata(connection: EngineConnection) -> Metadata:
 
 
 def _read(path: Path, what: str) -> bytes:
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError as error:
-        raise NotFound(f"{what} {path} is missing: name the PEM file that your engine's operator gave you") from error
-    except OSError as error:
-        raise InvalidInput(f"{what} {path} cannot be read ({error.strerror}): let this user read it") from error
+    data = read_given(path, what, "name the PEM file that your engine's operator gave you")
     if b"-----BEGIN " not in data:
         raise InvalidInput(f"{what} {path} is not PEM: it has to begin with -----BEGIN ...-----")
     return data

@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable
+from tidegate_serving.contract.plain_file import read_given
 from tidegate_serving.typed_config import read_config, read_toml
 
 DEFAULT_CONTROL = "127.0.0.1:8502"
@@ -25,6 +26,7 @@ PROFILES = "~/.config/tidegate/profiles.toml"
 PREFIX = "TIDEGATE_"
 VARIABLES = ("PROFILES", "PROFILE", "CONTROL", "TOKEN", "TOKEN_FILE", "CA", "CERTIFICATE", "KEY", "SERVER_NAME")
 """The names of a client's variables, without the prefix. No engine reads these."""
+_WRITE = "write the token there, on one line"
 OTHERS_MAY_READ = 0o044
 """Of a file's mode, what a secret should not have."""
 _log = logging.getLogger(__name__)
@@ -248,19 +250,14 @@ def read_profile(name: str, path: Path | None = None) -> Profile:
 def read_token(path: Path) -> str:
     """The token in a file of one line. NotFound or InvalidInput naming the file."""
     try:
-        token = path.expanduser().read_text(encoding="ascii").strip()
-    except FileNotFoundError as error:
-        raise NotFound(f"token file {path} is missing: write the token there, on one line") from error
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not plain ASCII"
-        raise InvalidInput(
-            f"token file {path} cannot be read ({reason}): write the token there, on one line"
-        ) from error
+        token = read_given(path.expanduser(), "token file", _WRITE).decode("ascii").strip()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"token file {path} cannot be read (not plain ASCII): {_WRITE}") from error
     if path.expanduser().stat().st_mode & OTHERS_MAY_READ and path not in _warned_of:
         _warned_of.add(path)
         _log.warning("token file %s can be read by others on this machine: chmod 600 it", path)
     if not token:
-        raise InvalidInput(f"token file {path} is empty: write the token there, on one line")
+        raise InvalidInput(f"token file {path} is empty: {_WRITE}")
     return token
 
 

@@ -15,6 +15,7 @@ from typing import Self
 
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.errors import TidegateError
+from tidegate_serving.contract.plain_file import read_small
 from tidegate_serving.engine import Engine
 from tidegate_serving.log_lines import log_to_stderr
 from tidegate_serving.server import USER_MISTAKE, run
@@ -98,7 +99,7 @@ class ModelFileWatch:
     def _read(self) -> bytes | None:
         path = self._command.model_file
         try:
-            return path.read_bytes() if path is not None else None
+            return read_small(path) if path is not None else None
         except OSError:
             return None
 

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from tidegate_serving.contract.errors import InvalidInput, NotFound
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.plain_file import read_given
 
 NOT_A_KEY = {"config": False}
 """Metadata of a field that is no key."""
@@ -43,10 +44,8 @@ def read_config(kind: type[_Config], values: Mapping[str, Any], where: str, *, t
 def read_toml(path: Path, what: str) -> dict[str, Any]:
     """A TOML file, which messages call `what`. NotFound or InvalidInput naming the file."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise NotFound(f"{what} {path} is missing: check the path, or leave it out for the defaults") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return tomllib.loads(read_given(path, what, "check the path, or leave it out for the defaults").decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(f"{what} {path} is not TOML ({error}): correct it") from error
 
 

@@ -23,6 +23,7 @@ from tidegate_serving.contract.errors import (
     error_from,
     error_of,
 )
+from tidegate_serving.contract.plain_file import read_small
 
 ERROR_CODE_KEY = "tidegate-error-code"
 _NO_CONNECTION = "failed to connect"
@@ -103,7 +104,7 @@ def _own_fault(path: Path) -> TidegateError | None:
     from cryptography import x509
 
     try:
-        found = x509.load_pem_x509_certificates(path.read_bytes())[0]
+        found = x509.load_pem_x509_certificates(read_small(path))[0]
     except (OSError, ValueError) as error:
         return InvalidInput(f"certificate {path} cannot be used ({error}): name a PEM file")
     since, until = found.not_valid_before_utc, found.not_valid_after_utc

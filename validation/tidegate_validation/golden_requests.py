@@ -15,6 +15,7 @@ from typing import Any
 from tidegate_serving.contract import log_record
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.formats import check_format
+from tidegate_serving.contract.plain_file import check_given
 from tidegate_serving.contract.signature import SERVING_DEFAULT
 from tidegate_serving.files import written_aside
 from tidegate_serving.inference_log.reader import duckdb_module, scan
@@ -116,12 +117,11 @@ def read_golden_requests(path: Path) -> GoldenRequests:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    check_given(path, "golden requests file", "record one with `tidegate golden record`")
     try:
         table = pq.read_table(path)
         metadata = table.schema.metadata or {}
         about = json.loads(metadata.get(_ABOUT.encode(), b"{}"))
-    except FileNotFoundError as error:
-        raise NotFound(f"golden requests {path} are missing: record them with `tidegate golden record`") from error
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InvalidInput(f"{path} holds no golden requests ({error}): record them again") from error
     kind = metadata.get(log_record.FORMAT_KEY.encode(), b"").decode(errors="replace")

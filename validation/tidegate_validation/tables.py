@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Unsupported
+from tidegate_serving.contract.plain_file import check_given
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,6 +68,8 @@ def read_table(path: str | Path, what: str) -> pa.Table:
     if not path.exists():
         raise NotFound(f"{what} {path} is missing: give {_FORMS}")
     reader = _parquet_folder if path.is_dir() else _reader(path, what)
+    if not path.is_dir():
+        check_given(path, what, f"give {_FORMS}")
     import pyarrow as pa
 
     try:

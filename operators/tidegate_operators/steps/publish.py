@@ -19,9 +19,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tidegate_operators.steps.infer_signature import InferredSignatures, infer_signature
+from tidegate_operators.steps.model_copy import ModelFiles, copy_plain
 from tidegate_operators.steps.publication_checks import check_example, check_training, plain_example, profiled_features
 from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, NotFound
+from tidegate_serving.contract.formats import MALFORMED
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest, describe_files, digest, read_manifest, verify_files
+from tidegate_serving.contract.plain_file import check_given, read_given
 from tidegate_serving.contract.repository import (
     EXPECTATIONS,
     GOLDEN,
@@ -114,7 +117,7 @@ def publish(publication: Publication, progress: Progress = SILENT) -> PublishedV
         files = _files(one.files, Path(one.repository))
         training = None if one.training is None else _rows(one.training, one.event_time, "training data")
         sample = training if one.sample is None else _rows(one.sample, one.event_time, "sample data")
-        inferred = _signatures(one, files, sample)
+        inferred = _signatures(one, files.named, sample)
         if training is not None:
             check_training(training, inferred.signatures, one.label, one.event_time)
         row = plain_example(_example(one, inferred, sample))
@@ -206,19 +209,9 @@ def _rows(given: Any, event_time: str | None, what: str) -> pa.Table:
     return table if event_time is None else told_in_seconds(table, event_time, what)
 
 
-def _files(given: Path | str | Sequence[Path | str], repository: Path) -> list[Path]:
-    """The paths, where what they hold can be copied: NotFound or InvalidInput naming what cannot."""
-    files = [Path(one) for one in ([given] if isinstance(given, Path | str) else given)]
-    if not files:
-        raise InvalidInput("a version needs files: name a directory, or the files of the model")
-    for file in files:
-        if not file.exists():
-            raise NotFound(f"{file} is missing: name the model's directory or files")
-        for path in (file, *sorted(file.rglob("*"))):
-            if path.is_symlink():
-                raise InvalidInput(f"{path} is a link: a version holds plain files only, put the file itself there")
-            if not (path.is_file() or path.is_dir()):
-                raise InvalidInput(f"{path} is a device, pipe or socket: a version holds plain files only, remove it")
+def _files(given: Path | str | Sequence[Path | str], repository: Path) -> ModelFiles:
+    files = ModelFiles.of([Path(one) for one in ([given] if isinstance(given, Path | str) else given)])
+    for file in files.named:
         if repository.resolve().is_relative_to(file.resolve()):
             raise InvalidInput(
                 f"the repository {repository} lies in {file}, which would be copied into itself: move it"
@@ -263,27 +256,19 @@ def _is_missing(value: Any) -> bool:
 def _read_object(path: Path, what: str, *, missing: str, wanted: str) -> dict[str, Any]:
     """The JSON object in a file; `missing` and `wanted` say what to do where there is none, and what it should hold."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise NotFound(f"{what} {path} is missing: {missing}") from error
-    except ValueError as error:
+        document = json.loads(read_given(path, what, missing))
+    except MALFORMED as error:
         raise InvalidInput(f"{what} {path} is not JSON: {error}") from error
     if not isinstance(document, dict):
         raise InvalidInput(f"{what} {path} holds no object: {wanted}")
     return document
 
 
-def _copy(files: Sequence[Path], aside: Path) -> None:
-    for source in files:
-        if source.is_dir():
-            shutil.copytree(source, aside, dirs_exist_ok=True)
-        else:
-            shutil.copy2(source, aside / source.name)
+def _copy(files: ModelFiles, aside: Path) -> None:
+    files.copy(aside)
     for reserved in (FILE_NAME, PROFILE, EXPECTATIONS, GOLDEN):
         if (aside / reserved).exists():
             raise InvalidInput(f"{reserved} is written by publish: leave it out of the model's files")
-    if not any(path.is_file() for path in aside.rglob("*")):
-        raise InvalidInput(f"{files[0]} holds no file: a version needs at least one")
 
 
 def _build_profile(aside: Path, training: pa.Table, one: Publication, signatures: Mapping[str, Signature]) -> None:
@@ -311,7 +296,7 @@ def _add_expectations(aside: Path, given: Path | str | None, inferred: bool) -> 
         folder.mkdir()
         for name in (SUITE_NAME, STATISTICS_NAME):
             if (edited / name).is_file():
-                shutil.copy2(edited / name, folder / name)
+                copy_plain((edited / name).resolve(), folder / name)
     elif inferred:
         write_suites(Suites.inferred(read_profile(profile_directory(aside)), ExpectationRule()), folder)
 
@@ -321,7 +306,7 @@ def _add_golden(aside: Path, given: Path | str | None) -> None:
 
     if given is not None:
         read_golden_requests(Path(given))
-        shutil.copy2(given, aside / GOLDEN)
+        copy_plain(Path(given).resolve(), aside / GOLDEN)
 
 
 def _add_warm_up(aside: Path, given: Path | str | None) -> None:
@@ -330,8 +315,8 @@ def _add_warm_up(aside: Path, given: Path | str | None) -> None:
 
     if given is None:
         return
-    if not Path(given).is_file():
-        raise NotFound(f"warm-up file {given} is missing: make it with `tidegate warm-up capture`")
+    check_given(Path(given), "warm-up file", "make it with `tidegate warm-up capture`")
     check_warm_up(Path(given))
     (aside / FILE).parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy2(given, aside / FILE)
+    (aside / FILE).unlink(missing_ok=True)
+    copy_plain(Path(given).resolve(), aside / FILE)

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 from tidegate_operators.steps.reference import find_reference
 from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Refused
+from tidegate_serving.contract.formats import MALFORMED
 from tidegate_serving.contract.manifest import FILE_NAME, read_manifest
+from tidegate_serving.contract.plain_file import check_given
 
 if TYPE_CHECKING:
     from tidegate_validation.skew import LeftOut, SkewReport
@@ -197,12 +199,11 @@ def read_labels(source: Any) -> Any:
     path = Path(source) if isinstance(source, str | Path) else None
     if path is None or path.suffix not in (".jsonl", ".ndjson"):
         return as_table(source, "labels")
+    check_given(path, "labels", "check the path")
     try:
         lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
         return pa.Table.from_pylist(lines)
-    except FileNotFoundError as error:
-        raise NotFound(f"labels {path} are missing: check the path") from error
-    except (AttributeError, ValueError, TypeError) as error:
+    except MALFORMED as error:
         raise InvalidInput(
             f'labels {path} cannot be read ({error}): write lines such as {{"request_id": "a1", "label": 1}}'
         ) from error

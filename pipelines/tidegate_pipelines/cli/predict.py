@@ -14,6 +14,8 @@ import typer
 from tidegate_pipelines.cli.options import DEFAULT_GRPC, Grpc
 from tidegate_pipelines.rows import arrays_of, plain_values
 from tidegate_serving.contract.errors import InvalidInput, NotFound
+from tidegate_serving.contract.formats import MALFORMED
+from tidegate_serving.contract.plain_file import MOST_BYTES
 from tidegate_serving.contract.servable import MAX_VERSION
 
 
@@ -62,17 +64,20 @@ def predict(
     typer.echo(json.dumps({"model": answer.model, "version": answer.version, "outputs": outputs}))
 
 
-def _read(text: str | None, file: Path | None) -> Any:
+def _read(text: str | bytes | None, file: Path | None) -> Any:
     if (text is None) == (file is None):
         raise InvalidInput("give the inputs once: --json '{...}' or --file FILE")
     if file is not None:
         try:
-            text = file.read_text(encoding="utf-8")
+            with file.open("rb") as given:  # a pipe, too: what a shell makes of <(command)
+                text = given.read(MOST_BYTES + 1)
         except FileNotFoundError as error:
             raise NotFound(f"input file {file} is missing: write the inputs there as JSON, or use --json") from error
+        if len(text) > MOST_BYTES:
+            raise InvalidInput(f"input file {file} has more than {MOST_BYTES} bytes: ask in several requests")
     try:
         return json.loads(text or "")
-    except ValueError as error:
+    except MALFORMED as error:
         raise InvalidInput(f"the inputs are not JSON: {error}") from error
 
 

@@ -10,7 +10,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, NotFound
+from tidegate_serving.contract.errors import AlreadyExists, InvalidInput
+from tidegate_serving.contract.plain_file import read_given
 from tidegate_serving.files import sync
 
 if TYPE_CHECKING:
@@ -100,7 +101,4 @@ def load_public_key(path: Path) -> Ed25519PublicKey:
 
 
 def _read_key(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError as error:
-        raise NotFound(f"key file {path} is missing: make a pair with `tidegate keys new`") from error
+    return read_given(path, "key file", "make a pair with `tidegate keys new`")

@@ -16,6 +16,7 @@ from tidegate_serving.admission.key_ring import FILE_NAME, KeyRing, Role, Truste
 from tidegate_serving.admission.keys import key_id, load_public_key
 from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError
 from tidegate_serving.contract.formats import MALFORMED
+from tidegate_serving.contract.plain_file import read_given, read_small
 from tidegate_serving.contract.times import from_text
 from tidegate_serving.files import write_json
 
@@ -78,9 +79,7 @@ def read_ring(path: Path) -> KeyRing:
     """The ring in a file, or in a folder. NotFound or InvalidInput naming the file."""
     file = ring_file(path)
     try:
-        document = json.loads(file.read_bytes())
-    except FileNotFoundError as error:
-        raise NotFound(f"key ring {file} is missing: {_BRING}") from error
+        document = json.loads(read_given(file, "key ring", _BRING))
     except MALFORMED as error:
         raise InvalidInput(f"{file} is no key ring ({error}): name a folder made by `tidegate keys new`") from error
     if not isinstance(document, dict):
@@ -101,7 +100,7 @@ def key_of(public: Path, name: str, role: Role, created_at: str) -> TrustedKey:
 
 
 def _read(path: Path) -> KeyRing:
-    if path.suffix == ".json" or (path.is_file() and path.read_bytes().lstrip().startswith(b"{")):
+    if path.suffix == ".json" or (path.is_file() and read_small(path).lstrip().startswith(b"{")):
         return read_ring(path)
     if not path.exists():
         raise NotFound(f"trusted key or key ring {path} is missing: {_BRING}")

@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput, TidegateError
+from tidegate_serving.contract.words import cut
 
 STABLE = "stable"
 CALLABLE = "callable"
 """The platform of a version that is an object in the engine's own process."""
 
-_KEY = re.compile(r"[A-Za-z0-9_.-]+\Z")
+_KEY = re.compile(r"[A-Za-z0-9_.-]{1,128}\Z")
+_SHOWN = 200
 _SUM_TOLERANCE = 1e-6
 
 
@@ -100,9 +102,13 @@ class Split:
                 raise InvalidInput(f"a split gives version {version} a share of {share}: use shares from 0 to 1")
         total = math.fsum(self.shares.values())
         if abs(total - 1) > _SUM_TOLERANCE:
-            raise InvalidInput(f"a split's shares {dict(self.shares)} sum to {total:g}: they must sum to 1")
+            shares = cut(str(dict(self.shares)), _SHOWN)
+            raise InvalidInput(f"a split's shares {shares} sum to {total:g}: they must sum to 1")
         if self.key and not _KEY.match(self.key):
-            raise InvalidInput(f"a split's key {self.key!r} cannot be a metadata key or header: use one like x-user-id")
+            raise InvalidInput(
+                f"a split's key {cut(self.key, _SHOWN)!r} cannot be a metadata key or header: use one like "
+                "x-user-id, of at most 128 characters"
+            )
 
     def __str__(self) -> str:
         by = f" by {self.key}" if self.key else ""

@@ -11,8 +11,10 @@ import time
 from dataclasses import dataclass, field
 
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.words import cut
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
+_SHOWN = 200
 MAX_VERSION = 2**63 - 1
 
 
@@ -44,7 +46,7 @@ def check_name(name: str) -> str:
     """The name itself, or InvalidInput where it cannot be a folder and a URL segment."""
     if not is_name(name):
         raise InvalidInput(
-            f"servable name {name!r} cannot be used: take letters, digits, '.', '_' and '-', at most 128"
+            f"servable name {cut(name, _SHOWN)!r} cannot be used: take letters, digits, '.', '_' and '-', at most 128"
         )
     return name
 

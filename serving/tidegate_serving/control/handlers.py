@@ -10,9 +10,10 @@ import grpc
 
 from tidegate_serving.contract.errors import TidegateError
 from tidegate_serving.contract.messages import message
-from tidegate_serving.contract.words import words_of
+from tidegate_serving.contract.words import cut, words_of
 from tidegate_serving.wire_errors import ERROR_CODE_KEY
 
+_MOST_BYTES = 6000
 _log = logging.getLogger(__name__)
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
@@ -53,7 +54,19 @@ def abort(context: grpc.ServicerContext, error: Exception) -> NoReturn:
         _log.error("a control call failed", exc_info=error)
         code, name, text = TidegateError.grpc_code, TidegateError.code, words_of(error)
     context.set_trailing_metadata(((ERROR_CODE_KEY, name),))
-    context.abort(next(status for status in grpc.StatusCode if status.value[0] == code), text)
+    context.abort(next(status for status in grpc.StatusCode if status.value[0] == code), _sendable(text))
+
+
+def _sendable(text: str) -> str:
+    """As much of a text as clients take: all headers of an answer in 8 KiB, and gRPC writes each byte that is no plain
+    ASCII as three. Of a longer one they would get no word, and another code."""
+    size = 0
+    for place, character in enumerate(text):
+        plain = " " <= character <= "~" and character != "%"
+        size += 1 if plain else 3 * len(character.encode("utf-8", "surrogatepass"))
+        if size > _MOST_BYTES:
+            return cut(text, place)
+    return text
 
 
 def serialize(response: Any) -> bytes:

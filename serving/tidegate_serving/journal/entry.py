@@ -6,15 +6,18 @@ import enum
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from tidegate_serving.contract.formats import check_format
 from tidegate_serving.contract.servable import State, StateChange
+from tidegate_serving.contract.words import cut
 
 FORMAT_KIND = "journal"
 VERSION = "1"
+_MOST_CHARACTERS = 8000
+_TEXTS = ("action", "text", "servable", "requested_by", "reason")
 
 
 class Kind(enum.Enum):
@@ -41,6 +44,15 @@ class Entry:
     reason: str = ""
     error_code: str = ""
     at_us: int = field(default_factory=lambda: time.time_ns() // 1000)
+
+    def bounded(self) -> Entry:
+        """The same with what an entry may take of the journal: whoever asks chooses its texts, and long ones would wash
+        away what others did."""
+        texts = {name: getattr(self, name) for name in _TEXTS}
+        long: dict[str, Any] = {
+            name: cut(text, _MOST_CHARACTERS) for name, text in texts.items() if len(text) > _MOST_CHARACTERS
+        }
+        return replace(self, **long) if long else self
 
     def words(self) -> str:
         """One line for people, without the time."""

@@ -53,9 +53,10 @@ class Journal:
         """A version's public state changed; quick, and never waits for the disk."""
         self._changes.put(change)
 
-    def add(self, *entries: Entry) -> None:
+    def add(self, *given: Entry) -> None:
         """Keeps entries, on disk before it returns where the disk takes them; otherwise it says so and tries again with
         the next ones."""
+        entries = [entry.bounded() for entry in given]
         with self._lock:
             if self._files is None:
                 self._memory.extend(entries)

@@ -13,6 +13,7 @@ from google.protobuf.json_format import MessageToDict
 
 from tidegate_serving.config import BatchingConfig, EngineConfig
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.plain_file import read_small
 from tidegate_serving.contract.signature import Signature, TensorSpec
 from tidegate_serving.platforms.example import default_array
 from tidegate_serving.platforms.loader import DescribesItself, LoadedVersion
@@ -72,7 +73,7 @@ def _salt(path: Path | None) -> bytes:
     if path is None:
         return b""
     try:
-        salt = path.read_bytes()
+        salt = read_small(path)
     except OSError as error:
         raise InvalidInput(f"log_salt_file {path} cannot be read ({error}): mend the path or its rights") from error
     if len(salt) < _LEAST_SALT:

@@ -9,6 +9,7 @@ from google.protobuf import text_format
 
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.messages import message
+from tidegate_serving.contract.plain_file import read_small
 
 
 def read_text_file(path: Path, kind: str, flag: str) -> Any:
@@ -17,7 +18,7 @@ def read_text_file(path: Path, kind: str, flag: str) -> Any:
     Raises NotFound for a missing file, InvalidInput with file and line for one that is not of that kind.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_small(path).decode()
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
         raise NotFound(f"--{flag} names {path}, which is no file: create it, or mend the path") from error
     except (OSError, UnicodeDecodeError) as error:

@@ -99,6 +99,35 @@ def test_a_chain_that_was_cut_and_whose_head_was_set_back_shows_against_the_expo
     assert [(fault.number, fault.kind) for fault in verify_export(store, log).faults] == [(5, "replaced")]
 
 
+@pytest.mark.parametrize("left", [3, 0])
+def test_last_lines_that_were_cut_with_their_head_show_against_the_export(
+    database: Database, tmp_path: Path, left: int
+) -> None:
+    log = filled(database)
+    store = ExportStore(str(tmp_path / "export"))
+    store.export(log)
+    newest = {line.number: line.hash for line in log.lines()}.get(left, "")
+    with database.writing() as session:
+        session.execute(delete(AuditLineRow).where(AuditLineRow.number > left))
+        session.execute(update(AuditHeadRow).values(number=left, hash=newest))
+
+    assert verify_database(log).whole
+    found = [(fault.number, fault.kind) for fault in verify_export(store, log).faults]
+    assert found == [(number, "missing") for number in range(left + 1, 6)]
+
+
+def test_lines_that_were_pruned_are_not_missed_against_the_export(database: Database, tmp_path: Path) -> None:
+    now = [1_000_000]
+    log = AuditLog(database, clock=lambda: now[0])
+    store = ExportStore(str(tmp_path / "export"))
+    for number in range(5):
+        now[0] += 1_000_000
+        log.add(Act("anna", "push", f"model m{number}"))
+    store.export(log)
+    assert log.prune(4_500_000, who="hub", exported_only=True) == 3
+    assert verify_export(store, log).whole
+
+
 def test_writers_at_the_same_time_do_not_fork_the_chain(database: Database) -> None:
     log = AuditLog(database)
     gate = threading.Barrier(8)

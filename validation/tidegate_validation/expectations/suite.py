@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.contract.errors import InvalidInput, NotFound
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.formats import MALFORMED
+from tidegate_serving.contract.plain_file import read_given
 from tidegate_serving.files import write_json
 from tidegate_validation.expectations.expectation import CRITICAL, SEVERITIES, Expectation
 from tidegate_validation.expectations.infer import infer, infer_statistics
@@ -58,10 +60,8 @@ def read_suites(directory: Path) -> Suites | None:
 def read_suite(path: Path) -> tuple[Expectation, ...]:
     """The expectations of one file. NotFound, or InvalidInput naming the file and the expectation."""
     try:
-        document = json.loads(path.read_bytes())
-    except FileNotFoundError as error:
-        raise NotFound(f"expectations {path} are missing: make them with `tidegate expectations infer`") from error
-    except ValueError as error:
+        document = json.loads(read_given(path, "expectations file", "make one with `tidegate expectations infer`"))
+    except MALFORMED as error:
         raise InvalidInput(f"expectations {path} are not JSON ({error}): correct them") from error
     entries = document.get("expectations") if isinstance(document, dict) else None
     if not isinstance(entries, list):

@@ -15,6 +15,7 @@ from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError
 from tidegate_serving.contract.formats import check_format
+from tidegate_serving.contract.plain_file import open_plain
 from tidegate_serving.contract.probe_frames import Frame, read_frame, write_frame
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.files import written_aside
@@ -113,7 +114,7 @@ def write_failing_input(path: Path, failed: FailingInput, origin: Origin) -> Non
 def read_failing_input(path: Path) -> tuple[FailingInput, Origin]:
     """What was written. Raises NotFound, InvalidInput for another file, Unsupported for a newer format."""
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             first, then = read_frame(file), read_frame(file)
     except FileNotFoundError as error:
         raise NotFound(f"{path} is missing: take the path from the verdict's finding") from error

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Tampered
-from tidegate_serving.contract.formats import check_format
+from tidegate_serving.contract.formats import MALFORMED, check_format
+from tidegate_serving.contract.plain_file import read_plain
 from tidegate_validation.statistics.association import Association
 from tidegate_validation.statistics.bins import FrozenBins, bins_from_dict
 from tidegate_validation.statistics.blocks import BlockUnit
@@ -174,10 +175,10 @@ def read_profile(directory: Path) -> Profile:
     """
     path = directory / FILE_NAME
     try:
-        document = json.loads(path.read_bytes())
+        document = json.loads(read_plain(path, "publish the version again"))
     except FileNotFoundError as error:
         raise NotFound(f"{path} is missing: publish the version with its training data to have a profile") from error
-    except ValueError as error:
+    except MALFORMED as error:
         raise Tampered(f"{path} is not JSON ({error}): publish the version again") from error
     if not isinstance(document, dict):
         raise Tampered(f"{path} holds no object: publish the version again")

@@ -27,6 +27,7 @@ from tidegate_serving.contract.errors import (
     Unavailable,
     Unsupported,
 )
+from tidegate_serving.contract.plain_file import read_given
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 MERGE_PATCH = "application/merge-patch+json"
@@ -110,10 +111,8 @@ def _from_kubeconfig(path: Path, context: str) -> KubernetesApi:
     except ImportError as error:
         raise Unsupported("a kubeconfig needs PyYAML: install it with `pip install pyyaml`") from error
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise NotFound(f"kubeconfig {path} is missing: name one, or run in a pod with a service account") from error
-    except (OSError, ValueError, yaml.YAMLError) as error:
+        document = yaml.safe_load(read_given(path, "kubeconfig", "name one, or run in a pod with a service account"))
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise InvalidInput(f"kubeconfig {path} cannot be read ({error}): name another file") from error
     try:
         chosen = _entry(document, "contexts", context or document["current-context"])["context"]

@@ -14,6 +14,7 @@ from google.protobuf import text_format
 from tidegate_operators.steps.export.admitted import AdmittedVersion
 from tidegate_operators.steps.export.placing import Exported, place
 from tidegate_serving.contract.errors import InvalidInput, Unsupported
+from tidegate_serving.contract.plain_file import read_small
 from tidegate_serving.contract.servable import check_name
 from tidegate_serving.files import hold, write_atomically
 from tidegate_serving.tensorflow_serving.text_files import parse_text
@@ -50,7 +51,7 @@ def _list(config: Path, name: str, target: Path, labels: Collection[str]) -> boo
     """Names the version in the config; whether that changed it."""
     config.parent.mkdir(parents=True, exist_ok=True)
     with hold(config.with_name(f".{config.name}.lock")):
-        before = config.read_text(encoding="utf-8") if config.is_file() else ""
+        before = read_small(config).decode() if config.is_file() else ""
         models = parse_text(before, "tensorflow.serving.ModelServerConfig", str(config))
         model = _model(models, name)
         model.base_path, model.model_platform = str(target.parent), PLATFORM

@@ -14,6 +14,7 @@ from tidegate_operators.steps.export.admitted import AdmittedVersion
 from tidegate_operators.steps.export.placing import Exported, place
 from tidegate_serving.contract.errors import FailedPrecondition, Unsupported
 from tidegate_serving.contract.manifest import FileEntry
+from tidegate_serving.contract.plain_file import read_small
 from tidegate_serving.contract.signature import FirstAxis, Signature, TensorSpec
 from tidegate_serving.files import write_atomically
 from tidegate_serving.platforms.onnx.signature import declared_signature
@@ -43,7 +44,7 @@ def export_triton(
     manifest = version.manifest
     files, text = _layout(version), _config(version, max_batch_size)
     config = repository.absolute() / manifest.id.name / CONFIG
-    there = config.read_text(encoding="utf-8") if config.is_file() else None
+    there = read_small(config).decode() if config.is_file() else None
     if there not in (None, text) and not keep_config:
         raise FailedPrecondition(
             f"{config} says something else than the signature of {manifest.id}, and all versions share it: export "

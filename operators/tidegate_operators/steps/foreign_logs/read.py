@@ -12,6 +12,7 @@ from tidegate_operators.steps.foreign_logs.columns import ADDED, as_columns
 from tidegate_operators.steps.foreign_logs.prediction_logs import is_prediction_logs, read_prediction_logs
 from tidegate_operators.steps.foreign_logs.requests import Request, Unread
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.plain_file import check_given
 from tidegate_validation.skew import LeftOut
 from tidegate_validation.skew.left_out import SHOWN
 
@@ -36,6 +37,8 @@ def as_rows(data: str | Path, known: Collection[str] = ()) -> tuple[pa.Table, Le
     read = _reader(paths)
     if read is None:
         raise InvalidInput(f"{data} is no log of KServe (JSON) or TensorFlow Serving (.tfrecord): name such files")
+    for path in paths:
+        check_given(path, "log", "leave it out of the pattern, or write it anew")
     import pyarrow as pa
 
     found = [one for path in paths for one in read(path)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -77,18 +77,32 @@ def verify_database(log: AuditLog) -> Verification:
 
 
 def verify_export(store: ExportStore, log: AuditLog | None = None) -> Verification:
-    """Checks an export, and with `log` that the database says the same about every line that both have."""
+    """Checks an export, and with `log` that the database says the same about every line that both have, and has every
+    line of the export but those that it was pruned of."""
     exported = list(store.read())
     found = verify_lines(exported)
     if log is None:
         return found
-    known = {line.number: line.hash for line in exported}
-    differing = [line.number for line in log.lines() if known.get(line.number, line.hash) != line.hash]
+    kept = {line.number: line.hash for line in log.lines()}
+    first = min(kept, default=1)
     faults = [
-        Fault(number, "replaced", f"line {number} differs between the database and {store.url}: one was rewritten")
-        for number in differing
+        fault
+        for line in _once(exported)
+        if line.number >= first and (fault := _against(kept, line, store.url)) is not None
     ]
     return Verification(found.lines, found.first, found.last, found.head, (*found.faults, *faults))
+
+
+def _against(kept: Mapping[int, str], line: Line, place: str) -> Fault | None:
+    """What is wrong with a database that keeps these hashes by number, seen from an exported line."""
+    number = line.number
+    if number not in kept:
+        return Fault(
+            number, "missing", f"line {number} is missing in the database, {place} has it: restore it from there"
+        )
+    if kept[number] != line.hash:
+        return Fault(number, "replaced", f"line {number} differs between the database and {place}: one was rewritten")
+    return None
 
 
 def _once(lines: Iterable[Line]) -> list[Line]:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from tidegate_serving.connection import OTHERS_MAY_READ
 from tidegate_serving.contract import times
-from tidegate_serving.contract.errors import InvalidInput, NotFound
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.plain_file import read_given
 from tidegate_serving.control.access.access_file import stamp_of
 
 if TYPE_CHECKING:
@@ -81,12 +82,7 @@ def check_pair(certificate: bytes, key: bytes, shown: str, secret: str) -> None:
 
 def read_pem(path: Path, what: str) -> bytes:
     """A file that the config key `what` names. NotFound or InvalidInput, naming both, where it cannot be read."""
-    try:
-        return path.read_bytes()
-    except FileNotFoundError as error:
-        raise NotFound(f"{what} {path} is missing: put the PEM file there") from error
-    except OSError as error:
-        raise InvalidInput(f"{what} {path} cannot be read ({error.strerror}): let the engine read it") from error
+    return read_given(path, what, "put a PEM file there that the engine may read")
 
 
 def certificates(data: bytes, what: str) -> list[x509.Certificate]:

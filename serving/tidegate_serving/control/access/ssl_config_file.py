@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tidegate_serving.connection import OTHERS_MAY_READ
 from tidegate_serving.contract.errors import InvalidInput, NotFound
+from tidegate_serving.contract.plain_file import read_small
 from tidegate_serving.control.access.access_file import stamp_of
 from tidegate_serving.control.access.certificate_files import Pem, certificates, check_pair
 from tidegate_serving.tensorflow_serving.text_files import parse_text
@@ -48,7 +49,7 @@ class SslConfigFile:
 
     def _text(self, place: str) -> str:
         try:
-            return self.certificate.read_text(encoding="utf-8")
+            return read_small(self.certificate).decode()
         except FileNotFoundError as error:
             raise NotFound(
                 f"{place} is missing: write TensorFlow Serving's SSLConfig there, or mend the path"

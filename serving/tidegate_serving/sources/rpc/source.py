@@ -26,6 +26,7 @@ from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.rpc.store import DesiredStateStore
 
 NAME = "RPC Source"
+MOST_LABELS = 1000
 _log = logging.getLogger(__name__)
 Tell = Callable[[DesiredState], None]
 Fetch = Callable[[str, ServableId, str], Path]
@@ -230,8 +231,11 @@ def change_entry(desired: DesiredState, action: str) -> Entry:
 
 
 def check_traffic(desired: DesiredState) -> None:
-    """InvalidInput where a label or the shadow names a version that is not among those desired."""
+    """InvalidInput where a label or the shadow names a version that is not among those desired, and for more labels
+    than anybody can look through."""
     numbers, shadow = sorted(desired.numbers), desired.shadow
+    if len(desired.labels) > MOST_LABELS:
+        raise InvalidInput(f"{desired.servable!r} is to have {len(desired.labels)} labels: name at most {MOST_LABELS}")
     for label, version in desired.labels.items():
         check_name(label)
         if version not in numbers:
