@@ -236,6 +236,20 @@ def test_warmer_days_are_not_later_hours() -> None:
     assert (found.cause or {}).get("kind") != "clock", found.sentence
 
 
+def visits(seed: int, days: int, more: int = 0) -> pa.Table:
+    """Small counts, up to a dozen, which lie where hours of a day lie too."""
+    random = np.random.default_rng(seed)
+    count = random.poisson(3, 300 * days).clip(max=13) + more
+    return pa.table({"visits": count, "t": (np.repeat(np.arange(days), 300) + 100 * seed) * world.DAY})
+
+
+def test_one_visit_more_is_not_one_hour_later() -> None:
+    before = make_profile(visits(0, 60), features=["visits"], label=None, event_time="t")
+    found = findings(before, visits(1, 7, 1), "t")["visits"]
+    assert found.outcome is Outcome.FAIL
+    assert found.sentence == "`visits`: served values are those of training plus 1"
+
+
 def test_ten_times_a_column_is_not_the_column_that_it_then_looks_like() -> None:
     week = weather(1, 7, 0.0)
     tenfold = world.with_column(week, "hemoglobin", week["hemoglobin"].to_numpy() * 10)

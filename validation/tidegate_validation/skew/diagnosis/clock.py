@@ -6,7 +6,6 @@ import numpy as np
 
 from tidegate_validation.skew.diagnosis.cause import Cause
 from tidegate_validation.skew.diagnosis.suspect import Suspect, both, distance_of, shares_of
-from tidegate_validation.skew.measures.distance import LARGEST
 from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.bins import DiscreteBins, NumericBins
 from tidegate_validation.statistics.sample import ValueSample
@@ -19,6 +18,7 @@ _LEAVES = 0.4
 _CLEARLY = 0.75
 _APART = 1.0
 _MOST = 0.5
+_NIGHT_HOURS = 6.0
 
 
 def per_hour(lowest: float | None, highest: float | None) -> int | None:
@@ -33,10 +33,17 @@ def moved_around_the_clock(suspect: Suspect, sample: ValueSample) -> Cause | Non
     """Times of day, moved: those that passed midnight are found again at its other end, unlike those of a quantity that
     merely happens to lie in the same range."""
     feature, bins = suspect.feature, suspect.feature.bins
-    unit = per_hour(feature.minimum, feature.maximum)
+    lowest, highest = feature.minimum, feature.maximum
+    unit = per_hour(lowest, highest)
     if max((point.share for point in feature.points.listed), default=0.0) > _MOST:
         return None  # Nothing happens at one hour of the day alone; counts are mostly zero.
-    if unit is None or not isinstance(bins, NumericBins | DiscreteBins) or not len(sample.values):
+    if (
+        lowest is None
+        or highest is None
+        or unit is None
+        or not isinstance(bins, NumericBins | DiscreteBins)
+        or not len(sample.values)
+    ):
         return None
     day = unit * DAY_HOURS
     if sample.values.min() < 0 or sample.values.max() > day:
@@ -53,8 +60,9 @@ def moved_around_the_clock(suspect: Suspect, sample: ValueSample) -> Cause | Non
     elsewhere = [one for other, one in left.items() if _APART < abs(other - offset) < DAY_HOURS - _APART]
     if left[offset] > _CLEARLY * min(elsewhere):
         return None
-    if not whole and left[offset] > _CLEARLY * _without_midnight(suspect, sample, offset * unit, day):
-        return None
+    around = whole and highest - lowest >= DAY_HOURS - _NIGHT_HOURS
+    if not around and left[offset] > _CLEARLY * _without_midnight(suspect, sample, offset * unit, day):
+        return None  # Whole hours of nearly all the day are times of it; a count of things fills less.
     hours = offset if offset <= DAY_HOURS / 2 else offset - DAY_HOURS
     return Cause(CLOCK, details=(("offset", hours), *((("per_hour", unit),) if unit != 1 else ())))
 
@@ -62,8 +70,7 @@ def moved_around_the_clock(suspect: Suspect, sample: ValueSample) -> Cause | Non
 def _without_midnight(suspect: Suspect, sample: ValueSample, offset: float, day: float) -> float:
     """Δ that is left where the times are undone without going around the clock."""
     bins = suspect.feature.bins
-    if not isinstance(bins, NumericBins):
-        return LARGEST
+    assert isinstance(bins, NumericBins | DiscreteBins)
     p = shares_of(suspect.feature, suspect.reference)
     ways = (offset, offset - day)
     return min(distance_of(p, _shares(bins.assign(sample.values - one), sample.n, bins.size)) for one in ways)
