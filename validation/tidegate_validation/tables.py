@@ -42,7 +42,8 @@ def as_table(data: Any, what: str) -> pa.Table:
     try:
         table = _from_memory(data)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise InvalidInput(f"{what} cannot become a table: {error}") from error
+        cure = "give columns of one length, each with values of one kind (numbers, texts, truth values, time stamps)"
+        raise InvalidInput(f"{what} cannot become a table ({error}): {cure}") from error
     if table is None:
         raise InvalidInput(
             f"{what} is a {type(data).__name__}: give a path, or a table of pandas, polars, DuckDB or Arrow"
@@ -203,17 +204,25 @@ def _plain(table: pa.Table, what: str) -> pa.Table:
     if twice:
         raise InvalidInput(f"{what} has column {twice[0]!r} twice: give each column a name of its own")
     for place, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type) and isinstance(field.type.value_type, pa.ExtensionType):
-            table = table.set_column(place, field.name, _of_storage(table[field.name]))
+        if pa.types.is_dictionary(field.type):
+            table = table.set_column(place, field.name, _without_dictionary(table[field.name]))
     fields = [pa.field(field.name, _plain_type(field.type)) for field in table.schema]
     return table.replace_schema_metadata(None).cast(pa.schema(fields))
 
 
-def _of_storage(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The plain values of a dictionary of another library's, such as the ends of intervals."""
+def _without_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The plain values of a dictionary, be they of another library's type, such as intervals, which are their ends."""
     import pyarrow as pa
 
-    return pa.chunked_array([chunk.dictionary.storage.take(chunk.indices) for chunk in column.chunks])
+    kind = column.type.value_type
+    kind = _plain_type(kind.storage_type if isinstance(kind, pa.ExtensionType) else kind)
+
+    def values(chunk: pa.DictionaryArray) -> pa.Array:
+        known = chunk.dictionary
+        plain = known.storage if isinstance(known, pa.ExtensionArray) else known
+        return plain.cast(kind).take(chunk.indices)
+
+    return pa.chunked_array([values(chunk) for chunk in column.chunks], kind)
 
 
 def is_text(kind: pa.DataType) -> bool:
