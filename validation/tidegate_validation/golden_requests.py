@@ -18,7 +18,7 @@ from tidegate_serving.contract.formats import check_format
 from tidegate_serving.contract.plain_file import check_given
 from tidegate_serving.contract.signature import SERVING_DEFAULT
 from tidegate_serving.files import written_aside
-from tidegate_serving.inference_log.reader import duckdb_module, scan
+from tidegate_serving.inference_log.reader import duckdb_module, read_again, scan
 from tidegate_validation.statistics.sql import quote, text_literal
 
 KIND, VERSION = "golden-requests", "1"
@@ -90,7 +90,7 @@ def record_golden_requests(log_root: Path, recording: Recording, path: Path) -> 
     source = scan(log_root, recording.model, recording.version)
     with duckdb_module().connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        table = _recorded(connection, source, recording)
+        table = read_again(lambda: _recorded(connection, source, recording))
     servable = f"{recording.model}:{recording.version}"
     found = set(table[log_record.REQUEST_ID].to_pylist())
     if missing := [one for one in recording.ids if one not in found]:

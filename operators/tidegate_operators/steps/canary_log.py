@@ -47,7 +47,7 @@ def read_numbers(
     log_root: Path, identity: ServableId, primary: int, since: datetime, rule: CanaryRule
 ) -> CanaryNumbers:
     """What the log says by now of requests received since `since`; zeros where nothing is logged yet."""
-    from tidegate_serving.inference_log.reader import connect, scan
+    from tidegate_serving.inference_log.reader import connect, read_again, scan
 
     try:
         served, shadowed_to = (
@@ -56,8 +56,9 @@ def read_numbers(
     except NotFound:
         return CanaryNumbers()
     with connect(log_root) as connection:
-        query = _query(side(connection, served), side(connection, shadowed_to), rule)
-        found = connection.execute(query, [since.astimezone(UTC)] * 2).fetchone()
+        moments = [since.astimezone(UTC)] * 2
+        query = read_again(lambda: _query(side(connection, served), side(connection, shadowed_to), rule))
+        found = read_again(lambda: connection.execute(query, moments).fetchone())
     shadowed, compared, errors, not_finite, primary_faults, disagreements, slow, gap, primary_us, shadow_us = found
     return CanaryNumbers(
         shadowed=shadowed,

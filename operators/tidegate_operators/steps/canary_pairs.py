@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def read_pairs(
     log_root: Path, identity: ServableId, primary: int, since: datetime, step: StepBegun, rule: CanaryRule
 ) -> Seen:
     """The answers to requests received since `since`; zeros where nothing is logged yet."""
-    from tidegate_serving.inference_log.reader import connect, scan
+    from tidegate_serving.inference_log.reader import connect, read_again, scan
 
     try:
         served, tried = (
@@ -97,8 +98,7 @@ def read_pairs(
     everything = rule.shares[step.number] >= 1.0
     with connect(log_root) as connection:
         for name, source in (("serving", served), ("canary", tried)):
-            query, values = _requests(side(connection, source), rule), {"since": since.astimezone(UTC)}
-            connection.execute(f"CREATE TEMP TABLE {name} AS {query}", values)
+            read_again(partial(_keep, connection, name, source, since, rule))
         when = {"step": step.at.astimezone(UTC)}
         answered, in_step = connection.execute(
             "SELECT count(*), count(*) FILTER (came >= $step) FROM canary", when
@@ -106,6 +106,11 @@ def read_pairs(
         beside = _count(connection, _BESIDE, {}, rule, answered)
         alone = _count(connection, _ALONE, when, rule, in_step) if everything else None
     return Seen(beside, in_step, alone)
+
+
+def _keep(connection: Any, name: str, source: str, since: datetime, rule: CanaryRule) -> None:
+    query = _requests(side(connection, source), rule)
+    connection.execute(f"CREATE TEMP TABLE {name} AS {query}", {"since": since.astimezone(UTC)})
 
 
 def _count(connection: Any, pairs: str, values: Mapping[str, Any], rule: CanaryRule, answered: int) -> CanaryNumbers:

@@ -47,8 +47,6 @@ def compare(
         moment = since.astimezone(UTC)
         read_again(lambda: connection.execute(_pairs(primary, shadow), [moment, moment]))
         return _measured(connection, kinds)
-    except duckdb.InvalidInputException as error:
-        raise InvalidInput(f"the log under {root} cannot be read ({error}): move that file out of the log") from error
     finally:
         connection.close()
 

@@ -6,7 +6,7 @@ DuckDB is imported inside, as only the extra `validate` installs it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -49,24 +49,34 @@ def connect(root: Path) -> Any:
     connection = duckdb_module().connect()
     connection.execute("SET TimeZone = 'UTC'")
     pattern = f"{_engines(root)}model=*/version=*/date=*/*.parquet"
-    first, source = next(root.glob(pattern), None), _EMPTY
+    first, source = next(_files(root, pattern), None), _EMPTY
     if first is not None:
         source = f"SELECT * FROM {_read_parquet(root / pattern)}"
         _check_format(first)
-    connection.execute(f"CREATE VIEW log AS {source}")
+    read_again(lambda: connection.execute(f"CREATE VIEW log AS {source}"))
     return connection
 
 
 def read_again(read: Callable[[], Read]) -> Read:
     """What `read` gives, which is called again where a file of the log went while it read, as erasing and compacting
-    replace files. Unavailable where that does not end."""
+    replace files. Unavailable where that does not end, InvalidInput where a file cannot be read as a log's."""
     duckdb = duckdb_module()
     for _ in range(_TRIES):
         try:
             return read()
         except duckdb.IOException as error:
             gone = error
+        except duckdb.Error as error:
+            if type(error) is not duckdb.Error and not isinstance(error, _of_the_data(duckdb)):
+                raise
+            why, _, _ = str(error).partition("\n")
+            raise InvalidInput(f"the log cannot be read ({why}): move the damaged file out of the log") from error
     raise Unavailable(f"the log cannot be read while its files go, {_TRIES} times on end ({gone}): try again") from gone
+
+
+def _of_the_data(duckdb: Any) -> tuple[type[Exception], ...]:
+    """What DuckDB raises for what a file holds, beside its bare Error; the others are for queries."""
+    return duckdb.InvalidInputException, duckdb.ConversionException, duckdb.SerializationException
 
 
 def scan(root: Path, model: str, version: int | None = None, *, by_engine: bool = False) -> str:
@@ -110,7 +120,7 @@ def places_of(root: Path, request_id: str, model: str | None = None, most: int =
     """
     with connect(root) as connection:
         pattern = root / f"{_engines(root)}model={check_name(model) if model else '*'}/version=*/date=*/*.parquet"
-        if next(root.glob(str(pattern.relative_to(root))), None) is None:
+        if next(_files(root, str(pattern.relative_to(root))), None) is None:
             return {}
         source = f"{_read_parquet(pattern)[:-1]}, filename = true, file_row_number = true)"
         query = f"SELECT filename, file_row_number FROM {source} WHERE {REQUEST_ID} = ? ORDER BY ALL LIMIT {int(most)}"
@@ -139,10 +149,15 @@ def _pattern(root: Path, model: str, version: int | None) -> Path:
     """A model's files; NotFound where there are none yet."""
     check_name(model)
     pattern = f"{_engines(root)}model={model}/version={'*' if version is None else int(version)}/date=*/*.parquet"
-    if not any(_check_format(one) for one in root.glob(pattern)):
+    if not any(_check_format(one) for one in _files(root, pattern)):
         what = model if version is None else f"{model}:{version}"
         raise NotFound(f"nothing is logged of {what} under {root}: ask the model first, and wait for a block")
     return root / pattern
+
+
+def _files(root: Path, pattern: str) -> Iterator[Path]:
+    """Those that DuckDB sees: pipes and devices it passes over."""
+    return (path for path in root.glob(pattern) if path.is_file())
 
 
 def _read_parquet(pattern: Path) -> str:

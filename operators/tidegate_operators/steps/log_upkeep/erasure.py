@@ -82,6 +82,8 @@ def _holding(folder: Path, needed: str, chosen: Chosen) -> dict[Path, int]:
             count = int(pc.sum(chosen(pq.read_table(file, columns=[needed]))).as_py() or 0) if needed in names else 0
         except (pa.ArrowException, OSError) as error:
             raise InvalidInput(f"{file.name} cannot be read as Parquet ({error}): move it out of the log") from error
+        if count and file.is_symlink():
+            raise InvalidInput(f"{file.name} is a link, and its rows lie elsewhere: put the file itself there")
         if count:
             found[file] = count
     return found

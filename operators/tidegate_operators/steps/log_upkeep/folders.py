@@ -121,8 +121,8 @@ def day_of(folder: Path) -> date | None:
 
 
 def data_files(folder: Path) -> list[Path]:
-    """The files that readers see, oldest first."""
-    return sorted(file for file in folder.glob("*.parquet") if not file.name.startswith("."))
+    """The files that readers see, oldest first; a pipe or a folder of such a name is none."""
+    return sorted(file for file in folder.glob("*.parquet") if not file.name.startswith(".") and file.is_file())
 
 
 def _put_right(root: Path) -> None:

@@ -139,23 +139,20 @@ def _there(database: Database, model: str, labels: Sequence[Label]) -> set[tuple
 
 def _known(find_log: FindLog, model: str, ids: Collection[str]) -> set[str] | None:
     """Which of these requests the inference log has; None where there is no log that can be read."""
-    from tidegate_serving.inference_log.reader import connect, scan
+    from tidegate_serving.inference_log.reader import connect, read_again, scan
 
     try:
         root = find_log(model)
         if root is None or not root.is_dir():
             return None
-        table = scan(root, model)
+        query = f"SELECT DISTINCT request_id FROM {scan(root, model)} WHERE request_id IN (SELECT unnest(?))"
+        with connect(root) as connection:
+            found = read_again(lambda: connection.execute(query, [list(ids)]).fetchall())
     except NotFound:
         return set()
     except TidegateError:
         return None
-    connection = connect(root)
-    try:
-        query = f"SELECT DISTINCT request_id FROM {table} WHERE request_id IN (SELECT unnest(?))"
-        return {str(row[0]) for row in connection.execute(query, [list(ids)]).fetchall()}
-    finally:
-        connection.close()
+    return {str(row[0]) for row in found}
 
 
 def _said(labels: Sequence[Label], unknown: Sequence[str] | None) -> str:
