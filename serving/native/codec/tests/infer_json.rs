@@ -36,6 +36,12 @@ fn a_column_is_a_list_of_its_values() {
 }
 
 #[test]
+fn an_input_without_a_shape_is_refused() {
+    let bare = read(r#""datatype":"FP32","data":[1]"#, &[]).unwrap_err();
+    assert_eq!(bare.message, "input 'x' has no 'shape': send that of its data");
+}
+
+#[test]
 fn a_null_is_a_member_that_was_left_out() {
     let typed = r#"{"id":null,"model_name":null,"parameters":null,"outputs":null,"inputs":[{"name":"x","shape":[1],
         "datatype":"FP32","parameters":null,"data":[1]}]}"#;

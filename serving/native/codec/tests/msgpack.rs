@@ -114,10 +114,7 @@ fn what_is_no_message_is_refused_at_its_place() {
         (b"\x81\x01\x02", "MessagePack error: the name of a member is no text at offset: 1"),
         (b"\x81\xc4\x00\x02", "MessagePack error: the name of a member is no text at offset: 1"),
         (b"\xa1\xff", "MessagePack error: text that is no UTF-8 at offset: 1"),
-        (
-            b"\xc1",
-            "MessagePack error: an extension type, for which JSON has no word: send text or a number at offset: 0",
-        ),
+        (b"\xc1", "MessagePack error: a byte 0xc1, with which no value begins at offset: 0"),
         (
             b"\xd6\xff\x00\x00\x00\x00",
             "MessagePack error: an extension type, for which JSON has no word: send text or a number at offset: 0",

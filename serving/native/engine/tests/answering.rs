@@ -27,7 +27,7 @@ impl Reply for Nobody {
         self.0
     }
 
-    fn is_gone(&mut self) -> bool {
+    fn is_gone(&mut self, _: bool) -> bool {
         false
     }
 

@@ -29,7 +29,7 @@ impl Reply for Client {
         self.connection
     }
 
-    fn is_gone(&mut self) -> bool {
+    fn is_gone(&mut self, _: bool) -> bool {
         self.asked.fetch_add(1, Ordering::Relaxed);
         self.gone
     }

@@ -18,6 +18,7 @@ mod endpoints;
 mod examples;
 mod file_digest;
 mod flat;
+mod half_closed;
 mod health;
 mod many_rows;
 mod memory;

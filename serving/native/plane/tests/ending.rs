@@ -13,6 +13,7 @@ use crate::support::process::Process;
 use crate::support::{
     Gate, LONG, Model, Recorder, Running, batching, eventually, publish, rest, scalar_signature, settings,
 };
+use socket2::SockRef;
 use tidegate_codec::status::Status;
 use tidegate_engine::batching::{Executor, Prediction, Work};
 use tidegate_engine::serving_map::{Change, Publish};
@@ -50,6 +51,7 @@ fn a_call_that_hangs_is_told_of_although_its_client_has_gone() {
     let mut client = running.rest();
     client.send_predict(r#"{"instances":[1]}"#);
     gate.wait_for(1);
+    SockRef::from(&client.stream).set_linger(Some(Duration::ZERO)).unwrap();
     drop(client);
     eventually("nobody is connected", || running.sample("tidegate_connections{endpoint=\"rest\"}") == 0.0);
     assert!(!running.plane.drain(Duration::from_millis(100)), "the model still runs");

@@ -138,7 +138,11 @@ impl<'a> Reader<'a> {
             0xe0..=0xff => digits.format(kind as i8),
             0xcc..=0xcf => digits.format(self.unsigned(1 << (kind - 0xcc))?),
             0xd0..=0xd3 => digits.format(self.signed(1 << (kind - 0xd0))?),
-            0xc1 | 0xc7..=0xc9 | 0xd4..=0xd8 => {
+            0xc1 => {
+                self.at = start;
+                return Err(self.error("a byte 0xc1, with which no value begins"));
+            }
+            0xc7..=0xc9 | 0xd4..=0xd8 => {
                 self.at = start;
                 return Err(self.error("an extension type, for which JSON has no word: send text or a number"));
             }

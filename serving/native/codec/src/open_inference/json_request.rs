@@ -76,12 +76,15 @@ fn form(binary: bool) -> OutputForm {
 
 fn read_input<'a>(values: &mut Scanner<'a>) -> Result<(InferInput<'a>, Option<usize>), Status> {
     let mut input = InferInput::new(Cow::Borrowed(""));
-    let mut size = None;
+    let (mut size, mut shaped) = (None, false);
     members(values, "an input", |key, values| {
         match key {
             "name" => input.name = text(values, "name")?.into(),
             "datatype" => input.datatype = text(values, "datatype")?.into(),
-            "shape" => read_shape(values, &mut input)?,
+            "shape" => {
+                shaped = true;
+                read_shape(values, &mut input)?;
+            }
             "data" => {
                 input.data = InferData::Json(*values);
                 values.skip()?;
@@ -99,7 +102,10 @@ fn read_input<'a>(values: &mut Scanner<'a>) -> Result<(InferInput<'a>, Option<us
         }
         Ok(())
     })?;
-    Ok((input, size))
+    match shaped {
+        true => Ok((input, size)),
+        false => Err(Status::invalid(format!("input '{}' has no 'shape': send that of its data", input.name))),
+    }
 }
 
 fn read_shape(values: &mut Scanner<'_>, input: &mut InferInput<'_>) -> Result<(), Status> {

@@ -58,6 +58,11 @@ pub struct Place {
 }
 
 impl Place {
+    /// Whether the request waits for an executor: none has its batch, or it is to run again.
+    pub fn waits(&self) -> bool {
+        self.waiting.has(self.seat)
+    }
+
     fn count(&self) -> Count {
         Count { rows: self.rows, beyond: usize::from(self.beyond) }
     }
@@ -80,6 +85,13 @@ impl Waiting {
     /// A request is answered or given up. What it counted, if it was still waiting.
     pub(crate) fn leave(&self, place: &Place) -> Option<Count> {
         self.count_off(place.seat, place.count())
+    }
+
+    fn has(&self, seat: usize) -> bool {
+        match self.rest.get() {
+            Some((seats, rest)) => seats.binary_search(&seat).is_ok() && rest.has(seat),
+            None => self.count.load(Ordering::Acquire) != TAKEN,
+        }
     }
 
     fn count_off(&self, seat: usize, count: Count) -> Option<Count> {

@@ -272,7 +272,8 @@ impl<R: Reply> Inflight<R> {
                 continue;
             }
             asked += 1;
-            if pending.reply.is_gone() {
+            let waits = pending.place.as_ref().is_some_and(Place::waits);
+            if pending.reply.is_gone(waits) {
                 let key = u64::from(slot.generation) << 32 | index as u64;
                 gone.extend(self.take(key).map(|pending| (key, pending)));
             }

@@ -47,7 +47,7 @@ impl Reply for Counted {
         Endpoint::Embedded
     }
 
-    fn is_gone(&mut self) -> bool {
+    fn is_gone(&mut self, _: bool) -> bool {
         false
     }
 

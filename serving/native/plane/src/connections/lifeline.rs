@@ -25,6 +25,12 @@ pub const PROTOCOL_ERROR: u8 = 8;
 /// The peer sends what costs it less than whoever reads it: say so and end.
 pub const CALM_DOWN: u8 = 16;
 
+/// What it means where a peer over HTTP/1 sends no more: the request is cut short, unless the rest has come and is still to be
+/// read; it may wait for its answer, having closed its side alone; or it counts as gone.
+const CUT_SHORT: u8 = 0;
+const MAY_WAIT: u8 = 1;
+const GONE: u8 = 2;
+
 /// What an open call takes in bytes beside its head and its message, and a field of its head beside name and value.
 const CALL: usize = 4 << 10;
 const FIELD: usize = 104;
@@ -54,6 +60,10 @@ pub struct Lifeline {
     calls: AtomicU64,
     open_calls: AtomicUsize,
     completed: AtomicBool,
+    /// The peer sends no more.
+    half_closed: AtomicBool,
+    /// What that means for the call that began last.
+    silence: AtomicU8,
     orders: AtomicU8,
     task: Mutex<Option<Waker>>,
 }
@@ -75,6 +85,8 @@ impl Lifeline {
             calls: AtomicU64::new(0),
             open_calls: AtomicUsize::new(0),
             completed: AtomicBool::new(false),
+            half_closed: AtomicBool::new(false),
+            silence: AtomicU8::new(CUT_SHORT),
             orders: AtomicU8::new(0),
             task: Mutex::new(None),
         })
@@ -83,6 +95,7 @@ impl Lifeline {
     /// A call begins; it is open until the token is dropped.
     pub fn begin_call(self: &Arc<Lifeline>) -> OpenCall {
         self.calls.fetch_add(1, Ordering::Relaxed);
+        self.silence.store(CUT_SHORT, Ordering::Relaxed);
         self.open_calls.fetch_add(1, Ordering::Relaxed);
         OpenCall { lifeline: self.clone(), held: None }
     }
@@ -111,6 +124,34 @@ impl Lifeline {
     /// The head of a request is complete.
     pub(crate) fn note_head(&self) {
         self.partial.store(0, Ordering::Relaxed);
+    }
+
+    /// The peer sends no more. Returns whether that is new.
+    pub(crate) fn note_half_closed(&self) -> bool {
+        !self.half_closed.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether the peer sends no more: it has gone, or has closed its side alone.
+    pub fn is_half_closed(&self) -> bool {
+        self.half_closed.load(Ordering::Relaxed)
+    }
+
+    /// The request is whole, and its answer one for which a peer may wait without a word.
+    pub(crate) fn may_wait(&self) {
+        self.silence.store(MAY_WAIT, Ordering::Relaxed);
+    }
+
+    /// The answer is one that is to end with its peer, which counts as gone where it sends no more.
+    pub(crate) fn may_not_wait(&self) {
+        self.silence.store(GONE, Ordering::Relaxed);
+    }
+
+    /// Whether a peer that sends no more may wait for its answer; none where it is not known yet.
+    pub(crate) fn waits(&self) -> Option<bool> {
+        match self.silence.load(Ordering::Relaxed) {
+            CUT_SHORT => None,
+            known => Some(known == MAY_WAIT),
+        }
     }
 
     /// How many calls began so far.

@@ -6,9 +6,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tidegate_engine::metrics::Endpoint;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
 
 use crate::connections::chunks::Chunks;
 use crate::connections::frames::{Fault, Frames};
@@ -20,6 +22,9 @@ const AT_ONCE: usize = 128 << 10;
 
 /// Pieces of so many bytes in all are written as one: to copy them takes less than the system's look at each.
 const COPIED: usize = 1 << 10;
+
+/// A request that has come is whole within that time after its connection's end, whatever else is to be read.
+const READ_BY: Duration = Duration::from_millis(100);
 
 /// A socket and the lifeline of its connection.
 pub struct WatchedSocket<S> {
@@ -34,13 +39,16 @@ pub struct WatchedSocket<S> {
     /// Bytes that were read last, and calls that began with them.
     last: usize,
     calls: usize,
+    /// Until when the request that is being read has to be whole, once nothing more comes.
+    end: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> WatchedSocket<S> {
     /// Around an accepted socket.
     pub fn new(inner: S, lifeline: Arc<Lifeline>, pace: Pace) -> WatchedSocket<S> {
         let frames = (lifeline.endpoint == Endpoint::Grpc).then(Frames::default);
-        WatchedSocket { inner, lifeline, frames, chunks: Chunks::default(), pace, at_once: 0, last: 0, calls: 0 }
+        let chunks = Chunks::default();
+        WatchedSocket { inner, lifeline, frames, chunks, pace, at_once: 0, last: 0, calls: 0, end: None }
     }
 
     /// Notes what came. Of HTTP/2 with a frame that is not to be, what came before it is left.
@@ -74,6 +82,24 @@ impl<S> WatchedSocket<S> {
         match &mut self.frames {
             Some(frames) => frames.take_calls(),
             None => self.chunks.take_calls(),
+        }
+    }
+
+    /// Nothing more comes. Over HTTP/1 the peer may wait for its answer all the same, and is not said to be gone then.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.frames.is_some() {
+            return Poll::Ready(Ok(()));
+        }
+        if self.lifeline.note_half_closed() {
+            cx.waker().wake_by_ref();
+        }
+        match self.lifeline.waits() {
+            Some(true) => Poll::Pending,
+            None if self.lifeline.is_busy() => {
+                let end = self.end.get_or_insert_with(|| Box::pin(sleep(READ_BY)));
+                end.as_mut().poll(cx).map(Ok)
+            }
+            _ => Poll::Ready(Ok(())),
         }
     }
 
@@ -120,7 +146,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for WatchedSocket<S> {
         read?;
         let bytes = into.filled().len() - before;
         if bytes == 0 {
-            return Poll::Ready(Ok(()));
+            return self.poll_end(cx);
         }
         self.at_once += bytes;
         self.last = bytes;

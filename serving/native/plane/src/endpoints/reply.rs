@@ -64,9 +64,9 @@ macro_rules! any_reply {
                 }
             }
 
-            fn is_gone(&mut self) -> bool {
+            fn is_gone(&mut self, waits: bool) -> bool {
                 match self {
-                    $(AnyReply::$variant(reply) => reply.is_gone(),)*
+                    $(AnyReply::$variant(reply) => reply.is_gone(waits),)*
                 }
             }
 

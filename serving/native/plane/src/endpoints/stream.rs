@@ -103,7 +103,7 @@ impl Reply for StreamReply {
         )))
     }
 
-    fn is_gone(&mut self) -> bool {
+    fn is_gone(&mut self, _: bool) -> bool {
         self.stream.is_left()
     }
 

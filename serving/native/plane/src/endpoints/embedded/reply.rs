@@ -94,7 +94,7 @@ impl Reply for EmbeddedReply {
         Endpoint::Embedded
     }
 
-    fn is_gone(&mut self) -> bool {
+    fn is_gone(&mut self, _: bool) -> bool {
         self.0.gone.load(Ordering::Relaxed)
     }
 

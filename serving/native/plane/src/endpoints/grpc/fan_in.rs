@@ -56,7 +56,7 @@ impl Reply for TaskReply {
     }
 
     /// Also where another task's failure was the answer.
-    fn is_gone(&mut self) -> bool {
+    fn is_gone(&mut self, _: bool) -> bool {
         lock(&self.fan_in).reply.as_mut().is_none_or(GrpcReply::is_gone)
     }
 

@@ -154,7 +154,7 @@ impl Reply for PredictionReply {
         Some(&self.call.observation)
     }
 
-    fn is_gone(&mut self) -> bool {
+    fn is_gone(&mut self, _: bool) -> bool {
         self.call.is_gone()
     }
 

@@ -41,6 +41,8 @@ pub struct WholeRequest {
     pub received: Instant,
     /// When its answer is worth nothing any more.
     pub deadline: Instant,
+    /// The connection that it came on.
+    pub lifeline: Arc<Lifeline>,
     /// What is noted of it.
     pub observation: Observation,
 }
@@ -98,12 +100,12 @@ impl WholeRequest {
     }
 
     fn call<S: RestService>(self, (body, memory): CountedBody, service: &S) -> RestAnswer {
-        let WholeRequest { head, received, deadline, observation, .. } = self;
+        let WholeRequest { head, received, deadline, lifeline, observation, .. } = self;
         let (body, memory) = match memory {
             Some(memory) if service.keeps(head.uri.path()) => (counted(body, memory), None),
             memory => (body, memory),
         };
-        let answer = service.call(RestCall { head, body, received, deadline, observation });
+        let answer = service.call(RestCall { head, body, received, deadline, lifeline, observation });
         // The service has decoded the body.
         drop(memory);
         answer

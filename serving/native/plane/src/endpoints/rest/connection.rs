@@ -76,7 +76,7 @@ where
     let mut connection = pin!(builder.serve_connection(TokioIo::new(socket), handler));
     let mut leaving = false;
     poll_fn(|context| {
-        if !leaving && (drain.poll(context).is_ready() || lifeline.orders() & LEAVE != 0) {
+        if !leaving && (drain.poll(context).is_ready() || lifeline.orders() & LEAVE != 0 || lifeline.is_half_closed()) {
             leaving = true;
             connection.as_mut().graceful_shutdown();
         }
@@ -129,11 +129,20 @@ async fn answer<S: RestService>(
                 facts.received = Some(received);
                 facts.bytes_in = sent.0.len();
             });
-            let whole = WholeRequest { head, sent, received, deadline, observation: observation.clone() };
+            peer.lifeline.may_wait();
+            let lifeline = peer.lifeline.clone();
+            let whole = WholeRequest { head, sent, received, deadline, lifeline, observation: observation.clone() };
             whole.hand_over(service, peer, share).await
         }
         Err(refused) => return *refused,
     };
+    if matches!(answer, RestAnswer::Coming(_) | RestAnswer::Events(_)) {
+        peer.lifeline.may_not_wait();
+        if peer.lifeline.is_half_closed() {
+            // The connection looks again, and ends.
+            tokio::task::yield_now().await;
+        }
+    }
     match answer {
         RestAnswer::Ready(response) => response,
         RestAnswer::Coming(coming) => coming.await,
@@ -145,10 +154,21 @@ async fn answer<S: RestService>(
             )
         }
         RestAnswer::Later(later) => later.await.unwrap_or_else(|_| {
-            failure(
-                &Status::new(Code::Unavailable, "the server stopped before the request was answered"),
-                Tags::default(),
-            )
+            let status = unanswered(peer);
+            observation.note(|facts| facts.code = Some(status.code));
+            failure(&status, Tags::default())
         }),
+    }
+}
+
+/// Why nobody answered.
+fn unanswered(peer: &Peer) -> Status {
+    match peer.lifeline.is_half_closed() {
+        true => Status::new(
+            Code::Cancelled,
+            "the request was still in the queue when its client closed its side of the connection, which counts as having \
+             gone: keep it open until the answer comes",
+        ),
+        false => Status::new(Code::Unavailable, "the server stopped before the request was answered"),
     }
 }

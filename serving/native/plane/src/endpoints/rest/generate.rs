@@ -35,7 +35,7 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
             self.dispatcher.dispatch(context(call, reply, id), &spec, headers, &Generate::new(object));
             return answer;
         }
-        let (reply, answer) = RestReply::generate(&call.observation);
+        let (reply, answer) = RestReply::generate(call);
         self.dispatcher.dispatch(context(call, reply, id), &spec, headers, &Generate::new(object));
         answer
     }

@@ -56,7 +56,7 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
         }
         match MediaType::wanted(headers, sent) {
             Ok(wanted) => {
-                let (reply, answer) = RestReply::plain(wanted, &call.observation);
+                let (reply, answer) = RestReply::plain(wanted, call);
                 self.dispatcher.dispatch(context(call, reply, id), &spec, headers, &self.plain(call, sent));
                 answer
             }

@@ -52,7 +52,7 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
                     self.dispatcher.dispatch(context, &spec, headers, &Infer::new(&request));
                     return answer;
                 }
-                let (reply, answer) = RestReply::new(Form::Columnar, &call.observation);
+                let (reply, answer) = RestReply::new(Form::Columnar, call);
                 let context = RequestContext { deadline, ..context(call, reply, id) };
                 self.dispatcher.dispatch(context, &spec, headers, &Infer::new(&request));
                 answer

@@ -20,11 +20,12 @@ use tidegate_engine::serving_map::Version;
 use tidegate_engine::telemetry::Observation;
 use tokio::sync::oneshot;
 
+use crate::connections::lifeline::Lifeline;
 use crate::endpoints::body::held;
 use crate::endpoints::examples::InferenceReply;
 use crate::endpoints::open_inference::InferReply;
 use crate::endpoints::rest::media_type::MediaType;
-use crate::endpoints::rest::service::{RestAnswer, RestResponse, failure, with_bytes};
+use crate::endpoints::rest::service::{RestAnswer, RestCall, RestResponse, failure, with_bytes};
 use crate::endpoints::rest::{infer_response, plain_response};
 
 /// The body of a predict request, answered by an `R`.
@@ -83,28 +84,30 @@ enum Selection {
 pub struct RestReply {
     sender: oneshot::Sender<RestResponse>,
     selection: Selection,
+    lifeline: Arc<Lifeline>,
     observation: Observation,
 }
 
 impl RestReply {
     /// A reply, and the answer that will come through it.
-    pub fn new(form: Form, observation: &Observation) -> (RestReply, RestAnswer) {
-        RestReply::select(Selection::Outputs(form), observation)
+    pub fn new(form: Form, call: &RestCall) -> (RestReply, RestAnswer) {
+        RestReply::select(Selection::Outputs(form), call)
     }
 
     /// The same for an answer that is a plain object.
-    pub fn plain(media_type: MediaType, observation: &Observation) -> (RestReply, RestAnswer) {
-        RestReply::select(Selection::Plain(media_type), observation)
+    pub fn plain(media_type: MediaType, call: &RestCall) -> (RestReply, RestAnswer) {
+        RestReply::select(Selection::Plain(media_type), call)
     }
 
     /// The same for the answer to a generate request.
-    pub fn generate(observation: &Observation) -> (RestReply, RestAnswer) {
-        RestReply::select(Selection::Generate, observation)
+    pub fn generate(call: &RestCall) -> (RestReply, RestAnswer) {
+        RestReply::select(Selection::Generate, call)
     }
 
-    fn select(selection: Selection, observation: &Observation) -> (RestReply, RestAnswer) {
+    fn select(selection: Selection, call: &RestCall) -> (RestReply, RestAnswer) {
         let (sender, later) = oneshot::channel();
-        (RestReply { sender, selection, observation: observation.clone() }, RestAnswer::Later(later))
+        let (lifeline, observation) = (call.lifeline.clone(), call.observation.clone());
+        (RestReply { sender, selection, lifeline, observation }, RestAnswer::Later(later))
     }
 }
 
@@ -129,8 +132,8 @@ impl Reply for RestReply {
         Some(&self.observation)
     }
 
-    fn is_gone(&mut self) -> bool {
-        self.sender.is_closed()
+    fn is_gone(&mut self, waits: bool) -> bool {
+        self.sender.is_closed() || waits && self.lifeline.is_half_closed()
     }
 
     fn succeed(self, rows: &Rows<'_>, tags: Tags<'_>) -> Code {

@@ -175,7 +175,7 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
                     self.dispatcher.dispatch(context(call, reply, id), &spec, headers, &Predict::new(&request));
                     return answer;
                 }
-                let (reply, answer) = RestReply::new(request.form, &call.observation);
+                let (reply, answer) = RestReply::new(request.form, call);
                 self.dispatcher.dispatch(context(call, reply, id), &spec, headers, &Predict::new(&request));
                 answer
             }
@@ -196,7 +196,7 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
     fn examples(&self, call: &RestCall, method: InferenceMethod, target: &Target, id: RequestId) -> RestAnswer {
         match examples::parse(&call.body) {
             Ok((signature_name, input)) => {
-                let (reply, answer) = RestReply::new(Form::Row, &call.observation);
+                let (reply, answer) = RestReply::new(Form::Row, call);
                 let context = context(call, reply, id);
                 let (spec, payload) = (target.spec(&signature_name), Examples::new(method, &input));
                 self.dispatcher.dispatch(context, &spec, &call.head.headers, &payload);

@@ -15,6 +15,7 @@ use tidegate_engine::request::Tags;
 use tidegate_engine::telemetry::Observation;
 use tokio::sync::oneshot;
 
+use crate::connections::lifeline::Lifeline;
 use crate::endpoints::headers::write_tags;
 use crate::endpoints::rest::answer_body::RestBody;
 use crate::endpoints::rest::events::EventAnswer;
@@ -33,6 +34,8 @@ pub struct RestCall {
     pub received: Instant,
     /// When its answer is worth nothing any more.
     pub deadline: Instant,
+    /// The connection that it came on.
+    pub lifeline: Arc<Lifeline>,
     /// What is noted of it.
     pub observation: Observation,
 }

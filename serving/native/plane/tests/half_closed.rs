@@ -1,0 +1,91 @@
+//! Clients over REST that close their side of the connection when they have asked, and wait for the answer.
+
+use std::io::Write;
+use std::net::Shutdown;
+use std::sync::Arc;
+
+use crate::support::rest::Client;
+use crate::support::{Gate, Model, Running, eventually};
+
+const ONE: &str = r#"{"instances":[1]}"#;
+const POST: &str = "POST /v1/models/m:predict HTTP/1.1\r\nhost: t\r\n";
+
+/// Closes the client's side; the server has seen it.
+fn close_side(running: &Running, client: &Client) {
+    client.stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(running.rest().get("/v2/health/live").status, 200);
+}
+
+fn ask(running: &Running, bytes: &str) -> Client {
+    let mut client = running.rest();
+    client.stream.write_all(bytes.as_bytes()).unwrap();
+    close_side(running, &client);
+    client
+}
+
+#[test]
+fn whoever_closes_its_side_while_its_request_runs_is_answered() {
+    let gate = Arc::new(Gate::default());
+    let running = Running::with(&Model::gated(&gate));
+    let mut client = running.rest();
+    client.send_predict(ONE);
+    gate.wait_for(1);
+    close_side(&running, &client);
+    gate.open();
+    let answer = client.receive();
+    assert_eq!((answer.status, &*answer.body), (200, r#"{"predictions":[2.5]}"#));
+    assert!(client.is_closed());
+}
+
+#[test]
+fn all_that_came_before_the_end_is_answered() {
+    let running = Running::with(&Model::half_plus_two());
+    let whole = format!("{POST}content-length: {}\r\n\r\n{ONE}", ONE.len());
+    let chunked = format!("{POST}transfer-encoding: chunked\r\n\r\n{:x}\r\n{ONE}\r\n0\r\n\r\n", ONE.len());
+    for (bytes, answers) in [(whole.repeat(5), 5), (chunked, 1)] {
+        let mut client = ask(&running, &bytes);
+        for _ in 0..answers {
+            assert_eq!(client.receive().body, r#"{"predictions":[2.5]}"#);
+        }
+        assert!(client.is_closed());
+    }
+}
+
+#[test]
+fn a_request_that_waits_counts_as_given_up_and_says_so() {
+    let gate = Arc::new(Gate::default());
+    let model = Model::gated(&gate);
+    let running = Running::with(&model);
+    let (mut first, mut silent) = (running.rest(), running.rest());
+    first.send_predict(ONE);
+    gate.wait_for(1);
+    silent.send_predict(ONE);
+    eventually("the second is queued", || running.m1("tidegate_queued_rows") == 1.0);
+    close_side(&running, &silent);
+    let refused = silent.receive();
+    assert_eq!((refused.status, refused.body.contains("closed its side")), (499, true), "{}", refused.body);
+    gate.open();
+    assert_eq!(first.receive().status, 200);
+    assert_eq!((model.seen().len(), running.m1("tidegate_cancelled_total")), (1, 1.0));
+}
+
+#[test]
+fn a_body_that_ends_too_early_is_refused() {
+    let running = Running::with(&Model::half_plus_two());
+    let mut client = ask(&running, &format!("{POST}content-length: 100\r\n\r\n{ONE}"));
+    let refused = client.receive();
+    assert_eq!((refused.status, refused.body.contains("cannot be read")), (400, true), "{}", refused.body);
+    assert!(client.is_closed());
+}
+
+#[test]
+fn a_connection_without_a_request_ends_with_its_clients_side() {
+    let running = Running::with(&Model::half_plus_two());
+    let mut asked = running.rest();
+    assert_eq!(asked.predict(ONE).status, 200);
+    close_side(&running, &asked);
+    for mut client in [asked, ask(&running, ""), ask(&running, POST)] {
+        assert!(client.is_closed());
+    }
+    eventually("all are counted out", || running.sample("tidegate_connections{endpoint=\"rest\"}") == 0.0);
+}
