@@ -123,7 +123,10 @@ def test_a_first_version_fails_only_where_one_input_gives_the_answer_away(
     found = judged(tmp_path, Draft(USES_HINT, WITH_HINT, example=example), None, leaking(held_out(), noise), rule)
     (finding,) = [one for one in found if one.check == "too good"]
     assert (finding.subject, finding.outcome) == ("hint", wanted), finding.sentence
-    assert "quality.trusted" in finding.sentence
+    accused = "it seems to know the label (if it does not" in finding.sentence
+    asked = "make sure that it is known before the label is (if it is" in finding.sentence
+    assert (accused, asked) == (wanted is Outcome.FAIL, wanted is Outcome.WARN), finding.sentence
+    assert "list it under quality.trusted in the policy" in finding.sentence
 
 
 def test_answers_that_collapse_to_one_value_fail(tmp_path: Path) -> None:

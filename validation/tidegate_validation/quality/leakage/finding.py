@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.quality.evaluation import Evaluation
-from tidegate_validation.quality.leakage.investigation import Suspicion
+from tidegate_validation.quality.leakage.investigation import Suspect, Suspicion
 from tidegate_validation.quality.metrics.gains import EVERYTHING, SERVING, measure
 from tidegate_validation.quality.rule import QualityRule
 
 TOO_GOOD = "too good"
 LEAK = "leak"
+_TRUST = "list it under quality.trusted in the policy"
 
 
 def believable(evaluation: Evaluation, power: float, limit: float) -> Finding:
@@ -21,11 +22,7 @@ def believable(evaluation: Evaluation, power: float, limit: float) -> Finding:
 def partial(name: str, where: str, share: float, alone: float, rule: QualityRule) -> Finding:
     """An input that gives the label away in a part of the rows."""
     trusted = name in rule.trusted
-    cure = (
-        "the policy trusts it"
-        if trusted
-        else "it seems to know the label there (if it does not, list it under quality.trusted in the policy)"
-    )
+    cure = "the policy trusts it" if trusted else f"it seems to know the label there (if it does not, {_TRUST})"
     there = f"{where} ({100 * share:.1f} % of the examples, {alone:.3f} alone)"
     sentence = f"`{name}` tells the label {there}, and the candidate lives on that; {cure}"
     return Finding(
@@ -65,20 +62,35 @@ def too_good(
         sentence = f"too good to be true: {values}, {why}"
         outcome = Outcome.WARN if first else Outcome.FAIL
         return Finding(TOO_GOOD, EVERYTHING, outcome, sentence, number=power, limit=limit)
-    kind = ", an input that version does not have," if suspect.new and not first else ""
-    alone = f"{kind} reaches {suspect.alone:.3f} alone"
-    sentence = f"{values}: `{suspect.name}`{alone}, and without it {suspect.without:.3f} is left"
     trusted = suspect.name in rule.trusted
-    cure = "it seems to know the label (if it does not, list it under quality.trusted in the policy)"
-    sentence += "; the policy trusts it" if trusted else f"; {cure}"
     weak = first and suspect.alone < rule.single_feature_limit
+    sentence = f"{values}{_lives_on(suspect, limit) if weak else _gives_away(suspect, first)}"
+    if trusted:
+        sentence += "; the policy trusts it"
+    else:
+        known = "make sure that it is known before the label is" if weak else "it seems to know the label"
+        unless = "if it is" if weak else "if it does not"
+        sentence = f"too good to be true{'?' if weak else ':'} {sentence}; {known} ({unless}, {_TRUST})"
     cause = {"kind": LEAK, "feature": suspect.name, "alone": suspect.alone, "without": suspect.without}
     return Finding(
         check=TOO_GOOD,
         subject=suspect.name,
         outcome=Outcome.WARN if trusted or weak else Outcome.FAIL,
-        sentence=sentence if trusted else f"too good to be true: {sentence}",
+        sentence=sentence,
         number=power,
         limit=limit,
         cause=cause,
+    )
+
+
+def _gives_away(suspect: Suspect, first: bool) -> str:
+    kind = ", an input that version does not have," if suspect.new and not first else ""
+    return f": `{suspect.name}`{kind} reaches {suspect.alone:.3f} alone, and without it {suspect.without:.3f} is left"
+
+
+def _lives_on(suspect: Suspect, limit: float) -> str:
+    """What an input does that alone gives nothing away; a text, say, can do nothing alone, as it is no number."""
+    return (
+        f", where {limit:.2f} is the most that is expected of a first version, and it lives on `{suspect.name}`: "
+        f"{suspect.without:.3f} is left where its values are shuffled"
     )
