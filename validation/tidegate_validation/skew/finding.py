@@ -106,7 +106,9 @@ def explain(cause: Cause, who: str = "served values are", of: str = "those of tr
         return _OTHER[cause.kind](cause, {**dict(cause.details), "share": _percent(cause.share)})
     share = _where(cause) or ("" if cause.share >= 0.9 else f" for {cause.share:.0%} of the rows")
     name = f" ({cause.name}?)" if cause.name else ""
-    offset = f"{'plus' if cause.offset >= 0 else 'minus'} {abs(cause.offset):.4g}"
+    days = dict(cause.details).get("days")
+    size = f"{abs(cause.offset):.4g}" if days is None else f"about {float(f'{abs(days):.3g}'):g} days"
+    offset = f"{'plus' if cause.offset >= 0 else 'minus'} {size}"
     exact = cause.precision <= _ROUGH or is_usual(cause)
     factor = f"{cause.factor:.4g}" if exact else f"about {float(f'{cause.factor:.2g}'):g}"
     if cause.kind == FACTOR:

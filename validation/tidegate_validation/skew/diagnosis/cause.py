@@ -36,6 +36,7 @@ from tidegate_validation.statistics.sample import ValueSample
 FACTOR = "constant factor"
 OFFSET = "constant offset"
 AFFINE = "factor and offset"
+_DAY = 86_400
 _OF_VALUES = ("value", "at", "limit")
 _EXACT_NAME = 1e-3
 _LANDS = 0.55
@@ -102,9 +103,10 @@ class Cause:
         return self.kind in (FACTOR, OFFSET, AFFINE)
 
     def dated(self) -> Cause:
-        """The same, with Unix seconds among the values that it names as dates."""
+        """The same, with Unix seconds among the values that it names as dates, and an offset in days too."""
         told = ((name, _date(value) if name in _OF_VALUES else value) for name, value in self.details)
-        return replace(self, details=tuple(told))
+        days = (("days", round(self.offset / _DAY, 4)),) if self.kind == OFFSET else ()
+        return replace(self, details=(*told, *days))
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON, without what does not apply."""
@@ -231,6 +233,7 @@ def _by_values(evidence: _Evidence, *, familiar: bool) -> Iterator[Cause]:
         return
     least = _COVERS if familiar else 0.0
     match = find_factor(values, weights, known, known_weights)
+    match = match and _usual_rather(evidence, match)
     if match is not None and match.share >= _LANDS and match.covered >= least and _told_by_values(evidence, match):
         yield _exact(match.factor, match.share, match.precision)
     for one in affine():
@@ -242,6 +245,16 @@ def _by_values(evidence: _Evidence, *, familiar: bool) -> Iterator[Cause]:
     match = find_offset(values, weights, known, known_weights)
     if match is not None and match.share >= _LANDS and match.covered >= least:
         yield Cause(OFFSET, 1.0, match.offset, match.share, by_values=True)
+
+
+def _usual_rather(evidence: _Evidence, match: Match) -> Match:
+    """The match, or the one usual factor near it where nearly as many rows land with that: far from zero values land on
+    a fine grid with many."""
+    usual = only_common(match.factor, _NEAR)
+    if usual is None:
+        return match
+    share = landing(evidence.values, evidence.weights, evidence.known, usual.factor, 0.0, 0.0)
+    return replace(match, factor=usual.factor, share=share) if share >= _EVERY * match.share else match
 
 
 def _gives_away(evidence: _Evidence, cause: Cause) -> bool:

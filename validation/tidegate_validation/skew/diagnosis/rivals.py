@@ -22,7 +22,7 @@ from tidegate_validation.skew.diagnosis.suspect import Suspect, both, distance_o
 from tidegate_validation.skew.diagnosis.transformed import moved_by_steps, moved_rather, transformed
 from tidegate_validation.skew.diagnosis.units import affine
 from tidegate_validation.skew.measures.distance import LARGEST
-from tidegate_validation.skew.measures.points import PointExcess
+from tidegate_validation.skew.measures.points import PointExcess, is_special
 from tidegate_validation.skew.rule import Aspect
 from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.bins import DiscreteBins, NumericBins
@@ -52,6 +52,9 @@ _FEWEST = 3
 """Some row always holds the largest value, and some the least."""
 _TELLING_VALUES = 8
 _MOST_OF_IT = 0.6
+_NEXT_TO = 0.1
+_DENSE = 0.3
+_SOME = 0.05
 
 
 def name_cause(suspect: Suspect, plain: Callable[[], Cause | None]) -> Cause | None:
@@ -229,9 +232,29 @@ def _clipped(suspect: Suspect, sample: ValueSample) -> Cause | None:
         inside = float(quantiles[0]) < at < float(quantiles[-1])
         if not inside or held < _FEWEST or share < max(_PART / 2, 2 * own) or beyond < _PART / 3:
             continue
-        if 0.4 * beyond <= share <= 2.5 * (beyond + own) and _as_if_cut(suspect, at, side):
+        if _is_cut(suspect, at, side, share, beyond + own):
             return Cause(CLIPPED, share=share, details=(("at", at), ("side", side)))
     return None
+
+
+def _is_cut(suspect: Suspect, at: float, side: str, share: float, beyond: float) -> bool:
+    """Whether values are cut off at their end `at`, which a `share` of the rows holds: where that is about what
+    training held from there on, `beyond`, and values are spread as training's would be; or where they lie dense up to
+    it, however high or low the window's days are. Special numbers may be a default at any end."""
+    sample = suspect.sample
+    if not isinstance(sample, ValueSample):
+        return False
+    numeric = isinstance(suspect.feature.bins, NumericBins)
+    dense = _dense_beside(sample, at) / share
+    if 0.4 * beyond <= share <= 2.5 * beyond and (dense >= _SOME or not numeric) and _as_if_cut(suspect, at, side):
+        return True
+    return numeric and dense >= _DENSE and suspect.flagged(Aspect.POINT) and not is_special(at)
+
+
+def _dense_beside(sample: ValueSample, at: float) -> float:
+    """The share of rows whose values lie just inside the end `at`: next to none where a default lies apart."""
+    near = np.abs(sample.values - at) <= _NEXT_TO * np.ptp(sample.values)
+    return float(sample.n[near & (sample.values != at)].sum()) / float(sample.n.sum())
 
 
 def _as_if_cut(suspect: Suspect, at: float, side: str) -> bool:

@@ -76,9 +76,14 @@ def heaviest_excess(
     rows = float(sample.n.sum())
     # Values are cut off to an end of training's range where none lie beyond it.
     ends = {feature.minimum, feature.maximum} & {*sample.values[:1].tolist(), *sample.values[-1:].tolist()}
-    tries = {one: _FEW_TRIES if one in _SPECIAL | ends else 2 * len(candidates) for one, _ in candidates}
+    tries = {one: _FEW_TRIES if is_special(one) or one in ends else 2 * len(candidates) for one, _ in candidates}
     found = [_excess(feature, one, rows, blocks, apart, tries[one[0]]) for one in candidates]
     return min(found, key=lambda one: (one.p_value(one.limit(margin)), -one.excess), default=None)
+
+
+def is_special(value: float | str) -> bool:
+    """Whether people write it for want of a value: 0, 1, -1, 999 and the like."""
+    return value in _SPECIAL
 
 
 def _excess(
