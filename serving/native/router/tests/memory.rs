@@ -1,6 +1,12 @@
-//! What clients' requests held goes back to the system, as an engine's does.
+//! What clients do not take of their answers holds up nobody else, is counted, and goes back to the system as an engine's does.
 
-use crate::support::{Running, eventually, settings};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::sync::Notify;
+
+use crate::support::grpc::{PREDICT, frame};
+use crate::support::{MOST_CALLS, Mood, Node, Running, eventually, predict, settings};
 
 #[test]
 fn freed_memory_goes_back_now_and_then_from_all_threads() {
@@ -15,4 +21,52 @@ fn freed_memory_goes_back_now_and_then_from_all_threads() {
             ("tg-aside-1", "share memory"),
         ])
     });
+}
+
+#[test]
+fn calls_without_end_hold_up_no_others_however_few_a_node_takes_over_a_connection() {
+    // A small client takes no more answers than these at a time.
+    const EACH: usize = 80;
+    const CALLS: usize = 4 * EACH;
+    let (node, told) = (Node::start("a"), Arc::<Notify>::default());
+    let running = Running::before(&[&node]);
+    node.set(Mood::Wait(told.clone()));
+    let mut clients: Vec<_> = (0..CALLS / EACH).map(|_| running.grpc()).collect();
+    let mut start = |at: usize| clients[at / EACH].start(PREDICT, &[], frame(&predict("m", "")));
+    let calls: Vec<_> = (0..CALLS).map(&mut start).collect();
+    eventually("all reached the node", || node.asked() == CALLS);
+    node.set(Mood::Echo);
+    assert_eq!(running.grpc().predict(&predict("m", "x")).code, 0);
+    let open = node.connections.load(Ordering::SeqCst);
+    assert!(open > CALLS / MOST_CALLS, "{open} connections");
+    eventually("all wait", || Arc::strong_count(&told) > CALLS);
+    told.notify_waiters();
+    assert!(calls.into_iter().enumerate().all(|(at, call)| clients[at / EACH].finish(call).code == 0));
+    eventually("those that were full are closed", || node.connections.load(Ordering::SeqCst) <= 1);
+    assert_eq!(running.grpc().predict(&predict("m", "x")).code, 0);
+}
+
+#[test]
+fn what_is_kept_of_answers_that_nobody_takes_is_counted() {
+    const CALLS: usize = 60;
+    const ANSWER: usize = 1 << 20;
+    let (node, mut few) = (Node::start("a"), settings());
+    (few.plane.max_message_bytes, few.plane.request_memory_bytes) = (64 << 10, 8 << 20);
+    let running = Running::start(&few);
+    running.apply(&[&node], &[("m", &["a"])]);
+    node.set(Mood::Large(ANSWER));
+    let mut client = running.grpc();
+    let calls: Vec<_> = (0..CALLS).map(|_| client.start(PREDICT, &[], frame(&predict("m", "")))).collect();
+    let mut rest = running.rest();
+    let mut sample = |name: &str| {
+        let page = rest.get("/metrics").body;
+        let line = page.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.trim().parse::<f64>().unwrap() as usize
+    };
+    eventually("most are refused", || sample("tidegate_request_memory_refusals_total ") > CALLS / 2);
+    assert!(sample("tidegate_request_memory_refusals_total ") < CALLS - 4, "there was room for some");
+    node.set(Mood::Echo);
+    assert_eq!(running.grpc().predict(&predict("m", "x")).code, 0, "others are served");
+    drop((calls, client));
+    eventually("all is given back", || sample("tidegate_request_memory_bytes ") == 0);
 }

@@ -54,6 +54,9 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// A node takes so many calls at a time over one connection.
+pub const MOST_CALLS: usize = 100;
+
 /// How a node answers.
 #[derive(Clone)]
 pub enum Mood {
@@ -92,6 +95,8 @@ pub struct Node {
     pub cancelled: Arc<AtomicUsize>,
     /// Bytes of answers over gRPC that it could send.
     pub sent: Arc<AtomicUsize>,
+    /// Connections over HTTP/2 that are open.
+    pub connections: Arc<AtomicUsize>,
     pub addresses: Addresses,
     runtime: Option<Runtime>,
 }
@@ -109,13 +114,12 @@ impl Node {
         let address = |listener: &TcpListener| listener.local_addr().unwrap().to_string();
         let addresses = Addresses { grpc: address(&grpc), rest: address(&rest) };
         let (mood, seen) = (Arc::new(Mutex::new(Mood::Echo)), Arc::<Mutex<Vec<Seen>>>::default());
-        let cancelled = Arc::<AtomicUsize>::default();
-        let sent = Arc::<AtomicUsize>::default();
         let own =
-            Handler { name, mood: mood.clone(), seen: seen.clone(), cancelled: cancelled.clone(), sent: sent.clone() };
+            Handler { name, mood, seen, cancelled: Arc::default(), sent: Arc::default(), connections: Arc::default() };
+        let Handler { name, mood, seen, cancelled, sent, connections } = own.clone();
         runtime.spawn(serve_grpc(grpc, own.clone()));
         runtime.spawn(serve_rest(rest, own));
-        Node { name, mood, seen, cancelled, sent, addresses, runtime: Some(runtime) }
+        Node { name, mood, seen, cancelled, sent, connections, addresses, runtime: Some(runtime) }
     }
 
     pub fn set(&self, mood: Mood) {
@@ -157,6 +161,23 @@ struct Handler {
     seen: Arc<Mutex<Vec<Seen>>>,
     cancelled: Arc<AtomicUsize>,
     sent: Arc<AtomicUsize>,
+    connections: Arc<AtomicUsize>,
+}
+
+/// Counts a connection while it is open.
+struct Open(Arc<AtomicUsize>);
+
+impl Open {
+    fn new(count: &Arc<AtomicUsize>) -> Open {
+        count.fetch_add(1, Ordering::SeqCst);
+        Open(count.clone())
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// Counts a call that is dropped before it is answered.
@@ -201,7 +222,10 @@ async fn serve_grpc(listener: TcpListener, handler: Handler) {
         let Ok((socket, _)) = listener.accept().await else { return };
         let handler = handler.clone();
         tokio::spawn(async move {
-            let Ok(mut connection) = h2::server::handshake(socket).await else { return };
+            let mut builder = h2::server::Builder::new();
+            let begun = builder.max_concurrent_streams(MOST_CALLS as u32).handshake(socket).await;
+            let Ok(mut connection) = begun else { return };
+            let _open = Open::new(&handler.connections);
             while let Some(Ok((request, respond))) = connection.accept().await {
                 tokio::spawn(answer_grpc(handler.clone(), request, respond));
             }

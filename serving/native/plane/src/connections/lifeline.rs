@@ -265,6 +265,15 @@ impl OpenCall {
         Ok(())
     }
 
+    /// Counts bytes that are kept of the call's answer while its client does not take it, of a call that is counted itself;
+    /// as for the call, nothing of what is kept for small requests is there for them.
+    pub fn keep(&self, bytes: usize) -> Result<Option<Reservation>, Status> {
+        let Some(held) = &self.held else { return Ok(None) };
+        let mut kept = held.share().reservation();
+        kept.grow(bytes, usize::MAX)?;
+        Ok(Some(kept))
+    }
+
     /// The call stays no longer than any other.
     pub fn release(&mut self) {
         self.held = None;

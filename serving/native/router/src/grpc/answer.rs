@@ -11,6 +11,7 @@ use tidegate_codec::status::{Code, Status};
 use tidegate_plane::endpoints::grpc::conversation::send;
 use tidegate_plane::endpoints::grpc::reply::{GrpcReply, trailers_of};
 
+use crate::links::http2::{Place, STREAM_WINDOW};
 use crate::node::Outstanding;
 use crate::time_left::TimeLeft;
 
@@ -20,6 +21,8 @@ pub struct GrpcAnswer {
     pub response: Response<RecvStream>,
     /// Its node has it to do until it is passed on.
     pub outstanding: Outstanding,
+    /// Where it comes from.
+    pub place: Place,
 }
 
 /// What comes next of an answer.
@@ -34,11 +37,11 @@ enum Next {
 impl GrpcAnswer {
     /// Passes it on, as far as it comes before the deadline; the code that the client sees.
     pub async fn pass(self, reply: GrpcReply, deadline: Option<Instant>) -> Code {
-        let GrpcAnswer { response, outstanding } = self;
+        let GrpcAnswer { response, outstanding, place: _place } = self;
         let (head, mut body) = response.into_parts();
         let (observation, patience) = (reply.observation.clone(), reply.patience());
         let (over, code) = (body.is_end_stream(), code_of(&head.headers));
-        let Some((mut stream, _open)) = reply.pass(head.headers, over) else { return Code::Cancelled };
+        let Some((mut stream, open)) = reply.pass(head.headers, over) else { return Code::Cancelled };
         if over {
             let code = code.unwrap_or(Code::Unknown);
             observation.answered(code, 0);
@@ -55,6 +58,15 @@ impl GrpcAnswer {
                 Next::Data(data) => {
                     let length = data.len();
                     left.hand();
+                    // As much more may come while the client does not take this.
+                    let kept = match takes(&mut stream, length) {
+                        true => Ok(None),
+                        false => open.keep(STREAM_WINDOW as usize),
+                    };
+                    let _kept = match kept {
+                        Ok(kept) => kept,
+                        Err(status) => break end(Ok(Some(trailers_of(&status))), &mut stream),
+                    };
                     if !send(&mut stream, data, patience).await {
                         return Code::Cancelled;
                     }
@@ -73,6 +85,12 @@ impl GrpcAnswer {
         observation.answered(code, bytes);
         code
     }
+}
+
+/// Whether the client takes so many bytes at once.
+fn takes(stream: &mut SendStream<Bytes>, bytes: usize) -> bool {
+    stream.reserve_capacity(bytes);
+    stream.capacity() >= bytes
 }
 
 fn late() -> Status {

@@ -14,6 +14,7 @@ use tidegate_codec::status::Code;
 use crate::forward::Missed;
 use crate::grpc::answer::{GrpcAnswer, code_of};
 use crate::headers::{GRPC_ENCODING, GRPC_TIMEOUT, grpc_timeout};
+use crate::links::http2::NoPlace;
 use crate::node::Node;
 
 /// Messages of fewer bytes are copied behind their length, which costs less than a frame of its own.
@@ -57,7 +58,10 @@ impl Outgoing {
             node.pause.fail(Instant::now());
             Missed::Unreachable(why)
         };
-        let mut sender = node.grpc.ready(lane).await.map_err(failed)?;
+        let (mut sender, place) = node.grpc.ready(lane).await.map_err(|why| match why {
+            NoPlace::Unreachable(why) => failed(why),
+            NoPlace::Full(why) => Missed::Unreachable(why),
+        })?;
         let reached = |why: h2::Error| match why.reason() {
             // One call was not taken, of which the node itself may well be.
             Some(Reason::REFUSED_STREAM | Reason::CANCEL | Reason::ENHANCE_YOUR_CALM) if why.is_reset() => {
@@ -72,7 +76,7 @@ impl Outgoing {
             return Err(Missed::Unreachable(format!("{} answers {}", node.addresses.grpc, response.status())));
         }
         let refused = is_refusal(&response);
-        let begun = Begun { answer: GrpcAnswer { response, outstanding }, messages };
+        let begun = Begun { answer: GrpcAnswer { response, outstanding, place }, messages };
         if refused { Err(Missed::Refused(begun)) } else { Ok(begun) }
     }
 

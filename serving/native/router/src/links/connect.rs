@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use crate::links::tls::{Inside, NodePem, NodeTls};
 
 /// A node that takes no connection within this time is not there.
-const CONNECTING: Duration = Duration::from_secs(2);
+pub const CONNECTING: Duration = Duration::from_secs(2);
 
 /// What bytes go through, whatever is below.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}

@@ -17,6 +17,9 @@ const IDLE: Duration = Duration::from_secs(60);
 /// So many are kept by each I/O thread; more are closed after their request.
 const MOST_KEPT: usize = 256;
 
+/// So many bytes come of an answer that its client does not take; a node's head is no longer, either.
+const MOST_AHEAD: usize = 64 << 10;
+
 /// A connection, for one request at a time.
 pub type RestLink = SendRequest<Full<Bytes>>;
 
@@ -51,7 +54,7 @@ impl RestLinks {
     /// A new one, or why there is none.
     pub async fn open(&self) -> Result<RestLink, String> {
         let socket = self.connector.connect(&self.address, Inside::Rest).await?;
-        let begun = http1::Builder::new().handshake(TokioIo::new(socket)).await;
+        let begun = http1::Builder::new().max_buf_size(MOST_AHEAD).handshake(TokioIo::new(socket)).await;
         let (link, connection) = begun.map_err(|why| format!("{}: {why}", self.address))?;
         // How it ends is seen by the request on it.
         tokio::spawn(async move { drop(connection.await) });
