@@ -13,10 +13,11 @@ use tidegate_engine::request::inflight::{Inflight, Pending};
 use tidegate_engine::request::{Reply, Rows, Tags};
 use tidegate_engine::request_id::RequestId;
 
-/// A client that counts how often it is asked, has gone or not, and shares its connection with others.
+/// A client that counts how often it is asked, has gone or not, may have gone, and shares its connection with others.
 struct Client {
     asked: Arc<AtomicUsize>,
     gone: bool,
+    silent: bool,
     connection: usize,
 }
 
@@ -29,9 +30,9 @@ impl Reply for Client {
         self.connection
     }
 
-    fn is_gone(&mut self, _: bool) -> bool {
+    fn is_gone(&mut self, waits: bool) -> bool {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        self.gone
+        self.gone || self.silent && waits
     }
 
     fn succeed(self, _: &Rows<'_>, _: Tags<'_>) -> Code {
@@ -47,12 +48,14 @@ struct Waiting {
     inflight: Inflight<Client>,
     asked: Arc<AtomicUsize>,
     began: Instant,
+    /// Whether clients of requests from now on may have gone, or wait without a word.
+    silent: bool,
 }
 
 impl Waiting {
     fn new() -> Waiting {
         let (inflight, asked) = (Inflight::default(), Arc::default());
-        Waiting { fixture: fixture(8, 1 << 20), inflight, asked, began: Instant::now() }
+        Waiting { fixture: fixture(8, 1 << 20), inflight, asked, began: Instant::now(), silent: false }
     }
 
     /// A request with this deadline in milliseconds.
@@ -65,7 +68,7 @@ impl Waiting {
         let (queue, received) = (self.fixture.queue.clone(), self.began);
         let deadline = received + Duration::from_millis(deadline);
         let id = RequestId::choose(None, &self.fixture.ids);
-        let reply = Client { asked: self.asked.clone(), gone, connection };
+        let reply = Client { asked: self.asked.clone(), gone, silent: self.silent, connection };
         let key = self.inflight.insert(Pending { reply, id, received, deadline, queue, place: None });
         let place = self.fixture.append(0, 1, 4).unwrap().place.unwrap();
         self.inflight.place(key, place);
@@ -111,6 +114,18 @@ fn clients_of_very_young_requests_are_not_asked() {
     waiting.add(60_000, true);
     assert!(waiting.inflight.take_gone(waiting.at(1)).is_empty());
     assert_eq!(waiting.asked.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn whoever_may_have_gone_is_given_up_where_the_request_has_waited_for_long_and_does_not_run() {
+    let mut waiting = Waiting::new();
+    waiting.silent = true;
+    waiting.add(60_000, false);
+    assert_eq!(waiting.fixture.take_all().len(), 1, "the first runs");
+    let second = waiting.add(60_000, false);
+    assert!(waiting.inflight.take_gone(waiting.at(50)).is_empty());
+    let gone = waiting.inflight.take_gone(waiting.at(150));
+    assert_eq!(gone.iter().map(|(key, _)| *key).collect::<Vec<_>>(), [second]);
 }
 
 #[test]

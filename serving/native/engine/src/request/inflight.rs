@@ -82,6 +82,9 @@ const LOOKED_AT: usize = 2048;
 /// The clients of requests younger than this are not checked for being gone.
 const SETTLED: Duration = Duration::from_millis(3);
 
+/// A request whose client may have gone, or wait without a word, runs by then unless there is much before it.
+const SILENT: Duration = Duration::from_millis(100);
+
 impl<R> Default for Inflight<R> {
     fn default() -> Inflight<R> {
         Inflight {
@@ -268,11 +271,12 @@ impl<R: Reply> Inflight<R> {
             self.next_look = index + 1;
             let slot = &mut self.slots[index];
             let Some(pending) = &mut slot.pending else { continue };
-            if now.saturating_duration_since(pending.received) < SETTLED {
+            let age = now.saturating_duration_since(pending.received);
+            if age < SETTLED {
                 continue;
             }
             asked += 1;
-            let waits = pending.place.as_ref().is_some_and(Place::waits);
+            let waits = age >= SILENT && pending.place.as_ref().is_some_and(Place::waits);
             if pending.reply.is_gone(waits) {
                 let key = u64::from(slot.generation) << 32 | index as u64;
                 gone.extend(self.take(key).map(|pending| (key, pending)));

@@ -46,8 +46,8 @@ pub trait Reply: Send + 'static {
         if signature.streaming { Err(no_single_answer(signature)) } else { Ok(()) }
     }
 
-    /// Whether the client has gone. One that may have gone, or not, counts as gone where its request `waits` for an executor;
-    /// one that runs is answered.
+    /// Whether the client has gone. One that may have gone, or not, counts as gone where its request `waits` for an executor,
+    /// and has done so for long; one that runs is answered.
     fn is_gone(&mut self, waits: bool) -> bool;
 
     /// Encodes the rows and sends them, or says why they cannot be encoded. Returns the code that the client sees.
