@@ -151,14 +151,18 @@ class Controller:
         view = replace(view, nodes=self._few(view.nodes))
         self._listen_to(view.nodes)
         seen = self.seen()
-        self._publish(view, seen)
         lost = self._lost(seen)
         lead = self._lead()
-        if not lead or view.revision < max(lead, self._written) or seen.keys() | lost < view.nodes.keys():
+        if lead and view.revision < max(lead, self._written):
             return
-        if self._awaits(view, lead) or self._is_emptied(view, seen):
+        waits = seen.keys() | lost < view.nodes.keys()
+        if not lead or waits or self._awaits(view, lead) or self._is_emptied(view, seen):
+            self._publish(view, seen)
             return
         decision = decide(view, seen, lost, self._memory, time.time())
+        placed = decision.placement
+        known = {name: placed.nodes[name] for name in view.placement.nodes.keys() & placed.nodes.keys()}
+        self._publish(replace(view, placement=replace(placed, nodes=known)), seen)
         if self._write(view, decision, lead):
             self._memory = decision.memory
             for node, told in decision.told.items():
