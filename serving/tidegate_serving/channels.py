@@ -10,6 +10,8 @@ from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.plain_file import read_given
 
+ALIVE_SECONDS = 10
+_GONE_SECONDS = 5
 _OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
@@ -27,14 +29,26 @@ def open_channel(connection: EngineConnection) -> grpc.Channel:
     Raises NotFound and InvalidInput for files of certificates that are not there or cannot be used.
     """
     address = connection.single()
+    options: tuple[tuple[str, int | str], ...] = (*_OPTIONS, *_alive())
     if not connection.tls:
-        return grpc.insecure_channel(address, options=_OPTIONS)
-    name = connection.server_name
-    options = _OPTIONS if name is None else (*_OPTIONS, ("grpc.ssl_target_name_override", name))
+        return grpc.insecure_channel(address, options=options)
+    if (name := connection.server_name) is not None:
+        options = (*options, ("grpc.ssl_target_name_override", name))
     ca = None if connection.ca is None else _read(connection.ca, "ca")
     key = None if connection.key is None else _read(connection.key, "key")
     certificate = None if connection.certificate is None else _read(connection.certificate, "certificate")
     return grpc.secure_channel(address, grpc.ssl_channel_credentials(ca, key, certificate), options=options)
+
+
+def _alive() -> tuple[tuple[str, int], ...]:
+    """Asks, while a call runs, whether the other end is there: a watch would wait for ever at a connection that a
+    firewall forgot, or a machine that lost its power."""
+    return (
+        ("grpc.keepalive_time_ms", ALIVE_SECONDS * 1000),
+        ("grpc.keepalive_timeout_ms", _GONE_SECONDS * 1000),
+        ("grpc.http2.ping_timeout_ms", _GONE_SECONDS * 1000),
+        ("grpc.http2.max_pings_without_data", 0),
+    )
 
 
 def token_metadata(connection: EngineConnection) -> Metadata:

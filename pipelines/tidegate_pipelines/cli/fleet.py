@@ -249,12 +249,16 @@ def _show_nodes(view: FleetView) -> None:
 
 
 def _show_models(view: FleetView) -> None:
+    from tidegate_serving.fleet.state.routes import Routes
+
+    states = Routes.from_bytes(view.routes).states if view.routes else {}
     rows = []
     for name, model in sorted(view.models.items()):
         serving = "" if model.serving is None or model.serving.stable is None else str(model.serving.stable)
-        missing = view.placement.missing.get(name, "")
+        errors = (text for _, _, code, text in states.get(name, ()) if code)
+        wrong = view.placement.missing.get(name, "") or next(errors, "")
         there = ", ".join(view.placement.nodes.get(name, ()))
-        rows.append((name, serving, _numbers(model.copies), f"{model.size:,}", there, missing))
+        rows.append((name, serving, _numbers(model.copies), f"{model.size:,}", there, wrong))
     show_table("Models", ("model", "version", "copies", "bytes", "nodes", ""), rows)
 
 

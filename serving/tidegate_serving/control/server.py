@@ -39,6 +39,7 @@ OPTIONS = (
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),
     ("grpc.max_concurrent_streams", MAX_CALLS),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5000),  # whoever watches asks more often than gRPC expects
 )
 _PACKAGE = "tidegate.v1"
 _HEARTBEAT_SECONDS = 0.5

@@ -1,4 +1,4 @@
-"""An etcd that was restored from a backup: what was pushed since is lost, and the fleet goes on without a restart."""
+"""An etcd that was restored from a backup, or emptied: the fleet goes on without a restart."""
 
 from __future__ import annotations
 
@@ -72,3 +72,25 @@ def test_pushes_reach_the_nodes_and_states_are_told_after_a_restore(fleet: Fleet
         with controller.control() as control:
             for model, number in (("kept", 3), ("lost", 6)):
                 control.wait_until(model, number, State.AVAILABLE, 30)
+
+
+def problems(controller: ControllerProcess) -> list[str]:
+    with controller.control() as control:
+        return [one.error_message for one in control.status().problems]
+
+
+def test_an_etcd_that_lost_everything_ends_no_route_and_is_told_until_a_backup_is_back(fleet: Fleet) -> None:
+    controller = fleet.controller().await_ready()
+    router = fleet.router().await_ready()
+    eventually(lambda: len(fleet.view().nodes) == 2)
+    pushed(fleet, controller, "kept", 1)
+    kept = fleet.etcd.copy()
+    eventually(lambda: answers(router, "kept", 11.0))
+    fleet.etcd.empty()
+    words = "etcd has nothing of fleet tests, and its nodes have 1 models, such as kept: restore etcd from a backup"
+    eventually(lambda: any(words in one for one in problems(controller)))
+    eventually(lambda: fleet.view().leader and len(fleet.view().nodes) == 2)
+    assert answers(router, "kept", 11.0)
+    fleet.etcd.restore(kept)
+    eventually(lambda: fleet.routes("kept") and not problems(controller))
+    assert answers(router, "kept", 11.0)

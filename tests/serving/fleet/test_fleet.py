@@ -24,6 +24,7 @@ from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.errors import (
     FailedPrecondition,
     NotFound,
+    PermissionRefused,
     ResourceExhausted,
     Tampered,
     Unavailable,
@@ -150,6 +151,27 @@ def test_a_first_version_that_was_refused_is_taken_once_it_is_mended(
     push(directory=first, control=controller.address, timeout=20)
     (node,) = settled(fleet, "mended", 1)
     assert answer(fleet.nodes[node], "mended") == 2.0
+
+
+def test_a_node_that_can_keep_nothing_leaves_new_models_to_the_others_and_is_named_where_all_are_needed(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    with fleet_over(tmp_path_factory.mktemp("fleet")) as fleet:
+        fleet.node("a", capacity_bytes=10**9, roots=[fleet.root / "not mounted"])
+        fleet.node("b", capacity_bytes=10**6)
+        for node in fleet.nodes.values():
+            node.await_ready()
+        controller = fleet.controller().await_ready()
+        eventually(lambda: len(fleet.view().nodes) == 2)
+        push(directory=publish(fleet.root, "m", 1, adding(10)), control=controller.address)
+        assert settled(fleet, "m", 1) == ("b",)
+        with fleet.operations() as operations:
+            operations.set_copies("m", Copies(2, 2))
+        eventually(lambda: b"node a" in fleet.view().routes)
+        with pytest.raises(PermissionRefused, match=r"node a: .* lies outside the engine's roots"):
+            push(directory=publish(fleet.root, "m", 2, adding(20)), control=controller.address)
+        assert fleet.routes("m") == ("b",)
+        assert answer(fleet.nodes["b"], "m") == 11.0
 
 
 def test_of_a_first_push_is_told_that_it_is_wanted_loads_and_is_there_and_then_how_often_each_node_was_asked(

@@ -67,6 +67,12 @@ class EtcdProcess:
         shutil.copytree(kept, self.folder / "data")
         self.start()
 
+    def empty(self) -> None:
+        """Has nothing any more, as one whose disk was lost."""
+        self.kill()
+        shutil.rmtree(self.folder / "data")
+        self.start()
+
     def _answers(self) -> bool:
         etcd = self.client()
         try:

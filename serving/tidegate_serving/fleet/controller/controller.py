@@ -15,7 +15,13 @@ from typing import TypeVar
 
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState
-from tidegate_serving.contract.errors import AlreadyExists, ResourceExhausted, TidegateError, Unavailable
+from tidegate_serving.contract.errors import (
+    AlreadyExists,
+    FailedPrecondition,
+    ResourceExhausted,
+    TidegateError,
+    Unavailable,
+)
 from tidegate_serving.contract.servable import ServableId, State, StateChange
 from tidegate_serving.fleet.controller.counters import gathered
 from tidegate_serving.fleet.controller.node_link import NodeLink
@@ -34,6 +40,7 @@ PROBLEM = "etcd"
 LOST_SECONDS = 10.0
 MOST_NODES = 1000
 _TOO_MANY = "nodes"
+_EMPTIED = "models"
 _TURN_SECONDS = 0.5
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -68,11 +75,13 @@ class Controller:
         self._connect = connect
         self._events = events
         self._problems = problems
+        self._seconds = seconds
         self._presence = Presence(etcd, keys.key(LEADER), name.encode, seconds, self._told)
         self._feed = Feed(etcd, keys.prefix, self._wake_with)
         self._wake = threading.Event()
         self._stopped = False
-        self._written = self._newest = 0
+        self._written = self._newest = self._led_in = 0
+        self._led_since = 0.0
         self._lines: dict[str, _Line] = {}
         self._memory = Memory()
         self._states: dict[ServableId, StateChange] = {}
@@ -142,12 +151,18 @@ class Controller:
         view = replace(view, nodes=self._few(view.nodes))
         self._listen_to(view.nodes)
         seen = self.seen()
-        self._publish(view, seen)
         lost = self._lost(seen)
         lead = self._lead()
-        if not lead or view.revision < max(lead, self._written) or seen.keys() | lost < view.nodes.keys():
+        if lead and view.revision < max(lead, self._written):
+            return
+        waits = seen.keys() | lost < view.nodes.keys()
+        if not lead or waits or self._awaits(view, lead) or self._is_emptied(view, seen):
+            self._publish(view, seen)
             return
         decision = decide(view, seen, lost, self._memory, time.time())
+        placed = decision.placement
+        known = {name: placed.nodes[name] for name in view.placement.nodes.keys() & placed.nodes.keys()}
+        self._publish(replace(view, placement=replace(placed, nodes=known)), seen)
         if self._write(view, decision, lead):
             self._memory = decision.memory
             for node, told in decision.told.items():
@@ -159,6 +174,30 @@ class Controller:
         self._written = 0
         with self._telling:
             self._expected.clear()
+
+    def _awaits(self, view: FleetView, lead: int) -> bool:
+        """Whether nodes may still come back that lost their keys as this controller lost the lead: where etcd stood
+        still for longer than a lease, or lost all, each key is written again within the next lease."""
+        if lead != self._led_in:
+            self._led_in, self._led_since = lead, time.monotonic()
+        used = {node for nodes in view.placement.nodes.values() for node in nodes}
+        missing = not used <= view.nodes.keys() or not (view.models or view.routes)
+        return missing and time.monotonic() < self._led_since + self._seconds
+
+    def _is_emptied(self, view: FleetView, seen: Mapping[str, Seen]) -> bool:
+        """Whether etcd has nothing of a fleet whose nodes have models: routers then go on by the routes they know,
+        which any that were written now would end."""
+        held = sorted({name for one in seen.values() for name in one.desired if one.wants(name)})
+        if view.models or view.routes or not held:
+            self._problems.settle("", _EMPTIED)
+            return False
+        text = (
+            f"etcd has nothing of fleet {self._keys.fleet}, and its nodes have {len(held)} models, such as {held[0]}: "
+            "restore etcd from a backup, until when routers go on by the routes that they know, or push every model "
+            "again, as from the first push on only what was pushed is routed"
+        )
+        self._problems.report("", _EMPTIED, FailedPrecondition(text))
+        return True
 
     def _few(self, nodes: Mapping[str, Node]) -> Mapping[str, Node]:
         """As many nodes as a controller listens to, as each takes threads: those that it knows, then others by name."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from tidegate_serving.contract.desired_state import DesiredState
 from tidegate_serving.control.overrides import NO_OVERRIDES, Overrides
 from tidegate_serving.fleet.decision.placing import Demand, place
-from tidegate_serving.fleet.decision.rollout import Seen, is_ready, listed, may_load, routed, told
+from tidegate_serving.fleet.decision.rollout import Seen, is_ready, listed, may_load, refused_by, routed, told
 from tidegate_serving.fleet.decision.scaling import scaled
 from tidegate_serving.fleet.state.model import FleetModel
 from tidegate_serving.fleet.state.node import Node
@@ -67,7 +67,10 @@ def decide(
     ]
     seen = {node: one for node, one in seen.items() if node in view.nodes}
     calm: dict[str, float] = {}
-    demands = [_demand(view, model, memory, calm, now) for model in view.models.values()]
+    demands = [
+        replace(_demand(view, model, memory, calm, now), refused_by=refused_by(model, seen))
+        for model in view.models.values()
+    ]
     placed = place(nodes, demands, view.placement.nodes)
     changed = {
         name: model.advanced()

@@ -19,7 +19,8 @@ from tidegate_serving.fleet.state.placement import Placement
 @dataclass(frozen=True, slots=True)
 class Demand:
     """A model that is to be on `copies` nodes that have its `labels`, and takes `bytes` on each. Copies beyond `least`
-    may leave where room is needed, all of them where that is 0. `used_at` is Unix seconds of its last request."""
+    may leave where room is needed, all of them where that is 0. `used_at` is Unix seconds of its last request. The
+    nodes of `refused_by` take it only where no other can."""
 
     name: str
     bytes: int
@@ -27,6 +28,7 @@ class Demand:
     least: int = 1
     labels: Mapping[str, str] = field(default_factory=dict)
     used_at: float = 0.0
+    refused_by: Collection[str] = ()
 
 
 def place(nodes: Sequence[Node], demands: Sequence[Demand], before: Mapping[str, Collection[str]]) -> Placement:
@@ -68,7 +70,7 @@ class _Table:
         for name, demand in self._demands.items():
             there = {node_id for node_id in before.get(name, ()) if node_id in self._nodes}
             for node_id in there:
-                if self._nodes[node_id].suits(demand.labels):
+                if self._nodes[node_id].suits(demand.labels) and node_id not in demand.refused_by:
                     self._put(name, node_id)
         for node_id in self._nodes:
             while self._room[node_id] < 0:
@@ -85,22 +87,30 @@ class _Table:
         suited = [
             node_id for node_id, node in self._nodes.items() if node.suits(demand.labels) and node_id not in places
         ]
-        roomy = [node_id for node_id in suited if self._room[node_id] >= demand.bytes]
+        willing = [node_id for node_id in suited if node_id not in demand.refused_by]
+        others = [node_id for node_id in suited if node_id in demand.refused_by]
+        put = self._put_on_one(demand, copy, willing) or self._put_on_one(demand, copy, others)
+        if not put and copy <= max(demand.least, 1):
+            self._missing[demand.name] = self._why(demand, copy, suited)
+
+    def _put_on_one(self, demand: Demand, copy: int, node_ids: Sequence[str]) -> bool:
+        """Whether one of them has room for the copy, or gets it by what may leave."""
+        roomy = [node_id for node_id in node_ids if self._room[node_id] >= demand.bytes]
         if roomy:
             self._put(demand.name, self._roomiest(roomy))
-            return
+            return True
         if copy > max(demand.least, 1):
-            return
-        found = [(victims, node_id) for node_id in suited if (victims := self._victims(node_id, demand)) is not None]
+            return False
+        found = [(victims, node_id) for node_id in node_ids if (victims := self._victims(node_id, demand)) is not None]
         if not found:
-            self._missing[demand.name] = self._why(demand, copy, suited)
-            return
+            return False
         victims, node_id = min(found, key=lambda one: (max(self._demands[name].used_at for name in one[0]), one[1]))
         for name in victims:
             self._take(name, node_id)
             self._evicted.add((name, node_id))
             self._left.add(name)
         self._put(demand.name, node_id)
+        return True
 
     def placement(self) -> Placement:
         """What came of it."""

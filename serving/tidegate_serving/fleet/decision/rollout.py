@@ -10,7 +10,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tidegate_serving.contract.desired_state import DesiredState
-from tidegate_serving.contract.errors import ResourceExhausted, TidegateError, Unavailable, error_of
+from tidegate_serving.contract.errors import (
+    NotFound,
+    PermissionRefused,
+    ResourceExhausted,
+    TidegateError,
+    Unavailable,
+    error_of,
+)
 from tidegate_serving.contract.servable import ServableId, State, StateChange
 from tidegate_serving.fleet.state.model import FleetModel
 from tidegate_serving.fleet.state.placement import Placement
@@ -18,6 +25,8 @@ from tidegate_serving.fleet.state.routes import VersionState
 
 _COLD = "it is on no node: the first request for it has it loaded"
 _MOST_TEXT = 300  # of an error in the routes of a fleet, which all are one key
+_OF_THE_NODE = (NotFound, PermissionRefused, ResourceExhausted)
+_MOST_TRIED = 3
 _GONE = StateChange(ServableId("none", 0), State.END, at_us=0)
 
 
@@ -77,6 +86,20 @@ def is_ready(model: FleetModel, places: Iterable[str], seen: Mapping[str, Seen])
     needed = {*model.wanted.labels.values(), model.wanted.stable}
     there = [seen.get(node, Seen()) for node in places]
     return bool(there) and all(node.has(model.name, number) for node in there for number in needed)
+
+
+def refused_by(model: FleetModel, seen: Mapping[str, Seen]) -> frozenset[str]:
+    """The nodes that refused a model since it was pushed last, and that need not mean others do: a disk that is full,
+    a folder that is not mounted; anything at all of a model that serves. Where several refused a version that was
+    pushed just now it is not tried on all nodes of a fleet."""
+    kinds = (TidegateError,) if model.settled else _OF_THE_NODE
+    name, revision = model.name, model.desired.revision
+    found = frozenset(
+        node
+        for node, one in seen.items()
+        if isinstance(one.refused.get(name), kinds) and one.heard.get(name) == revision
+    )
+    return found if model.settled or len(found) <= _MOST_TRIED else frozenset()
 
 
 def told(model: FleetModel) -> DesiredState:

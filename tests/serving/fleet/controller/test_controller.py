@@ -13,6 +13,8 @@ from tidegate_serving.fleet.controller.node_link import NodeLink
 from tidegate_serving.fleet.etcd.client import Etcd
 from tidegate_serving.fleet.state.keys import FleetKeys
 from tidegate_serving.fleet.state.node import Node
+from tidegate_serving.fleet.state.placement import Placement
+from tidegate_serving.fleet.state.view import FleetView
 from tidegate_serving.lifecycle.events import EventBus
 from tidegate_serving.sources.problems import SourceProblems
 
@@ -52,3 +54,22 @@ def test_a_node_that_has_gone_is_not_waited_for_while_its_line_ends() -> None:
     turn.join(10)
     assert ended
     assert not found._lines
+
+
+def test_who_leads_anew_gives_nodes_that_lost_their_keys_a_lease_to_be_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, written = controller(SourceProblems()), list[Placement]()
+    monkeypatch.setattr(found, "_lead", lambda: 7)
+    monkeypatch.setattr(found, "_write", lambda view, decision, lead: written.append(decision.placement))
+    found._feed.view = FleetView(revision=7, placement=Placement({"m": ("n0",)}))
+    found._turn()
+    assert not written
+    found._led_since -= 5
+    found._turn()
+    assert written
+    found._feed.view = FleetView(revision=8)
+    monkeypatch.setattr(found, "_lead", lambda: 8)
+    found._turn()
+    assert len(written) == 1
+    found._feed.view = FleetView(revision=8, routes=b"{}")
+    found._turn()
+    assert len(written) == 2

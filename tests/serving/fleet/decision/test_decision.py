@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tidegate_serving.contract.desired_state import STABLE, DesiredState, VersionReference
-from tidegate_serving.contract.errors import NotAdmitted, Unavailable
+from tidegate_serving.contract.errors import NotAdmitted, PermissionRefused, TidegateError, Unavailable
 from tidegate_serving.contract.servable import ServableId, State, StateChange
 from tidegate_serving.fleet.decision.decision import UNROUTED_SECONDS, WANTED_SECONDS, Decision, Memory, decide
 from tidegate_serving.fleet.decision.rollout import Seen, told, version_states
@@ -223,3 +223,20 @@ def test_what_was_used_last_is_what_any_router_says() -> None:
     used = ({"m": Usage(1.0, NOW - 1)}, {"n": Usage(1.0, NOW - 9)})
     placed = decided(replace(fleet, usage=used), {"a": Seen(), "b": Seen()}).placement
     assert placed.evicted == {("n", "b")}
+
+
+def refusing(error: TidegateError, revision: int = 1) -> Seen:
+    return Seen(refused={"m": error}, heard={"m": revision})
+
+
+def test_a_node_that_refuses_a_model_for_a_reason_of_its_own_leaves_it_to_another() -> None:
+    fresh, lacks = FleetModel(desired(1), file_bytes=10), refusing(PermissionRefused("not mounted here"))
+    on_a = view(fresh, placed={"m": ("a",)})
+    assert decided(on_a, {"a": lacks, "b": Seen()}).placement.nodes["m"] == ("b",)
+    assert decided(on_a, {"a": refusing(NotAdmitted("no verdict")), "b": Seen()}).placement.nodes["m"] == ("a",)
+    assert decided(on_a, {"a": refusing(PermissionRefused("old"), 0), "b": Seen()}).placement.nodes["m"] == ("a",)
+    serves = view(serving(1), placed={"m": ("a",)})
+    assert decided(serves, {"a": refusing(NotAdmitted("torn")), "b": Seen()}).placement.nodes["m"] == ("b",)
+    assert decided(on_a, {"a": lacks, "b": lacks}).placement.nodes["m"] in {("a",), ("b",)}
+    five = view(fresh, "abcde", {"m": ("d",)})
+    assert decided(five, {**dict.fromkeys("abcd", lacks), "e": Seen()}).placement.nodes["m"] == ("d",)

@@ -11,7 +11,9 @@ import pytest
 from tests.support.engine.process import free_port
 from tests.support.eventually import eventually
 from tests.support.neighbours.etcd import EtcdProcess, etcd_process
+from tests.support.neighbours.firewall import Forgetful
 
+from tidegate_serving import channels
 from tidegate_serving.contract.errors import AlreadyExists, TidegateError, Unavailable
 from tidegate_serving.fleet.etcd.client import Etcd
 from tidegate_serving.fleet.etcd.presence import Presence
@@ -55,6 +57,32 @@ def test_a_change_is_heard_of(etcd: Etcd) -> None:
     thread.start()
     assert heard.get(timeout=60) == revision
     thread.join()
+
+
+def test_a_watch_whose_connection_nothing_comes_through_any_more_ends(
+    server: EtcdProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channels, "ALIVE_SECONDS", 1)
+    with Forgetful(server.port) as firewall:
+        etcd, heard = Etcd(firewall.address), queue.SimpleQueue[int | Unavailable]()
+        after = etcd.read("/forgotten/").revision
+
+        def watch() -> None:
+            try:
+                for revision in etcd.changes("/forgotten/", after):
+                    heard.put(revision)
+            except Unavailable as error:
+                heard.put(error)
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        assert etcd.commit({}, {"/forgotten/a": b"1"})
+        assert isinstance(heard.get(timeout=60), int)
+        firewall.forget()
+        assert isinstance(heard.get(timeout=60), Unavailable)
+        thread.join()
+        assert etcd.read("/forgotten/").entries["a"].value == b"1"
+        etcd.close()
 
 
 def test_the_next_endpoint_answers_where_the_first_does_not(server: EtcdProcess) -> None:
