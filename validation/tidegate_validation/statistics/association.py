@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 _STRONG = 0.02
-_EACH_BLOCK = 3.0
+_EACH_BLOCK = 2.5
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,10 +80,13 @@ def test_a_pair_that_not_every_day_shows_is_not_missed() -> None:
     blocks = np.repeat(np.arange(60), 400)
     first = random.integers(0, 6, len(blocks))
     always = np.where(random.random(len(blocks)) < 0.4, first, random.integers(0, 6, len(blocks)))
+    mostly = np.where(blocks % 8 > 0, always, random.integers(0, 6, len(blocks)))
     sometimes = np.where(blocks % 3 > 0, always, random.integers(0, 6, len(blocks)))
-    pairs = find_associations(["first", "always", "sometimes"], [first, always, sometimes], blocks)
+    names = ["first", "always", "mostly", "sometimes"]
+    pairs = find_associations(names, [first, always, mostly, sometimes], blocks)
     telling = {(one.first, one.second): one.telling for one in pairs}
     assert telling[("first", "always")]
+    assert telling[("first", "mostly")]
     assert not telling[("first", "sometimes")]
     assert all(one.odds > 0 for one in pairs)
 

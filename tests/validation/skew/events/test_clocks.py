@@ -132,3 +132,19 @@ def test_a_clock_with_infinite_values_is_read_without_a_warning() -> None:
     rows = visits(2, 7, 16_055)
     endless = rows["second"].mask(np.arange(len(rows)) % 50 == 0, np.inf)
     assert report(rows.assign(second=endless)).feature("second").outcome is Outcome.FAIL
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_days_of_winter_and_of_summer_are_held_against_training_days_around_them(seed: int) -> None:
+    rows = visits(3, 70, 16_000)
+    day = rows["at"] // DAY
+    rows = rows.assign(hour=(rows["hour"] + (day >= 16_045)) % 24)
+    some = np.random.default_rng(seed).permutation(70)[:7] + 16_000
+    before, now = rows[~day.isin(some)], rows[day.isin(some)]
+    profile = profile_table(as_table(before, "training"), COLUMNS, [str(name) for name in rows])
+
+    found = report(now.assign(hour=(now["hour"] + 5) % 24), profile).findings[0]
+
+    assert (found.subject, found.outcome) == ("hour", Outcome.FAIL)
+    assert found.cause == like({"kind": "clock", "offset": 5.0, "share": 1.0}), found.sentence
+    assert report(now, profile).outcome is Outcome.PASS

@@ -5,8 +5,10 @@ Their time of day alone hardly shows a part of an hour, and nothing where events
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,7 +38,7 @@ _QUARTER = 0.25
 _ZONES = 14.0
 _NEAR = 0.2
 _ENOUGH_ROWS = 20
-_LAST_DAYS = 7
+_FEW_DAYS = 7
 _ONE_ZONE = 1.0
 _LEVELS = np.linspace(0.1, 0.9, 17)
 _TOLD = (Outcome.FAIL, Outcome.WARN)
@@ -116,8 +118,8 @@ def told_of_stamps(
         wide = _is_wide(profile.features[delay]) and stamp not in clocks
         if wide and any(one.outcome in _TOLD and one.check not in _ITS_OWN for one in own):
             continue  # Their time of day shows hours more exactly than delays of days do.
-        before = _lately(profile.features[delay], profile.counts[delay])
-        move = _move(delay, before, now, time, around=stamp in clocks)
+        usual = partial(_usual, profile.features[delay], profile.counts[delay])
+        move = _move(delay, usual, now, time, around=stamp in clocks)
         if move is not None:
             told = [_of_another_zone(told[0], delay, move, summer=stamp in clocks and abs(move.hours) == 1)]
             own = [one for one in own if one.check in _ITS_OWN]
@@ -160,37 +162,39 @@ class _Move:
     since: str | None = None
 
 
-def _lately(delay: FeatureProfile, counts: FeatureCounts) -> Floats:
-    """Training's delays at `_LEVELS`, in hours: of its last days where these lie closer together, as they do where
-    summer time begins or ends in training; empty where training had none."""
+def _usual(delay: FeatureProfile, counts: FeatureCounts, day: float) -> Floats:
+    """Training's delays at `_LEVELS`, in hours: of its days around that `day` where these lie closer together, as they
+    do where summer time begins or ends in training; empty where training had none."""
     if not delay.quantiles:
         return np.empty(0)
     whole = np.interp(_LEVELS, delay.levels, delay.quantiles)
-    bins = compared_bins(delay, counts)
-    n = counts.grouped(bins)
-    shares, last = n.sum(axis=0), n[-_LAST_DAYS:].sum(axis=0)
-    if not last.sum() or not isinstance(delay.bins, NumericBins | DiscreteBins):
+    n = counts.grouped(compared_bins(delay, counts))
+    around = np.argsort(np.abs(counts.blocks - day), kind="stable")[:_FEW_DAYS]
+    shares, near = n.sum(axis=0), n[around].sum(axis=0)
+    if not near.sum() or not isinstance(delay.bins, NumericBins | DiscreteBins):
         return whole
     middles = np.interp((np.cumsum(shares) - shares / 2) / shares.sum(), delay.levels, delay.quantiles)
-    held = np.repeat(middles, last)
-    lately = np.quantile(held, _LEVELS)
-    return lately if np.ptp(lately) <= min(_ONE_ZONE, np.ptp(whole) - 2 * _QUARTER) else whole
+    held = np.repeat(middles, near)
+    found = np.quantile(held, _LEVELS)
+    return found if np.ptp(found) <= min(_ONE_ZONE, np.ptp(whole) - 2 * _QUARTER) else whole
 
 
-def _move(delay: str, before: Floats, now: Relation, time: str, *, around: bool) -> _Move | None:
-    """The move that all days have, or all days from one on; None where it is no such move."""
+def _move(delay: str, usual: Callable[[float], Floats], now: Relation, time: str, *, around: bool) -> _Move | None:
+    """The move that all days have, or all days from one on, beside those of training around each; None where it is no
+    such move."""
     table = now.sample({"hours": quote(delay), "moment": as_number(time, now.types[time])})
     hours, moment = _hours(table["hours"]), _hours(table["moment"])
     there = np.isfinite(hours) & np.isfinite(moment)
     hours, days = hours[there], np.floor(moment[there] / SECONDS)
     each = {
-        int(day): _moved(before, hours[days == day], around=around)
+        int(day): _moved(usual(day), hours[days == day], around=around)
         for day, rows in zip(*np.unique(days, return_counts=True), strict=True)
         if rows >= _ENOUGH_ROWS
     }
-    told = {one for one in each.values() if one is not None}
+    told = Counter(one for one in each.values() if one is not None)
     if 0.0 not in told or len(told) == 1:
-        whole = _moved(before, hours, around=around)
+        most, agreed = told.most_common(1)[0] if told else (0.0, 0)
+        whole = most if 2 * agreed > len(each) else _moved(usual(float(np.median(days))), hours, around=around)
         return _Move(whole) if whole else None
     first = next(day for day, one in each.items() if one)
     if len(told) > 2 or any((one != 0) != (day >= first) for day, one in each.items() if one is not None):
