@@ -2,19 +2,27 @@
 
 use std::time::{Duration, Instant};
 
-use http::header::{CONNECTION, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE};
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE,
+};
 use http::{HeaderMap, HeaderValue};
 
 /// gRPC's header with the time that a call may take.
 pub const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
+/// How a call ended.
+pub const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 /// How messages of a call are compressed.
 pub const GRPC_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 
-/// Takes out what is about one connection over HTTP/1.1 alone (RFC 9110, 7.6.1).
+/// Takes out what is about one connection over HTTP/1.1 alone (RFC 9110, 7.6.1), and a length beside the encoding that
+/// counts instead of it (RFC 9112, 6.3).
 pub fn drop_hop_by_hop(headers: &mut HeaderMap) {
+    if headers.contains_key(TRANSFER_ENCODING) {
+        headers.remove(CONTENT_LENGTH);
+    }
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)
         .iter()
@@ -68,6 +76,17 @@ mod tests {
         }
         drop_hop_by_hop(&mut headers);
         assert_eq!(headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["x-kept"]);
+    }
+
+    #[test]
+    fn a_length_beside_another_encoding_does_not_pass() {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_LENGTH, HeaderValue::from_static("5"));
+        drop_hop_by_hop(&mut headers);
+        assert_eq!(headers[CONTENT_LENGTH], "5");
+        headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+        drop_hop_by_hop(&mut headers);
+        assert!(headers.is_empty());
     }
 
     #[test]

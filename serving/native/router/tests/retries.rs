@@ -6,6 +6,7 @@ use crate::support::{Mood, Node, Running, predict, settings};
 
 /// Both protocols, so often that each node is chosen first some of the time.
 const TIMES: usize = 20;
+const GRPC: (&str, &str) = ("content-type", "application/grpc");
 
 #[test]
 fn a_node_that_cannot_is_followed_by_one_that_can() {
@@ -26,6 +27,49 @@ fn a_node_that_cannot_is_followed_by_one_that_can() {
     }
     assert!(running.router.stats()["m"].2 > 0);
     assert_eq!(running.router.stats()["m"].1, 0);
+}
+
+#[test]
+fn a_node_that_answers_as_no_engine_does_is_followed_by_one_that_does() {
+    let (a, b) = (Node::start("a"), Node::start("b"));
+    let running = Running::before(&[&a, &b]);
+    for status in [302, 304, 600, 999] {
+        let running = Running::before(&[&a, &b]);
+        a.set(Mood::Head(status, &[("location", "http://169.254.169.254/")]));
+        for _ in 0..TIMES {
+            let answer = running.rest().predict("1");
+            assert_eq!((answer.status, answer.body.as_str()), (200, "b/1"));
+        }
+    }
+    let heads: [(u16, &'static [(&str, &str)]); 4] =
+        [(302, &[]), (200, &[]), (200, &[("content-type", "text/html")]), (200, &[GRPC, ("grpc-status", "0")])];
+    for (status, headers) in heads {
+        a.set(Mood::Head(status, headers));
+        for _ in 0..TIMES {
+            let answer = running.grpc().predict(&predict("m", "x"));
+            assert_eq!((answer.code, &answer.body[..2]), (0, &b"b/"[..]), "{status} {headers:?}");
+        }
+    }
+    b.set(Mood::Head(200, &[("content-type", "text/html")]));
+    let answer = running.grpc().predict(&predict("m", "x"));
+    assert_eq!(answer.code, 14);
+    assert!(
+        answer.message.contains("without a message") || answer.message.contains("'text/html'"),
+        "{}",
+        answer.message
+    );
+}
+
+#[test]
+fn a_status_that_there_is_not_reaches_no_client() {
+    let node = Node::start("a");
+    let running = Running::before(&[&node]);
+    for status in ["-x", "999", "", "0x5", "-1", "99999999999999999999"] {
+        node.set(Mood::Status(status));
+        assert_eq!(running.grpc().predict(&predict("m", "x")).code, 2, "{status:?}");
+    }
+    node.set(Mood::Head(200, &[GRPC, ("grpc-status", "-x")]));
+    assert_eq!(running.grpc().predict(&predict("m", "x")).code, 2);
 }
 
 #[test]

@@ -64,6 +64,10 @@ pub enum Mood {
     Echo,
     /// With this status.
     Fail(u16),
+    /// With this head, and no message or a short body.
+    Head(u16, &'static [(&'static str, &'static str)]),
+    /// As `Echo` over gRPC, with this as the status.
+    Status(&'static str),
     /// Not until this is told; then as `Echo`.
     Wait(Arc<Notify>),
     /// As `Echo`, but every so many calls so late.
@@ -252,14 +256,11 @@ async fn answer_grpc(handler: Handler, request: Request<RecvStream>, mut respond
         }
         mood = Mood::Echo;
     }
+    if answer_by_head(&handler, &mood, &mut respond) {
+        given.0 = None;
+        return;
+    }
     let message = match mood {
-        Mood::Fail(status) => {
-            given.0 = None;
-            let response = Response::builder().header("content-type", "application/grpc");
-            let response = response.header("grpc-status", status).header("grpc-message", handler.name).body(());
-            let _ = respond.send_response(response.unwrap(), true);
-            return;
-        }
         Mood::Break => {
             given.0 = None;
             return respond.send_reset(h2::Reason::INTERNAL_ERROR);
@@ -288,11 +289,29 @@ async fn answer_grpc(handler: Handler, request: Request<RecvStream>, mut respond
         }
     }
     let mut trailers = HeaderMap::new();
-    trailers.insert("grpc-status", "0".parse().unwrap());
+    let status = if let Mood::Status(status) = handler.mood() { status } else { "0" };
+    trailers.insert("grpc-status", status.parse().unwrap());
     trailers.insert("x-trailer", "passes".parse().unwrap());
     if stream.send_trailers(trailers).is_ok() {
         given.0 = None;
     }
+}
+
+/// Answers a call by a head alone, where the mood is such.
+fn answer_by_head(handler: &Handler, mood: &Mood, respond: &mut SendResponse<Bytes>) -> bool {
+    let head = match mood {
+        Mood::Fail(status) => head_of(200, &[("content-type", "application/grpc")])
+            .header("grpc-status", *status)
+            .header("grpc-message", handler.name),
+        Mood::Head(status, headers) => head_of(*status, headers),
+        _ => return false,
+    };
+    let _ = respond.send_response(head.body(()).unwrap(), true);
+    true
+}
+
+fn head_of(status: u16, headers: &[(&str, &str)]) -> http::response::Builder {
+    headers.iter().fold(Response::builder().status(status), |head, (name, value)| head.header(*name, *value))
 }
 
 /// Sends as fast as the client takes it; false where it has gone.
@@ -337,6 +356,9 @@ async fn answer_rest(handler: Handler, request: Request<Incoming>) -> Result<Res
     let half = matches!(mood, Mood::Half);
     let (status, body) = match mood {
         Mood::Fail(status) => (status, handler.name.as_bytes().to_vec()),
+        Mood::Head(status, headers) => {
+            return Ok(head_of(status, headers).body(Full::new("x".into()).boxed_unsync()).unwrap());
+        }
         Mood::Break => return Err(std::io::Error::other("broken")),
         Mood::Large(bytes) => (200, vec![b'7'; bytes]),
         _ => (200, handler.echo(&body)),

@@ -6,11 +6,12 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use h2::{RecvStream, SendStream};
-use http::{HeaderMap, Response};
+use http::{HeaderMap, HeaderValue, Response};
 use tidegate_codec::status::{Code, Status};
 use tidegate_plane::endpoints::grpc::conversation::send;
 use tidegate_plane::endpoints::grpc::reply::{GrpcReply, trailers_of};
 
+use crate::headers::GRPC_STATUS;
 use crate::links::http2::{Place, STREAM_WINDOW};
 use crate::node::Outstanding;
 use crate::time_left::TimeLeft;
@@ -38,9 +39,10 @@ impl GrpcAnswer {
     /// Passes it on, as far as it comes before the deadline; the code that the client sees.
     pub async fn pass(self, reply: GrpcReply, deadline: Option<Instant>) -> Code {
         let GrpcAnswer { response, outstanding, place: _place } = self;
-        let (head, mut body) = response.into_parts();
+        let (mut head, mut body) = response.into_parts();
         let (observation, patience) = (reply.observation.clone(), reply.patience());
         let (over, code) = (body.is_end_stream(), code_of(&head.headers));
+        settle_status(&mut head.headers);
         let Some((mut stream, open)) = reply.pass(head.headers, over) else { return Code::Cancelled };
         if over {
             let code = code.unwrap_or(Code::Unknown);
@@ -99,12 +101,12 @@ fn late() -> Status {
 
 /// Ends the client's stream as the node's ended.
 fn end(ended: Result<Option<HeaderMap>, h2::Error>, stream: &mut SendStream<Bytes>) -> Code {
-    let trailers = match ended {
+    let mut trailers = match ended {
         Ok(Some(trailers)) => trailers,
         Ok(None) => trailers_of(&Status::new(Code::Unknown, "the node's answer ended without a status")),
         Err(why) => trailers_of(&Status::new(Code::Unavailable, format!("the node's answer broke off: {why}"))),
     };
-    let code = code_of(&trailers).unwrap_or(Code::Unknown);
+    let code = settle_status(&mut trailers).unwrap_or(Code::Unknown);
     let _ = stream.send_trailers(trailers);
     code
 }
@@ -119,8 +121,15 @@ async fn next(body: &mut RecvStream, stream: &mut SendStream<Bytes>) -> Next {
     .await
 }
 
+/// The status of an answer as before, and so that it is one of gRPC's: clients end all calls of a connection for another.
+fn settle_status(headers: &mut HeaderMap) -> Option<Code> {
+    let code = code_of(headers)?;
+    headers.insert(GRPC_STATUS, HeaderValue::from(code as u16));
+    Some(code)
+}
+
 /// The status of an answer, where these headers or trailers have it.
 pub fn code_of(headers: &HeaderMap) -> Option<Code> {
-    let status = headers.get("grpc-status")?.to_str().ok()?;
-    Some(status.parse().map_or(Code::Unknown, Code::from_number))
+    let status = headers.get(GRPC_STATUS)?.to_str();
+    Some(status.ok().and_then(|status| status.parse().ok()).map_or(Code::Unknown, Code::from_number))
 }

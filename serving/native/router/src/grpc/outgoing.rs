@@ -6,6 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use h2::client::SendRequest;
 use h2::{Reason, SendStream};
+use http::header::CONTENT_TYPE;
 use http::uri::{Parts, PathAndQuery};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, request};
 use tidegate_codec::protobuf::frame::frame;
@@ -72,8 +73,8 @@ impl Outgoing {
         let (response, messages) = self.begin(&mut sender, &node).map_err(reached)?;
         let response = response.await.map_err(reached)?;
         node.pause.end();
-        if response.status() != StatusCode::OK {
-            return Err(Missed::Unreachable(format!("{} answers {}", node.addresses.grpc, response.status())));
+        if let Some(what) = nonsense(&response, self.whole) {
+            return Err(Missed::Unreachable(format!("{} answers {what}", node.addresses.grpc)));
         }
         let refused = is_refusal(&response);
         let begun = Begun { answer: GrpcAnswer { response, outstanding, place }, messages };
@@ -112,6 +113,20 @@ impl Outgoing {
         }
         request
     }
+}
+
+/// What an answer is that no engine gives; `whole` where the call has one message.
+fn nonsense(response: &Response<h2::RecvStream>, whole: bool) -> Option<String> {
+    let headers = response.headers();
+    if response.status() != StatusCode::OK {
+        return Some(response.status().to_string());
+    }
+    let kind = headers.get(CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
+    if !kind.starts_with(b"application/grpc") {
+        return Some(format!("content type '{}'", kind.escape_ascii()));
+    }
+    let empty = whole && response.body().is_end_stream() && matches!(code_of(headers), None | Some(Code::Ok));
+    empty.then(|| "without a message".to_owned())
 }
 
 /// Whether another node may well answer instead: this one cannot now, or has just unloaded the model.

@@ -45,8 +45,13 @@ impl Outgoing {
             Missed::Unreachable(why)
         };
         let (response, link) = self.ask(lane, &node).await.map_err(failed)?;
+        let status = response.status();
+        if !(status.is_success() || status.is_client_error() || status.is_server_error()) {
+            // No engine sends a client elsewhere, or changes the protocol.
+            return Err(failed(format!("{} answers {status}", node.addresses.rest)));
+        }
         node.pause.end();
-        let refused = matches!(response.status(), StatusCode::SERVICE_UNAVAILABLE | StatusCode::NOT_FOUND);
+        let refused = matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::NOT_FOUND);
         let answer = NodeAnswer { response, from: From { lane, link: Some(link), outstanding } };
         if refused { Err(Missed::Refused(answer)) } else { Ok(answer) }
     }
