@@ -19,7 +19,7 @@ use crate::routes::{Model, Routes};
 use crate::waiting::ColdRequests;
 
 /// How often connections are looked for that nobody uses.
-const LOOK: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_secs(2);
 /// A request without a deadline, which is one of many messages, waits for a node for so long.
 const NO_DEADLINE: Duration = Duration::from_secs(24 * 3600);
 

@@ -1,12 +1,11 @@
 //! What clients do not take of their answers holds up nobody else, is counted, and goes back to the system as an engine's does.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tokio::sync::Notify;
 
 use crate::support::grpc::{PREDICT, frame};
-use crate::support::{MOST_CALLS, Mood, Node, Running, eventually, predict, settings};
+use crate::support::{GRPC, MOST_CALLS, Mood, Node, REST, Running, eventually, predict, settings};
 
 #[test]
 fn freed_memory_goes_back_now_and_then_from_all_threads() {
@@ -34,15 +33,14 @@ fn calls_without_end_hold_up_no_others_however_few_a_node_takes_over_a_connectio
     let mut clients: Vec<_> = (0..CALLS / EACH).map(|_| running.grpc()).collect();
     let mut start = |at: usize| clients[at / EACH].start(PREDICT, &[], frame(&predict("m", "")));
     let calls: Vec<_> = (0..CALLS).map(&mut start).collect();
-    eventually("all reached the node", || node.asked() == CALLS);
+    eventually("all reached the node, and wait", || node.asked() == CALLS && Arc::strong_count(&told) > CALLS);
     node.set(Mood::Echo);
     assert_eq!(running.grpc().predict(&predict("m", "x")).code, 0);
-    let open = node.connections.load(Ordering::SeqCst);
+    let open = node.open(GRPC);
     assert!(open > CALLS / MOST_CALLS, "{open} connections");
-    eventually("all wait", || Arc::strong_count(&told) > CALLS);
     told.notify_waiters();
     assert!(calls.into_iter().enumerate().all(|(at, call)| clients[at / EACH].finish(call).code == 0));
-    eventually("those that were full are closed", || node.connections.load(Ordering::SeqCst) <= 1);
+    eventually("those that were full are closed", || node.open(GRPC) <= 1);
     assert_eq!(running.grpc().predict(&predict("m", "x")).code, 0);
 }
 
@@ -69,4 +67,22 @@ fn what_is_kept_of_answers_that_nobody_takes_is_counted() {
     assert_eq!(running.grpc().predict(&predict("m", "x")).code, 0, "others are served");
     drop((calls, client));
     eventually("all is given back", || sample("tidegate_request_memory_bytes ") == 0);
+}
+
+#[test]
+fn of_many_connections_for_rest_few_are_kept() {
+    const REQUESTS: usize = 60;
+    let (node, told) = (Node::start("a"), Arc::<Notify>::default());
+    let running = Running::before(&[&node]);
+    node.set(Mood::Wait(told.clone()));
+    let mut clients: Vec<_> = (0..REQUESTS).map(|_| running.rest()).collect();
+    clients.iter_mut().for_each(|client| client.send_predict("1"));
+    eventually("all wait", || node.asked() == REQUESTS && Arc::strong_count(&told) > REQUESTS);
+    node.set(Mood::Echo);
+    assert_eq!((node.open(REST), running.rest().predict("1").status), (REQUESTS, 200));
+    told.notify_waiters();
+    assert!(clients.iter_mut().all(|client| client.receive().status == 200));
+    eventually("most are closed", || node.open(REST) <= REQUESTS * 2 / 3);
+    assert_eq!(clients[0].predict("1").status, 200);
+    assert!(node.open(REST) > 0, "some are kept");
 }

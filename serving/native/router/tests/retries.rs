@@ -159,3 +159,13 @@ fn a_client_that_goes_away_has_the_node_told() {
     drop((call, rest));
     crate::support::eventually("both were given up", || node.cancelled.load(std::sync::atomic::Ordering::SeqCst) == 2);
 }
+
+#[test]
+fn a_call_is_sent_again_where_its_connection_ends_for_what_others_gave_up() {
+    let node = Node::start("a");
+    let running = Running::before(&[&node]);
+    node.set(Mood::Calm);
+    let answer = running.grpc().predict(&predict("m", "x"));
+    assert_eq!(answer.code, 0, "{}", answer.message);
+    assert_eq!((node.asked(), running.router.stats()["m"].2), (1, 0), "it is one try with the node");
+}

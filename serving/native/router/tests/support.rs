@@ -57,6 +57,10 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 /// A node takes so many calls at a time over one connection.
 pub const MOST_CALLS: usize = 100;
 
+/// The kinds of connections.
+pub const GRPC: usize = 0;
+pub const REST: usize = 1;
+
 /// How a node answers.
 #[derive(Clone)]
 pub enum Mood {
@@ -74,6 +78,8 @@ pub enum Mood {
     Hiccup(usize, Duration),
     /// The call is reset, or the connection is closed.
     Break,
+    /// The connection is ended as one on which too much is given up; then as `Echo`.
+    Calm,
     /// With so many bytes of sevens.
     Large(usize),
     /// With a head and a part of the message, and then nothing more.
@@ -99,8 +105,8 @@ pub struct Node {
     pub cancelled: Arc<AtomicUsize>,
     /// Bytes of answers over gRPC that it could send.
     pub sent: Arc<AtomicUsize>,
-    /// Connections over HTTP/2 that are open.
-    pub connections: Arc<AtomicUsize>,
+    /// Connections that are open, for gRPC and for REST.
+    pub connections: Arc<[AtomicUsize; 2]>,
     pub addresses: Addresses,
     runtime: Option<Runtime>,
 }
@@ -128,6 +134,11 @@ impl Node {
 
     pub fn set(&self, mood: Mood) {
         *self.mood.lock().unwrap() = mood;
+    }
+
+    /// How many connections of a kind are open.
+    pub fn open(&self, of: usize) -> usize {
+        self.connections[of].load(Ordering::SeqCst)
     }
 
     pub fn asked(&self) -> usize {
@@ -165,22 +176,22 @@ struct Handler {
     seen: Arc<Mutex<Vec<Seen>>>,
     cancelled: Arc<AtomicUsize>,
     sent: Arc<AtomicUsize>,
-    connections: Arc<AtomicUsize>,
+    connections: Arc<[AtomicUsize; 2]>,
 }
 
 /// Counts a connection while it is open.
-struct Open(Arc<AtomicUsize>);
+struct Open(Arc<[AtomicUsize; 2]>, usize);
 
 impl Open {
-    fn new(count: &Arc<AtomicUsize>) -> Open {
-        count.fetch_add(1, Ordering::SeqCst);
-        Open(count.clone())
+    fn new(count: &Arc<[AtomicUsize; 2]>, of: usize) -> Open {
+        count[of].fetch_add(1, Ordering::SeqCst);
+        Open(count.clone(), of)
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+        self.0[self.1].fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -229,8 +240,15 @@ async fn serve_grpc(listener: TcpListener, handler: Handler) {
             let mut builder = h2::server::Builder::new();
             let begun = builder.max_concurrent_streams(MOST_CALLS as u32).handshake(socket).await;
             let Ok(mut connection) = begun else { return };
-            let _open = Open::new(&handler.connections);
+            let _open = Open::new(&handler.connections, GRPC);
+            let mut unanswered = Vec::new();
             while let Some(Ok((request, respond))) = connection.accept().await {
+                if matches!(handler.mood(), Mood::Calm) {
+                    *handler.mood.lock().unwrap() = Mood::Echo;
+                    connection.abrupt_shutdown(h2::Reason::ENHANCE_YOUR_CALM);
+                    unanswered.push((request, respond));
+                    continue;
+                }
                 tokio::spawn(answer_grpc(handler.clone(), request, respond));
             }
         });
@@ -335,6 +353,7 @@ async fn serve_rest(listener: TcpListener, handler: Handler) {
         let Ok((socket, _)) = listener.accept().await else { return };
         let handler = handler.clone();
         tokio::spawn(async move {
+            let _open = Open::new(&handler.connections, REST);
             let service = service_fn(|request: Request<Incoming>| answer_rest(handler.clone(), request));
             let _ = http1::Builder::new().serve_connection(TokioIo::new(socket), service).await;
         });

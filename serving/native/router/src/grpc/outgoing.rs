@@ -40,6 +40,31 @@ pub struct Begun {
     pub messages: SendStream<Bytes>,
 }
 
+/// Why a node has not begun to answer.
+enum Failed {
+    /// It ended the connection, which says nothing of a new one: too much may have been given up on it.
+    Connection(h2::Error),
+    Missed(Missed<Begun>),
+}
+
+impl Failed {
+    fn missed(self, node: &Node) -> Missed<Begun> {
+        match self {
+            Failed::Missed(missed) => missed,
+            Failed::Connection(why) => {
+                node.pause.fail(Instant::now());
+                Missed::Unreachable(format!("{}: {why}", node.addresses.grpc))
+            }
+        }
+    }
+}
+
+impl From<Missed<Begun>> for Failed {
+    fn from(missed: Missed<Begun>) -> Failed {
+        Failed::Missed(missed)
+    }
+}
+
 impl Outgoing {
     /// A call with this head and message, of one message or more, with the time that it has, where that is known.
     pub fn new(head: request::Parts, message: Bytes, deadline: Option<Instant>, whole: bool) -> Outgoing {
@@ -52,8 +77,17 @@ impl Outgoing {
         Outgoing { path, headers, message, deadline, whole }
     }
 
-    /// Sends it to a node, until the head of the answer has come.
+    /// Sends it to a node, until the head of the answer has come; once more where the connection ends, as it may for what
+    /// others gave up on it.
     pub async fn send(&self, lane: usize, node: Arc<Node>) -> Result<Begun, Missed<Begun>> {
+        match self.ask(lane, &node).await {
+            Err(Failed::Connection(_)) => {}
+            ended => return ended.map_err(|failed| failed.missed(&node)),
+        }
+        self.ask(lane, &node).await.map_err(|failed| failed.missed(&node))
+    }
+
+    async fn ask(&self, lane: usize, node: &Arc<Node>) -> Result<Begun, Failed> {
         let outstanding = node.begin();
         let failed = |why: String| {
             node.pause.fail(Instant::now());
@@ -64,21 +98,24 @@ impl Outgoing {
             NoPlace::Full(why) => Missed::Unreachable(why),
         })?;
         let reached = |why: h2::Error| match why.reason() {
+            Some(Reason::ENHANCE_YOUR_CALM) if why.is_go_away() => Failed::Connection(why),
+            None if why.is_io() => Failed::Connection(why),
             // One call was not taken, of which the node itself may well be.
             Some(Reason::REFUSED_STREAM | Reason::CANCEL | Reason::ENHANCE_YOUR_CALM) if why.is_reset() => {
-                Missed::Unreachable(format!("{}: {why}", node.addresses.grpc))
+                Missed::Unreachable(format!("{}: {why}", node.addresses.grpc)).into()
             }
-            _ => failed(format!("{}: {why}", node.addresses.grpc)),
+            _ => failed(format!("{}: {why}", node.addresses.grpc)).into(),
         };
-        let (response, messages) = self.begin(&mut sender, &node).map_err(reached)?;
+        let (response, messages) = self.begin(&mut sender, node).map_err(reached)?;
         let response = response.await.map_err(reached)?;
         node.pause.end();
         if let Some(what) = nonsense(&response, self.whole) {
-            return Err(Missed::Unreachable(format!("{} answers {what}", node.addresses.grpc)));
+            let why = format!("{} answers {what}", node.addresses.grpc);
+            return Err(Missed::Unreachable(why).into());
         }
         let refused = is_refusal(&response);
         let begun = Begun { answer: GrpcAnswer { response, outstanding, place }, messages };
-        if refused { Err(Missed::Refused(begun)) } else { Ok(begun) }
+        if refused { Err(Missed::Refused(begun).into()) } else { Ok(begun) }
     }
 
     fn begin(

@@ -16,6 +16,9 @@ use crate::links::tls::Inside;
 const IDLE: Duration = Duration::from_secs(60);
 /// So many are kept by each I/O thread; more are closed after their request.
 const MOST_KEPT: usize = 256;
+/// Of more than so many those that were used least lately are closed sooner: each keeps what it needed for a large answer.
+const FEW: usize = 32;
+const IDLE_OF_MANY: Duration = Duration::from_secs(4);
 
 /// So many bytes come of an answer that its client does not take; a node's head is no longer, either.
 const MOST_AHEAD: usize = 64 << 10;
@@ -71,7 +74,13 @@ impl RestLinks {
 
     /// Closes those that nobody has used for long.
     pub fn close_idle(&self, lane: usize, now: Instant) {
-        lock(&self.lanes[lane])
-            .retain(|(link, since)| !link.is_closed() && now.saturating_duration_since(*since) <= IDLE);
+        let mut kept = lock(&self.lanes[lane]);
+        // The last ones are used first.
+        let mut beyond = kept.len().saturating_sub(FEW);
+        kept.retain(|(link, since)| {
+            let idle = if beyond > 0 { IDLE_OF_MANY } else { IDLE };
+            beyond = beyond.saturating_sub(1);
+            !link.is_closed() && now.saturating_duration_since(*since) <= idle
+        });
     }
 }

@@ -219,6 +219,9 @@ impl GrpcLinks {
             .initial_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_header_list_size(64 << 10)
+            // A client that gives its calls up quickly must not end the connection for others; a node is no attacker.
+            .max_concurrent_reset_streams(ASSUMED)
+            .max_local_error_reset_streams(None)
             .enable_push(false);
         let begun = builder.handshake::<_, Bytes>(socket).await;
         let (sender, mut connection) = begun.map_err(|why| format!("{}: {why}", self.address))?;
