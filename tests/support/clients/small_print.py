@@ -51,13 +51,15 @@ class Rule:
     wanted: frozenset[str]
 
 
-def http(data: bytes) -> Ask:
-    """The status of what is sent to the REST endpoint as it is."""
+def http(data: bytes, *, closing: bool = False) -> Ask:
+    """The status of what is sent to the REST endpoint as it is; `closing` closes the client's side behind it."""
 
     def ask(addresses: Mapping[str, str]) -> str:
         host, _, port = addresses["rest"].rpartition(":")
         with socket.create_connection((host, int(port)), timeout=SECONDS) as one, contextlib.suppress(ConnectionError):
             one.sendall(data)
+            if closing:
+                one.shutdown(socket.SHUT_WR)
             try:
                 line = one.makefile("rb").readline()
             except TimeoutError:
@@ -127,6 +129,9 @@ ONE = grpc_message(request())
 RULES = (
     _rule("a good request", http(POST + b"Host: x\r\n" + LENGTH + b"\r\n" + BODY), "200"),
     _rule("a good chunked request", http(CHUNKED + CHUNKS), "200"),
+    _rule("a client that closes its side", http(POST + b"Host: x\r\n" + LENGTH + b"\r\n" + BODY, closing=True), "200"),
+    _rule("a chunked request behind which it closes", http(CHUNKED + CHUNKS, closing=True), "200"),
+    _rule("a body that ends with the connection", http(CHUNKED + CHUNKS[:-5], closing=True), "400"),
     _rule("HTTP/1.0 without Host", http(POST.replace(b"1.1", b"1.0") + LENGTH + b"\r\n" + BODY), "200"),
     _rule("no Host", http(POST + LENGTH + b"\r\n" + BODY), "400"),
     _rule("two Hosts", http(POST + b"Host: x\r\nHost: y\r\n" + LENGTH + b"\r\n" + BODY), "400"),
