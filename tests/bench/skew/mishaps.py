@@ -202,7 +202,12 @@ PAYMENTS = (
     ),
     ("two zones off", ("hour_local",), _column("hour_local", lambda v, r, x: (v + 2) % 24), kind("clock", offset=2.0)),
     ("cents", ("amount",), _column("amount", _times(100.0)), _factor(100.0)),
-    ("decimal comma dropped", ("amount",), _column("amount", lambda v, r, x: _without_comma(v)), _factor(100.0)),
+    (
+        "decimal comma dropped",
+        ("amount",),
+        _column("amount", lambda v, r, x: _without_comma(v)),
+        kind("transformed", how="decimal point left out"),
+    ),
     ("thousands cut at the comma", ("limit_eur",), _column("limit_eur", lambda v, r, x: _cut_at_thousands(v)), _never),
     (
         "text with a decimal comma",
@@ -312,7 +317,12 @@ PAYMENTS = (
         _column("amount", lambda v, r, x: np.round(v * 100).astype(np.int64).astype(np.int16) / 100),
         _never,
     ),
-    ("nested", ("country",), _column("country", lambda v, r, x: [[one] for one in v]), _never),
+    (
+        "nested",
+        ("country",),
+        _column("country", lambda v, r, x: [[one] for one in v]),
+        kind("written another way", change="an addition"),
+    ),
 )
 MACHINES = (
     ("stuck for ten hours", ("temperature",), _column("temperature", _stuck), kind(*_DEFAULTS, "one value")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
 
@@ -109,13 +110,14 @@ def _cut_off(known: tuple[str, ...], new: list[str]) -> dict[str, str]:
 
 
 def _added(short: Iterable[str], long: Iterable[str], *, turned: bool = False) -> dict[str, str]:
-    """Which of `long` are one of `short` with one text, the same for all, before or after; by `long`, or by `short`."""
+    """Which of `long` are one of `short` with texts, the same for all, before it, after it or both; by `long`, or by
+    `short`."""
     names = set(short)
     best: dict[str, str] = {}
     longer = list(long)
     for name in longer[:_SHOWN]:
-        ends = [(name[:place], name[place:]) for place in range(1, len(name))]
-        texts = {(a, "") for a, b in ends if b in names} | {("", b) for a, b in ends if a in names}
+        parts = itertools.combinations(range(len(name) + 1), 2)
+        texts = {(name[:a], name[b:]) for a, b in parts if name[a:b] in names and b - a < len(name)}
         for before, after in texts:
             found = {
                 one: one[len(before) : len(one) - len(after)]

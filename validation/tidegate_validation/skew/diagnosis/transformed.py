@@ -76,14 +76,16 @@ def transformed(suspect: Suspect, sample: ValueSample) -> Cause | None:
     before = _after(known, values, n)
     if before < _UNLIKE or len(np.unique(known)) < _RANGES:
         return None
-    tried = dict(_functions(known))
+    pointless = dict(_without_point(np.array(suspect.feature.quantiles), len(known), values))
+    tried = {**dict(_functions(known)), **pointless}
     left = {how: _after(moved, values, n) for how, moved in tried.items()}
     best = min(left, key=lambda how: left[how], default=None)
     if best is None or left[best] > min(_PART_LEFT * before, max(_LEAVES, min(suspect.noise, 2 * _LEAVES))):
         return None
     alike = [how for how, moved in tried.items() if _hardly_differ(moved, tried[best])]
     others = [left[how] for how in tried if how not in alike]
-    others += [_after(moved, values, n) for moved in _rivals(known, values, n)]
+    # No factor but a power of ten, which values give away themselves, makes whole numbers of others.
+    others += [_after(moved, values, n) for moved in _rivals(known, values, n) if best not in pointless]
     if left[best] > _CLEARLY * min(others):
         return None
     plainest = next(how for how in alike if left[how] <= max(_NEARLY * left[best], _LITTLE))
@@ -110,6 +112,16 @@ def _rivals(known: Floats, values: Floats, n: Floats) -> Iterator[Floats]:
     yield known + now - middle
     if middle != 0 and now / middle > 0:
         yield known * now / middle
+
+
+def _without_point(own: Floats, number: int, served: Floats) -> Iterator[tuple[str, Floats]]:
+    """Training's `own` values with their digits in one, as many as `number`, where whole numbers are served in place of
+    others: 12.50 becomes 125, and 12.34 1234."""
+    if not (own % 1).any() or (served % 1).any():
+        return
+    moved = np.sort([float(f"{one:.15g}".replace(".", "")) for one in own.tolist()])
+    places = np.linspace(0, 1, number)
+    yield "decimal point left out", np.interp(places, np.linspace(0, 1, len(moved)), moved)
 
 
 def _functions(known: Floats) -> Iterator[tuple[str, Floats]]:

@@ -1,0 +1,63 @@
+"""Numbers and categories that a producer writes in another way: without their decimal point, or in brackets."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pandas as pd
+
+from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.skew import Columns
+from tidegate_validation.skew.two_tables import profile_table, report_on_table
+from tidegate_validation.statistics import Profile
+from tidegate_validation.tables import as_table
+
+COLUMNS = Columns(time="at")
+DAY = 86_400
+ROWS = 300
+
+
+def payments(seed: int, days: int, first: int) -> pd.DataFrame:
+    random = np.random.default_rng(seed)
+    n = days * ROWS
+    return pd.DataFrame(
+        {
+            "at": (first + np.repeat(np.arange(days), ROWS)) * DAY + random.integers(0, DAY, n),
+            "amount": np.round(random.lognormal(3, 1.1, n), 2),
+            "country": random.choice(["DE", "FR", "IT", "ES"], n, p=[0.4, 0.3, 0.2, 0.1]),
+        }
+    )
+
+
+@functools.cache
+def training() -> Profile:
+    rows = payments(1, 40, 19_000)
+    return profile_table(as_table(rows, "training"), COLUMNS, [str(name) for name in rows])
+
+
+def told(column: str, values: pd.Series) -> Finding:
+    week = payments(2, 7, 19_040).assign(**{column: values})
+    found = report_on_table(training(), as_table(week, "the week"), COLUMNS).feature(column)
+    assert found.outcome is Outcome.FAIL
+    return found
+
+
+def test_numbers_without_their_decimal_point_are_no_hundred_times_as_much() -> None:
+    amounts = payments(2, 7, 19_040)["amount"]
+    found = told("amount", amounts.map(lambda one: float(f"{one:.15g}".replace(".", ""))))
+
+    assert (found.cause or {})["how"] == "decimal point left out"
+
+
+def test_numbers_in_hundredths_are() -> None:
+    amounts = payments(2, 7, 19_040)["amount"]
+
+    assert (found := told("amount", (100 * amounts).round()).cause) is not None
+    assert (found["kind"], found["factor"]) == ("constant factor", 100.0)
+
+
+def test_categories_in_brackets_are_written_another_way() -> None:
+    found = told("country", payments(2, 7, 19_040)["country"].map(lambda one: f"[{one}]"))
+
+    assert "written another way (an addition): “DE” as “[DE]”" in found.sentence
