@@ -134,7 +134,7 @@ def test_files_that_break_are_said_and_the_ones_from_before_stay(authority: Auth
 
 def test_what_is_missing_is_named_with_its_key(tmp_path: Path, authority: Authority) -> None:
     nowhere = tmp_path / "nowhere.pem"
-    with pytest.raises(NotFound, match=rf"fleet\.node_ca {nowhere} is missing: put the PEM file there"):
+    with pytest.raises(NotFound, match=rf"fleet\.node_ca {nowhere} is missing: put a PEM file there"):
         NodeCertificates(FleetConfig(node_ca=nowhere), SourceProblems()).read()
     with pytest.raises(InvalidInput, match="node_certificate is given without node_key"):
         FleetConfig(node_ca=authority.file, node_certificate=nowhere)

@@ -42,9 +42,6 @@ struct Partial {
     deadline: Instant,
 }
 
-/// A connection has at most so many calls.
-const MOST_CALLS: u32 = 1024;
-
 /// What became of a partial call.
 enum Progress {
     Waits(Box<Partial>),
@@ -61,9 +58,7 @@ where
     builder
         .initial_window_size(1 << 20)
         .initial_connection_window_size(4 << 20)
-        .max_concurrent_streams(MOST_CALLS)
-        // All that were read together may be given up before they are looked at: a router forwards what many clients give up.
-        .max_pending_accept_reset_streams(MOST_CALLS as usize)
+        .max_concurrent_streams(1024)
         .max_header_list_size(head::MOST_READ);
     let handshake = builder.handshake::<_, Bytes>(socket);
     let Ok(Ok(mut connection)) = tokio::time::timeout(peer.limits.header_timeout(), handshake).await else {
