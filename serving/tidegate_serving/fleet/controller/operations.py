@@ -40,9 +40,17 @@ class FleetOperations:
     journal: Journal
     accepted: Callable[[DesiredState], None] = lambda desired: None
 
-    def set_desired_state(self, desired: DesiredState, expected_revision: int | None = None) -> int:
+    def set_desired_state(
+        self, desired: DesiredState, expected_revision: int | None = None, lead: int | None = None
+    ) -> int:
         """As the RPC Source of an engine does, for all nodes of the model; verdicts are checked by each node, and a
-        version that one refuses ENDs with that error. A new model gets one copy."""
+        version that one refuses ENDs with that error. A new model gets one copy. InvalidInput for what a controller
+        says to a node."""
+        if lead is not None:
+            raise InvalidInput(
+                f"this is a controller of fleet {self.keys.fleet} and no node: a node has registered with its address, "
+                "mend the node's fleet.host or control_address"
+            )
         name = check_name(desired.servable)
         numbers = [one.version for one in desired.versions]
         if len(set(numbers)) < len(numbers):
