@@ -143,9 +143,10 @@ class Engine:
         """Where a program shows numbers of its own among the engine's metrics."""
         return self._live().plane()
 
-    def check_decisions(self, check: Callable[[str], None] | None) -> None:
-        """Before the control port takes an operator's decision about a servable, `check` is called with its name, from
-        now on: it raises where somebody else decides about it. None asks nobody."""
+    def check_decisions(self, check: Callable[[str, int | None], None] | None) -> None:
+        """Before the control port takes a push of a servable or an operator's decision about it, `check` is called with
+        its name and the lead that a fleet's controller says, None of anybody else, from now on: it raises where
+        somebody else decides about it. None asks nobody."""
         self._live().check_decisions(check)
 
     def watched_by(self, stop: StopSignal) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidegate_pipelines.cli.console import say, show_log_lines, show_table
-from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from tidegate_serving.fleet.controller.operations import FleetOperations
@@ -194,7 +194,8 @@ def set_copies(
         copies = Copies(first or 0, last)
     with _operations(etcd, fleet) as operations:
         found = operations.set_copies(model, copies, measured_bytes, labels, rate)
-    say(f"{model}: {_numbers(found.copies)} copies of {found.size:,} bytes")
+    noun = "copy" if found.copies.most == 1 else "copies"
+    say(f"{model}: {_numbers(found.copies)} {noun} of {found.size:,} bytes")
 
 
 @app.command()
@@ -234,7 +235,11 @@ def _view(etcd: str, fleet: str) -> Iterator[FleetView]:
     from tidegate_serving.fleet.state.view import FleetView
 
     with _operations(etcd, fleet) as operations:
-        yield FleetView.of(operations.etcd.read(operations.keys.prefix))
+        found = operations.etcd.read(operations.keys.prefix)
+        if not found.entries:
+            others = ", ".join(sorted(operations.fleets())) or "none"
+            raise NotFound(f"etcd at {etcd} has no fleet {fleet}: name another by --fleet, there are {others}")
+        yield FleetView.of(found)
 
 
 def _show_nodes(view: FleetView) -> None:

@@ -46,10 +46,13 @@ _HEARTBEAT_SECONDS = 0.5
 
 
 class TakesDesiredStates(Protocol):
-    """Who a desired state is handed to, such as the RPC Source."""
+    """Who a desired state is handed to, such as a fleet's operations."""
 
-    def set_desired_state(self, desired: DesiredState, expected_revision: int | None = None) -> int:
-        """Accepts it and returns its revision, or raises and changes nothing."""
+    def set_desired_state(
+        self, desired: DesiredState, expected_revision: int | None = None, lead: int | None = None
+    ) -> int:
+        """Accepts it and returns its revision, or raises and changes nothing. `lead` is what a fleet's controller says
+        to a node, None of anybody else."""
 
 
 class ControlServer:
@@ -121,7 +124,9 @@ class ControlServer:
         desired = from_desired(request.desired)
         requester = Requester(desired.servable, desired.requested_by, desired.reason)
         with refusals(self._service.journal, "push", requester):
-            revision = self._source.set_desired_state(desired, optional(request, "expected_revision"))
+            revision = self._source.set_desired_state(
+                desired, optional(request, "expected_revision"), optional(request, "lead")
+            )
         return message("tidegate.v1.SetDesiredStateResponse")(revision=revision)
 
     def _get_status(self, request: Any) -> Any:

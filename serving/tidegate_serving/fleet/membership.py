@@ -76,20 +76,26 @@ class Membership:
         _log.info("node %s of fleet %s, in etcd at %s", self._node.id, self._config.name, self._config.etcd)
         self._presence.start()
 
-    def check_decision(self, servable: str) -> None:
-        """FailedPrecondition for a model of the fleet, which is decided about for all of its nodes. Where etcd does not
-        answer the fleet decides nothing, and each node does."""
+    def check_decision(self, servable: str, lead: int | None) -> None:
+        """FailedPrecondition for a model of the fleet, which is decided about for all of its nodes, and for a `lead`
+        that is over. Where etcd does not answer the fleet decides nothing, and each node does."""
         if not self._presence.revision:
             return
+        key = self._keys.key(MODELS, servable) if lead is None else self._keys.key(LEADER)
         try:
-            found = self._etcd.read(self._keys.key(MODELS, servable)).entries
+            found = self._etcd.read(key).entries.get("")
         except Unavailable as error:
-            _log.warning("a decision about %s counts here, until the fleet decides again: %s", servable, error.message)
+            _log.warning("what is said of %s counts here, until the fleet decides again: %s", servable, error.message)
             return
-        if "" in found:
+        if lead is None and found is not None:
             raise FailedPrecondition(
                 f"{servable} is a model of fleet {self._config.name}, of which this engine is node {self._node.id}: "
                 f"say it to a controller of the fleet, or take the node out by `tidegate fleet drain {self._node.id}`"
+            )
+        if lead is not None and (found is None or found.revision != lead):
+            raise FailedPrecondition(
+                f"the controller that says this of {servable} does not lead fleet {self._config.name} any more: the "
+                "one that does says what counts, see `tidegate fleet status`"
             )
 
     def leave(self) -> None:

@@ -6,10 +6,12 @@ The engine builds it around its parts, opens it once the data plane listens, and
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING
 
 from tidegate_serving.config import EngineConfig
+from tidegate_serving.contract.desired_state import DesiredState
 from tidegate_serving.control.config_service import ConfigService, Reread
 from tidegate_serving.control.service import ControlService, Decisions
 from tidegate_serving.control.status import EngineStatus
@@ -18,14 +20,33 @@ from tidegate_serving.journal.entry import Entry, Kind
 from tidegate_serving.runtime.assembly import Lifecycle
 from tidegate_serving.runtime.assembly_sources import Sources
 from tidegate_serving.sources.problems import SourceProblem
+from tidegate_serving.sources.rpc.source import RpcSource
 
 if TYPE_CHECKING:
     from tidegate_serving.control.server import ControlServer
 
+CheckDecision = Callable[[str, int | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Pushes:
+    """Hands desired states to the RPC Source. `check` raises for a servable that somebody else decides about, unless
+    the lead says that it is they who push."""
+
+    source: RpcSource
+    check: CheckDecision
+
+    def set_desired_state(
+        self, desired: DesiredState, expected_revision: int | None = None, lead: int | None = None
+    ) -> int:
+        """As the source does."""
+        self.check(desired.servable, lead)
+        return self.source.set_desired_state(desired, expected_revision)
+
 
 class ControlPort:
     """`config` gives what the engine lives by now, `counters` the data plane's; `reread` reads the config again,
-    `check` raises for a servable about which decisions are made elsewhere."""
+    `check` raises for a servable about which decisions are made elsewhere, unless its lead says who asks."""
 
     def __init__(
         self,
@@ -34,7 +55,7 @@ class ControlPort:
         config: Callable[[], EngineConfig],
         counters: Callable[[], Mapping[str, float]],
         reread: Reread,
-        check: Callable[[str], None],
+        check: CheckDecision,
     ) -> None:
         self._check = check
         self._config_service = ConfigService(config, reread)
@@ -65,10 +86,10 @@ class ControlPort:
         problems, journal = self._sources.problems, self._lifecycle.journal
         guard, tls = guard_of(config, problems, journal), tls_of(config, problems)
 
-        decisions = Decisions(self._sources.operations, self._sources.rollback, self._check)
+        decisions = Decisions(self._sources.operations, self._sources.rollback, lambda name: self._check(name, None))
         service = ControlService(decisions, self._lifecycle.journal, self._support.files)
         self._server = ControlServer(
-            self._sources.rpc,
+            Pushes(self._sources.rpc, self._check),
             service,
             self._config_service,
             LogService(config.log_path),

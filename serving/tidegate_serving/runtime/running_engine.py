@@ -37,7 +37,7 @@ from tidegate_serving.requests.running_plane import (
 )
 from tidegate_serving.runtime.assembly import Lifecycle, LiveConfig, make_lifecycle
 from tidegate_serving.runtime.assembly_sources import Sources, make_sources
-from tidegate_serving.runtime.control_port import ControlPort
+from tidegate_serving.runtime.control_port import CheckDecision, ControlPort
 from tidegate_serving.runtime.data_ports import DataPorts
 from tidegate_serving.runtime.log_problem import LogProblem
 from tidegate_serving.runtime.model_swap import ModelSwap
@@ -80,7 +80,7 @@ class RunningEngine:
         self._stuck: StuckWatch | None = None
         self._data_ports: DataPorts | None = None
         self._traces: TraceExport | None = None
-        self._checks_decisions: Callable[[str], None] | None = None
+        self._checks_decisions: CheckDecision | None = None
         self.addresses = EngineAddresses("", "", "")
 
     def start(self) -> None:
@@ -142,13 +142,13 @@ class RunningEngine:
         self._watch.start()
         self._stuck.start()
 
-    def check_decisions(self, check: Callable[[str], None] | None) -> None:
+    def check_decisions(self, check: CheckDecision | None) -> None:
         """As `Engine.check_decisions` says."""
         self._checks_decisions = check
 
-    def _check(self, servable: str) -> None:
+    def _check(self, servable: str, lead: int | None) -> None:
         if self._checks_decisions is not None:
-            self._checks_decisions(servable)
+            self._checks_decisions(servable, lead)
 
     def add_platform(self, name: str, factory: Callable[[], Platform]) -> None:
         """Knows one platform more from now on."""

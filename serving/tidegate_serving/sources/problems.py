@@ -72,7 +72,7 @@ class SourceProblems:
         with self._lock:
             problem = self._problems.pop((servable, source), None)
         if problem is not None:
-            _log.info("%s of the %s is well again", f"servable {servable!r}" if servable else "the root", source)
+            _log.info("%s is well again", f"{source} of servable {servable!r}" if servable else source)
             self._tell(problem, False)
 
     def of(self, servable: str) -> SourceProblem | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -217,6 +219,18 @@ def test_a_node_that_is_drained_has_its_models_elsewhere_before_they_leave(
         eventually(lambda: not any(one.desired.versions for one in control.status().servables))
     with fleet.operations() as operations:
         operations.drain(node, empty=False)
+
+
+def test_a_fleet_and_a_node_of_another_name_are_named_as_what_there_is_not(
+    fleet: Fleet, controller: ControllerProcess
+) -> None:
+    command = [sys.executable, "-m", "tidegate_pipelines.cli", "fleet", "status", "--etcd", fleet.etcd.address]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    words = " ".join(done.stderr.split())
+    assert "has no fleet default: name another by --fleet, there are tests" in words
+    with fleet.operations() as operations, pytest.raises(NotFound, match="zz is no node of fleet tests: its nodes are"):
+        operations.drain("zz", empty=False)
 
 
 def test_of_models_that_nobody_has_to_have_the_least_recently_used_leaves_and_comes_back_when_it_is_asked_for(

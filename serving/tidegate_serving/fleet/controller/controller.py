@@ -229,7 +229,7 @@ class Controller:
         """Nodes that nothing was ever heard of, for so long that nobody waits for them."""
         for name, line in self._lines.items():
             if problem := line.link.problem:
-                self._problems.report("", f"node {name}", Unavailable(problem))
+                self._problems.report("", f"node {name}", Unavailable(f"node {name}: {problem}"))
             else:
                 self._problems.settle("", f"node {name}")
         late = time.monotonic() - LOST_SECONDS

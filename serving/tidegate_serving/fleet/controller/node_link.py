@@ -182,7 +182,7 @@ class NodeLink:
             if name not in self._told:
                 continue
             if not _same(self._desired.get(name, DesiredState(name)), wanted) or self._is_anew(wanted):
-                return functools.partial(self._tell, wanted=wanted)
+                return functools.partial(self._tell, wanted=wanted, lead=self._decided_in)
         return None
 
     def _obeys(self, name: str) -> bool:
@@ -215,9 +215,9 @@ class NodeLink:
             self._refused[wanted.servable] = (wanted, error, time.monotonic() + _REFUSED_SECONDS)
             self._heard[wanted.servable] = wanted.revision
 
-    def _tell(self, client: ControlClient, wanted: DesiredState) -> None:
+    def _tell(self, client: ControlClient, wanted: DesiredState, lead: int) -> None:
         try:
-            client.set_desired_state(wanted)
+            client.set_desired_state(wanted, lead=lead)
         except TidegateError as error:
             self._note_error(wanted, error)
         else:

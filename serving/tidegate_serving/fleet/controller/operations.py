@@ -20,7 +20,7 @@ from tidegate_serving.control.messages import optional
 from tidegate_serving.control.overrides import Outcome, Pin
 from tidegate_serving.fleet.controller.overriding import decided
 from tidegate_serving.fleet.etcd.client import Etcd
-from tidegate_serving.fleet.state.keys import DRAINS, MODELS, NODES, WANTED, FleetKeys
+from tidegate_serving.fleet.state.keys import ALL_FLEETS, DRAINS, MODELS, NODES, WANTED, FleetKeys
 from tidegate_serving.fleet.state.model import Copies, FleetModel
 from tidegate_serving.fleet.state.view import wanted_bytes
 from tidegate_serving.journal.journal import Journal
@@ -40,9 +40,17 @@ class FleetOperations:
     journal: Journal
     accepted: Callable[[DesiredState], None] = lambda desired: None
 
-    def set_desired_state(self, desired: DesiredState, expected_revision: int | None = None) -> int:
+    def set_desired_state(
+        self, desired: DesiredState, expected_revision: int | None = None, lead: int | None = None
+    ) -> int:
         """As the RPC Source of an engine does, for all nodes of the model; verdicts are checked by each node, and a
-        version that one refuses ENDs with that error. A new model gets one copy."""
+        version that one refuses ENDs with that error. A new model gets one copy. InvalidInput for what a controller
+        says to a node."""
+        if lead is not None:
+            raise InvalidInput(
+                f"this is a controller of fleet {self.keys.fleet} and no node: a node has registered with its address, "
+                "mend the node's fleet.host or control_address"
+            )
         name = check_name(desired.servable)
         numbers = [one.version for one in desired.versions]
         if len(set(numbers)) < len(numbers):
@@ -103,13 +111,17 @@ class FleetOperations:
 
     def drain(self, node: str, empty: bool = True) -> None:
         """Has a node emptied, and nothing placed on it, until the same is said with `empty` false. NotFound for a node
-        that is not there."""
-        nodes = self.etcd.read(self.keys.key(NODES)).entries
-        if empty and node not in nodes:
+        that is not there, and was not to be emptied."""
+        nodes, drains = (self.etcd.read(self.keys.key(folder)).entries for folder in (NODES, DRAINS))
+        if node not in nodes and (empty or node not in drains):
             known = ", ".join(sorted(nodes)) or "none"
             raise NotFound(f"{node} is no node of fleet {self.keys.fleet}: its nodes are {known}")
         key = self.keys.key(DRAINS, node)
         self.etcd.commit({}, {key: b"{}"} if empty else {}, () if empty else (key,))
+
+    def fleets(self) -> set[str]:
+        """The names of all fleets in this etcd."""
+        return {key.partition("/")[0] for key in self.etcd.read(ALL_FLEETS).entries}
 
     def _roll_back(self, requester: Requester, version: int | None, from_version: int | None) -> Outcome:
         name = requester.servable

@@ -160,8 +160,8 @@ class _Table:
         wanted = f"copy {copy} of {demand.name} needs {demand.bytes:,} bytes"
         if not suited:
             labels = ", ".join(f"{key}={value}" for key, value in sorted(demand.labels.items()))
-            lacks = f" with {labels}" if labels else ""
-            return f"{wanted} on a node{lacks} of its own, and there is none: start a node"
+            lacks, cure = (f" with {labels}", ", or change --require") if labels else ("", "")
+            return f"{wanted} on a node{lacks} of its own, and there is none: start a node{cure}, or undo a drain"
         node_id = self._roomiest(suited)
         return (
             f"{wanted}, and node {node_id}, which has the most room, has {max(self._room[node_id], 0):,} of "

@@ -137,6 +137,8 @@ class Etcd:
                     )
                 if not answer.created:
                     yield int(answer.header.revision)
+                elif answer.header.revision < after:  # restored since it was read: nothing is heard for long from there
+                    raise Unavailable(f"etcd at {self._endpoints} is back at an earlier revision: it is read anew")
         except grpc.RpcError as error:
             raise self._said(error, channel) from error
         finally:

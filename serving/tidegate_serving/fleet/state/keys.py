@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+ALL_FLEETS = "/tidegate/"
 NODES = "nodes/"
 DRAINS = "drains/"
 MODELS = "models/"
@@ -33,7 +34,7 @@ class FleetKeys:
     @property
     def prefix(self) -> str:
         """What all of them begin with."""
-        return f"/tidegate/{self.fleet}/"
+        return f"{ALL_FLEETS}{self.fleet}/"
 
     def key(self, *parts: str) -> str:
         """One of them, such as `key(NODES, "a")`."""

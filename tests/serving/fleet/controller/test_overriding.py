@@ -151,6 +151,13 @@ def test_a_node_takes_no_decision_about_a_model_of_its_fleet_as_long_as_that_can
             node.rollback("elsewhere", requested_by="anna")
         with pytest.raises(NotFound, match="knows no servable 'nobody'"):
             node.override("disable", "nobody", **WHO)
+        wanted = node.desired("elsewhere")
+        with pytest.raises(FailedPrecondition, match=f"elsewhere is a model of fleet tests, .* node b: {cure}"):
+            node.set_desired_state(wanted.promoting(2))
+        with pytest.raises(FailedPrecondition, match="does not lead fleet tests any more"):
+            node.set_desired_state(wanted.promoting(2), lead=1)
+        with controller.control() as control, pytest.raises(InvalidInput, match="a controller of fleet tests and no"):
+            control.set_desired_state(wanted, lead=1)
         fleet.etcd.kill()
         try:
             node.override("disable", "elsewhere", **WHO)

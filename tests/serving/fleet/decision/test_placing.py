@@ -188,7 +188,10 @@ def test_a_model_goes_only_where_its_labels_are() -> None:
     demand = Demand("m", 10, labels={"gpu": "yes"})
     assert place([node("a", 1000), node("b", gpu="yes")], [demand], {}).nodes == {"m": ("b",)}
     missing = place([node("a")], [demand], {}).missing["m"]
-    assert missing == "copy 1 of m needs 10 bytes on a node with gpu=yes of its own, and there is none: start a node"
+    assert missing == (
+        "copy 1 of m needs 10 bytes on a node with gpu=yes of its own, and there is none: start a node, or change "
+        "--require, or undo a drain"
+    )
 
 
 def test_four_times_the_fleet_takes_a_like_multiple_of_the_time() -> None:

@@ -85,6 +85,21 @@ def test_a_watch_whose_connection_nothing_comes_through_any_more_ends(
         etcd.close()
 
 
+def test_a_watch_from_a_revision_that_is_still_to_come_ends(etcd: Etcd) -> None:
+    heard: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def watch() -> None:
+        try:
+            heard.put(f"revision {next(etcd.changes('/late/', etcd.read('/').revision + 100))}")
+        except Unavailable as error:
+            heard.put(error.message)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    assert "is back at an earlier revision" in heard.get(timeout=10)
+    thread.join()
+
+
 def test_the_next_endpoint_answers_where_the_first_does_not(server: EtcdProcess) -> None:
     etcd = Etcd(f"127.0.0.1:{free_port()},{server.address}")
     assert etcd.commit({}, {"/next": b"1"})
