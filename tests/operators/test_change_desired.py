@@ -23,7 +23,9 @@ class Contested(ControlClient):
     def desired(self, servable: str) -> DesiredState:
         return DesiredState(servable, revision=self.revision)
 
-    def set_desired_state(self, desired: DesiredState, expected_revision: int | None = None) -> int:
+    def set_desired_state(
+        self, desired: DesiredState, expected_revision: int | None = None, lead: int | None = None
+    ) -> int:
         assert expected_revision == self.revision, "it has looked again"
         self.revision += 1
         if self.revision <= self.quicker:
