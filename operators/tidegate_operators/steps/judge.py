@@ -53,7 +53,7 @@ def judge(
     evidence = replace(evidence, held_out=held_out, training=training)
     with tempfile.TemporaryDirectory(prefix="tidegate-judge-") as name:
         unpublished = UnpublishedModels(evidence, platform, signature, Path(name))
-        directory = unpublished.version(Path(model), 2)
+        directory = unpublished.version(Path(model), 1 if evidence.baseline is None else 2)
         if evidence.baseline is not None:
             evidence = replace(evidence, baseline=unpublished.version(Path(evidence.baseline), 1))
         verdict = run_gates(directory, evidence, report=report, progress=progress)

@@ -60,6 +60,7 @@ def test_without_training_data_skew_is_not_made_up_from_the_held_out_rows(tmp_pa
     alone = judge(model(tmp_path / "m.skops"), Evidence(rows(2), "late", policy=policy))
     assert alone.verdict.outcome is Outcome.INCONCLUSIVE
     assert "no training profile" in alone.verdict.sentence
+    assert str(alone.verdict.id) == "m:1", "nothing stands before it"
 
 
 def test_what_is_no_model_is_said(tmp_path: Path) -> None:
