@@ -15,6 +15,7 @@ from tidegate_operators.steps.skew import read_labels
 from tidegate_serving.admission.keys import load_private_key, load_public_key
 from tidegate_serving.admission.trust import read_trust
 from tidegate_serving.connection import read_token
+from tidegate_serving.contract import plain_file
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Tampered, TidegateError
 from tidegate_serving.contract.plain_file import MOST_BYTES, read_given
 from tidegate_serving.control.access.certificate_files import read_pem
@@ -94,6 +95,11 @@ def test_nesting_without_end_is_refused(name: str, tmp_path: Path) -> None:
         READERS[name](tmp_path / name)
 
 
-def test_what_only_calls_itself_a_file_keeps_nobody_waiting() -> None:
-    with pytest.raises(InvalidInput, match="log /proc/kmsg"):
-        read_given(Path("/proc/kmsg"), "log", "name another")
+def test_what_only_calls_itself_a_file_keeps_nobody_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As /proc/kmsg does: a pipe stands in for it, which is taken for a file, and whose writer has written nothing."""
+    monkeypatch.setattr(plain_file, "check_plain", lambda path, found: None)
+    os.mkfifo(tmp_path / "kmsg")
+    writer = os.open(tmp_path / "kmsg", os.O_RDWR)
+    with pytest.raises(InvalidInput, match="kmsg has nothing to read now"):
+        read_given(tmp_path / "kmsg", "log", "name another")
+    os.close(writer)

@@ -85,7 +85,7 @@ def test_a_rollback_holds_against_the_repository_and_across_a_crash(repository: 
         engine.process.wait(30)
     engine.ready_file.unlink()
     with engine, engine.control() as control, engine.client() as client:
-        with pytest.raises(Unavailable, match="ben: to be sure"):
+        with pytest.raises(Unavailable, match=r"is switched off: to be sure \(by ben\)"):
             repository.answer(client)
         control.override("enable", "m", requested_by="ben")
         assert repository.answer(client) == 1
