@@ -3,10 +3,12 @@
 A batch whose worker died is tried once more by another. Once that has failed too, somebody's request may be the reason:
 for a while a batch is then tried once only, so that the data plane, which runs a failed batch again in halves, finds
 the request without ending two workers for each half. A batch whose call took too long is not tried again at all.
+Requests wait while the engine itself lacks what a new process takes, such as open files: their deadlines bound that.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import threading
 import time
@@ -33,6 +35,7 @@ FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
 DEATHS_WITHOUT_PAUSE = 3
 SUSPECT_SECONDS = 10.0
+LACKING = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
 Asked = TypeVar("Asked")
 _log = logging.getLogger(__name__)
 
@@ -335,5 +338,8 @@ class VersionWorkers:
                 with self._changed:
                     if self._closed:
                         return
-                    self._note_death(str(error))
+                    if isinstance(error, OSError) and error.errno in LACKING:  # no fault of the model's
+                        self._next_start = time.monotonic() + FIRST_PAUSE_SECONDS
+                    else:
+                        self._note_death(str(error))
                 _log.warning("a worker process of %s could not be replaced: %s", self._id, error)

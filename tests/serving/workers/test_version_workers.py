@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
 import os
 import signal
 import sys
@@ -16,6 +18,7 @@ import numpy as np
 import pytest
 from tests.support.eventually import eventually
 from tests.support.models.versions import Draft, publish
+from tidegate_native import WorkerLine
 
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, ModelFailed, Tampered, Unavailable
 from tidegate_serving.contract.servable import ServableId
@@ -23,6 +26,7 @@ from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, Tens
 from tidegate_serving.platforms.loader import ask as answer_of
 from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.workers.gauges import PROCESSES, RESTARTS, WorkerGauges
+from tidegate_serving.workers.host import Host, started
 from tidegate_serving.workers.place import WorkerPlace
 from tidegate_serving.workers.task import WorkerTask
 from tidegate_serving.workers.version_workers import DEATHS_WITHOUT_PAUSE, Staff, VersionWorkers
@@ -198,6 +202,23 @@ def test_workers_that_keep_dying_are_started_ever_more_rarely_and_requests_are_t
         ask(workers, 1)
     eventually(lambda: bool(workers.pids), 60)
     assert ask(workers, 1)["y"].tolist() == [2.0]
+
+
+def test_requests_wait_while_the_engine_has_no_files_left_for_a_new_worker(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workers = make()
+    tries = itertools.count(1)
+
+    def sometimes(place: WorkerPlace) -> tuple[Host, WorkerLine]:
+        if next(tries) <= DEATHS_WITHOUT_PAUSE + 2:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return started(place)
+
+    monkeypatch.setattr("tidegate_serving.workers.version_workers.started", sometimes)
+    os.kill(workers.pids[0], signal.SIGKILL)
+    assert ask(workers, 1)["y"].tolist() == [2.0]
+    assert next(tries) == DEATHS_WITHOUT_PAUSE + 4
 
 
 def test_a_call_that_hangs_ends_with_its_version(make: Make, tmp_path: Path) -> None:
