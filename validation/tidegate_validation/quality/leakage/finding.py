@@ -64,13 +64,13 @@ def too_good(
         return Finding(TOO_GOOD, EVERYTHING, outcome, sentence, number=power, limit=limit)
     trusted = suspect.name in rule.trusted
     weak = first and suspect.alone < rule.single_feature_limit
-    sentence = f"{values}{_lives_on(suspect, limit) if weak else _gives_away(suspect, first)}"
-    if trusted:
-        sentence += "; the policy trusts it"
+    if weak:
+        opening, why = "too good to be true?", _lives_on(suspect, limit)
+        cure = f"make sure that it is known before the label is (if it is, {_TRUST})"
     else:
-        known = "make sure that it is known before the label is" if weak else "it seems to know the label"
-        unless = "if it is" if weak else "if it does not"
-        sentence = f"too good to be true{'?' if weak else ':'} {sentence}; {known} ({unless}, {_TRUST})"
+        opening, why = "too good to be true:", _gives_away(suspect, first)
+        cure = f"it seems to know the label (if it does not, {_TRUST})"
+    sentence = f"{values}{why}; the policy trusts it" if trusted else f"{opening} {values}{why}; {cure}"
     cause = {"kind": LEAK, "feature": suspect.name, "alone": suspect.alone, "without": suspect.without}
     return Finding(
         check=TOO_GOOD,
