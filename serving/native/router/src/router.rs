@@ -87,7 +87,7 @@ impl Router {
         // Nobody answers what Python would of an engine; those methods are refused before.
         let (control, _) = control::channel();
         let state = Arc::new(PlaneState::new(plane, control, aside).map_err(invalid)?);
-        state.set_readiness(false, "the router knows no routes yet");
+        state.set_readiness(false, "the router has not read the fleet's routes yet");
         let engine = &state.engine;
         let signals = Signals::new(Connections::new(plane.patience, engine.limits.clone(), engine.metrics.clone()));
         let (sender, names) = channel();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Instant, SystemTime};
 
-use tidegate_codec::status::Code;
+use tidegate_codec::status::{Code, Status};
 
 use crate::copy::ModelCopy;
 use crate::links::connect::Links;
@@ -62,9 +62,10 @@ pub struct Model {
     wanted: Arc<AtomicBool>,
 }
 
-/// The whole table.
+/// The whole table. The default is that of a router that was told none yet.
 #[derive(Debug, Default)]
 pub struct Routes {
+    known: bool,
     nodes: HashMap<String, Arc<Node>>,
     models: HashMap<String, Arc<Model>>,
 }
@@ -108,6 +109,13 @@ impl Model {
 }
 
 impl Routes {
+    /// An error until the first routes came: that a model is not among them says nothing before.
+    pub fn check(&self) -> Result<(), Status> {
+        const UNKNOWN: &str =
+            "the router has not read the fleet's routes yet, which a controller writes to etcd; try again";
+        if self.known { Ok(()) } else { Err(Status::new(Code::Unavailable, UNKNOWN)) }
+    }
+
     /// The model with this name, if it is known.
     pub fn find(&self, name: &str) -> Option<&Arc<Model>> {
         self.models.get(name)
@@ -161,7 +169,7 @@ impl Routes {
             Ok((name, Arc::new(model)))
         };
         let models = models.into_iter().map(model).collect::<Result<HashMap<_, _>, String>>()?;
-        Ok(Routes { nodes, models })
+        Ok(Routes { known: true, nodes, models })
     }
 }
 

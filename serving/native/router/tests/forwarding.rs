@@ -90,6 +90,37 @@ fn what_names_no_known_model_is_answered_as_by_an_engine_without_models() {
 }
 
 #[test]
+fn before_its_first_routes_a_router_knows_of_no_model_whether_it_is_there() {
+    let (node, running) = (Node::start("a"), Running::start(&settings()));
+    let (mut grpc, mut rest) = (running.grpc(), running.rest());
+    let service = "/inference.GRPCInferenceService";
+    let mut unknown = vec![grpc.predict(&predict("m", ""))];
+    for (method, message) in [("ModelReady", infer("m", "")), ("RepositoryIndex", vec![]), ("ModelStatistics", vec![])]
+    {
+        unknown.push(grpc.call(&format!("{service}/{method}"), &[], &message));
+    }
+    unknown.push(grpc.call("/tensorflow.serving.ModelService/GetModelStatus", &[], &predict("m", "")));
+    let stream = grpc.start(&format!("{service}/ModelStreamInfer"), &[], frame(&infer("m", "x")));
+    unknown.push(grpc.finish(stream));
+    for answer in unknown {
+        assert_eq!(answer.code, 14, "{}", answer.message);
+        assert!(answer.message.contains("has not read the fleet's routes yet"), "{}", answer.message);
+    }
+    for path in ["/v1/models/m", "/v2/models/m", "/v2/models/m/ready", "/v2/models"] {
+        let answer = rest.get(path);
+        assert_eq!(answer.status, 503, "{path}");
+        assert!(answer.body.contains("has not read the fleet's routes yet"), "{}", answer.body);
+    }
+    for path in ["/v1/models/m:predict", "/v2/repository/index", "/inference"] {
+        assert_eq!(rest.post(path, "{}").status, 503, "{path}");
+    }
+    assert_eq!((rest.get("/v2/health/live").status, rest.get("/v2/health/ready").status), (200, 503));
+    running.apply(&[&node], &[]);
+    assert_eq!(grpc.predict(&predict("m", "")).code, 5, "the fleet has no such model");
+    assert_eq!((rest.get("/v1/models/m").status, rest.get("/v2/health/ready").status), (404, 200));
+}
+
+#[test]
 fn what_only_each_node_knows_of_all_models_is_refused() {
     let running = Running::before(&[]);
     let (mut grpc, mut rest) = (running.grpc(), running.rest());

@@ -33,7 +33,9 @@ pub async fn converse(lane: Arc<Lane>, call: Conversation, named: Named) {
     let found = splice(&first, named.path).and_then(|name| {
         let name = name.unwrap_or_default();
         check_model(&head, name)?;
-        let model = lane.shared.routes.load().find(name).cloned();
+        let routes = lane.shared.routes.load();
+        routes.check()?;
+        let model = routes.find(name).cloned();
         model.ok_or_else(|| Status::not_found(format!("Servable not found for request: Latest({name})")))
     });
     let model = match found {

@@ -31,6 +31,11 @@ pub struct GrpcForwarder {
 impl GrpcService for GrpcForwarder {
     fn call(&self, call: GrpcCall) {
         let path = call.head.uri.path();
+        if is_about_models(path)
+            && let Err(status) = self.lane.shared.routes.load().check()
+        {
+            return call.reply.fail(&status, Tags::default());
+        }
         let Some(named) = named_by(path) else {
             return match unanswerable(path) {
                 Some(status) => call.reply.fail(&status, Tags::default()),
@@ -111,6 +116,11 @@ async fn forward(lane: Arc<Lane>, call: GrpcCall, asked: Asked) {
         }
     };
     counts.end(code);
+}
+
+/// Whether a method asks what only the fleet's routes tell: of one model, or which there are.
+fn is_about_models(path: &str) -> bool {
+    named_by(path).is_some() || infer_methods::method(path) == Some(Method::RepositoryIndex)
 }
 
 /// What is said of a model that is on no node where nobody needs it to be.

@@ -40,6 +40,11 @@ impl RestService for RestForwarder {
         if let Some(what) = about_all(&route) {
             return RestAnswer::Ready(failure(&all_models(what), Tags::default()));
         }
+        if is_about_models(&route)
+            && let Err(status) = self.lane.shared.routes.load().check()
+        {
+            return RestAnswer::Ready(failure(&status, Tags::default()));
+        }
         match self.asked(&call, &route) {
             // How a model stands that is on no node is known here.
             Some(asked) if asked.model.is_cold() && matches!(route, Route::Status(_)) => self.local.call(call),
@@ -99,6 +104,11 @@ fn about_all(route: &Route) -> Option<&'static str> {
         Route::OpenApi => Some("how all models are called"),
         _ => None,
     }
+}
+
+/// Whether a route asks what only the fleet's routes tell: of one model, or which there are.
+fn is_about_models(route: &Route) -> bool {
+    route.target().is_some() || matches!(route, Route::Inference(None) | Route::ReadyModels | Route::RepositoryIndex)
 }
 
 /// Whether a route only asks about a model what its node knows, and does not need it to be loaded.
