@@ -36,19 +36,19 @@ test: .venv/.whole ## the whole test suite; writes build/test.json
 
 .PHONY: test-extras
 test-extras: .venv/.whole images ## each extra alone in a fresh environment, with its tests, the images, both orchestrators, a demo that fails; EXTRAS="onnx torch" for some
-	$(BIN)/python tools/extras.py --uv "$$(cat .tools/uv)" --wheel build/wheel/*.whl $(EXTRAS)
+	$(BIN)/python tools/extras.py --uv "$$(cat .tools/uv)" --wheel build/guided/*.whl $(EXTRAS)
 	$(BIN)/python -m pytest -q tests/docker/engine_image.py tests/docker/composition.py tests/docker/hub_composition.py tests/flights/failing_demo.py tests/pipelines/release_fleet.py tests/pipelines/same_in_both.py
 
 .PHONY: wheels
-wheels: .venv/.native ## Tidegate as wheels, for `pip install --find-links build/dist` on other machines
+wheels: build/guided/.ready ## Tidegate as wheels, for `pip install --find-links build/dist` on other machines, guided by a profile
 	rm -rf build/dist && $$(cat .tools/uv) build -q --wheel --out-dir build/dist .
-	cp build/wheel/*.whl build/dist
+	cp build/guided/*.whl build/dist
 
 .PHONY: images
-images: .venv/.native ## container images of docker/, by buildah; IMAGES="engine mlflow" for some
+images: build/guided/.ready ## container images of docker/, by buildah; IMAGES="engine mlflow" for some
 	tools/toolchain.sh debian buildah:buildah debootstrap:debootstrap
 	rm -rf build/dist && $$(cat .tools/uv) build -q --wheel --out-dir build/dist .
-	$(BIN)/python tools/images.py $(IMAGES) --wheel build/dist/*.whl --wheel build/wheel/*.whl
+	$(BIN)/python tools/images.py $(IMAGES) --wheel build/dist/*.whl --wheel build/guided/*.whl
 
 .PHONY: check
 check: .venv/.whole ## format, lint, types, imports, stub; part of `make test`
@@ -119,6 +119,14 @@ clean: ## remove what was built, but not .venv
 	rm -rf build/wheel
 	PATH="$$(dirname "$(CARGO)"):$$PATH" $(BIN)/maturin build -q --release --locked -m $(NATIVE)/Cargo.toml -i $(BIN)/python --out build/wheel
 	$$(cat .tools/uv) pip install -q --python .venv --no-deps --reinstall build/wheel/*.whl
+	touch $@
+
+# What others install is compiled twice: the second time as a load of the first (tests/bench/training.py) has shown what counts.
+build/guided/.ready: .venv/.ready tests/bench/training.py
+	tools/toolchain.sh debian h2load:nghttp2-client wrk:wrk
+	rm -rf build/guided
+	PATH="$$(tools/toolchain.sh profdata):$$(dirname "$(CARGO)"):$$(dirname "$$(cat .tools/uv)"):$$PATH" $(BIN)/maturin build -q --pgo --release --locked --target-dir build/guided/target -m $(NATIVE)/Cargo.toml -i $(BIN)/python --out build/guided
+	rm -r build/guided/target
 	touch $@
 
 .venv/.ready: .venv/.packages .venv/.native pyproject.toml

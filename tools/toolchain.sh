@@ -2,6 +2,7 @@
 # Finds the tools that the Makefile needs, installing Debian packages where the user is root, and prints their paths.
 #   toolchain.sh uv PYTHON          path of uv, put into .tools/venv if the machine has none
 #   toolchain.sh cargo              path of a cargo that is new enough
+#   toolchain.sh profdata           folder of an llvm-profdata that reads the profiles of this cargo's programs
 #   toolchain.sh debian COMMAND:PACKAGE...   makes sure that the commands are there
 #   toolchain.sh unpacked COMMAND:PACKAGE   path of a command, unpacked into .tools/debian if the machine has none: of a
 #                                   package that would start a service if it were installed
@@ -44,6 +45,23 @@ find_cargo() {
     echo /usr/bin/cargo
 }
 
+find_profdata() {
+    local bin major place
+    bin="$(dirname "$(find_cargo)")"
+    # Profiles of another LLVM are of another format, so that the first llvm-profdata of PATH will not do.
+    major="$("$bin/rustc" -vV | sed -nE 's/^LLVM version: ([0-9]+).*/\1/p')"
+    for place in "$("$bin/rustc" --print target-libdir)/../bin" "/usr/lib/llvm-$major/bin"; do
+        [ -x "$place/llvm-profdata" ] && { echo "$place"; return; }
+    done
+    if [ -x "$bin/rustup" ]; then
+        "$bin/rustup" component add llvm-tools >&2
+        echo "$("$bin/rustc" --print target-libdir)/../bin"
+    else
+        install "llvm-$major"
+        echo "/usr/lib/llvm-$major/bin"
+    fi
+}
+
 find_commands() {
     local pair missing=()
     # Debian keeps PostgreSQL's server out of PATH.
@@ -74,7 +92,8 @@ find_unpacked() {
 case "${1:-}" in
     uv) find_uv "${2:-python3}" ;;
     cargo) find_cargo ;;
+    profdata) find_profdata ;;
     debian) shift; find_commands "$@" ;;
     unpacked) find_unpacked "$2" ;;
-    *) sed -n '2,8p' "$0" >&2; exit 2 ;;
+    *) sed -n '2,9p' "$0" >&2; exit 2 ;;
 esac

@@ -1,6 +1,7 @@
 """Compares two builds of the engine: throughput of a model, in interleaved pairs on the same pinned core.
 
-    python -m tests.bench.builds OLD_PYTHON NEW_PYTHON [--starts 5] [--pairs 2] [--clients 64] [--model null]
+    python -m tests.bench.builds OLD_PYTHON NEW_PYTHON [--starts 5] [--pairs 2] [--clients 64] [--streams 1]
+        [--model null]
 
 Each argument is the Python of an environment in which one build is installed; `PYTHON@CHECKOUT` takes the Python code
 from a checkout instead. Both engines are started `--starts` times, since two starts of the same build differ by more
@@ -63,7 +64,7 @@ def serving(build: str, folder: Path, workload: Workload, isolation: str) -> Ite
 def throughput(server: Running, endpoint: str, arguments: argparse.Namespace) -> tuple[float, float]:
     """Requests per second of one run, and per second of the engine's own processor time."""
     workload = MODELS[arguments.model]
-    load = Load(arguments.clients, arguments.seconds, LOAD_CORE, server.pid)
+    load = Load(arguments.clients, arguments.seconds, LOAD_CORE, server.pid, arguments.streams)
     if endpoint == "grpc":
         measured = load.grpc(server.grpc, PREDICT, workload.predict_bytes())
     else:
@@ -117,6 +118,7 @@ def main() -> None:
     parser.add_argument("--starts", type=int, default=5, help="how often both engines are started")
     parser.add_argument("--pairs", type=int, default=2, help="pairs of loads for each start and endpoint")
     parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--streams", type=int, default=1, help="how many clients share a connection over gRPC")
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--model", choices=MODELS, default="null")
     parser.add_argument("--isolation", choices=("engine", "own"), default="engine", help="where the model runs")

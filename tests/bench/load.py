@@ -34,7 +34,8 @@ class Measured:
 class Load:
     """One run: clients, seconds of measuring, core of the generator, process id of the server.
 
-    Over gRPC, `streams` clients share a connection.
+    Over gRPC, `streams` clients share a connection. `scheme` is https for a server with TLS, whose certificate nobody
+    checks.
     """
 
     clients: int
@@ -42,6 +43,7 @@ class Load:
     core: int
     server_pid: int
     streams: int = 1
+    scheme: str = "http"
 
     def rest(self, address: str, path: str, body: bytes) -> Measured:
         """POSTs `body` by wrk; RuntimeError if any answer was not 2xx or any connection failed."""
@@ -50,7 +52,7 @@ class Load:
             script.write('wrk.headers["Content-Type"] = "application/json"\n')
             script.flush()
             command = ["wrk", "-t1", f"-c{self.clients}", f"-d{self.seconds + WARM_UP:.0f}s", "--latency"]
-            text, busy = self._run([*command, "-s", script.name, f"http://{address}{path}"])
+            text, busy = self._run([*command, "-s", script.name, f"{self.scheme}://{address}{path}"])
         if "Non-2xx" in text or "Socket errors" in text:
             raise RuntimeError(f"wrk saw failed requests:\n{text}")
         return Measured(_number(r"Requests/sec:\s+([\d.]+)", text), _latency("50%", text), _latency("99%", text), busy)
@@ -69,7 +71,7 @@ class Load:
                 f"--warm-up-time={WARM_UP:.0f}",
             ]
             headers = ["-H", "content-type: application/grpc", "-H", "te: trailers"]
-            target = [f"-d{body}", f"--log-file={log}", f"http://{address}{method}"]
+            target = [f"-d{body}", f"--log-file={log}", f"{self.scheme}://{address}{method}"]
             text, busy = self._run([*command, *headers, *target])
             times = sorted(int(line.split(b"\t")[2]) for line in log.read_bytes().splitlines())
         failed = _number(r"(\d+) failed", text)

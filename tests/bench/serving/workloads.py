@@ -17,7 +17,6 @@ import joblib
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 from tests.support.models.versions import write_manifest
-from tritonclient.grpc import service_pb2
 
 from tidegate_serving.contract.manifest import Manifest, describe_files
 from tidegate_serving.contract.messages import message
@@ -93,7 +92,7 @@ class Workload:
 
     def infer_bytes(self) -> bytes:
         """Open Inference's ModelInferRequest, as Triton takes it."""
-        request = service_pb2.ModelInferRequest(model_name=self.name, raw_input_contents=[self.x.tobytes()])
+        request = message("inference.ModelInferRequest")(model_name=self.name, raw_input_contents=[self.x.tobytes()])
         request.inputs.add(name="x", datatype="FP32", shape=self.x.shape)
         return bytes(request.SerializeToString())
 
@@ -126,7 +125,7 @@ class Workload:
 
     def check_infer(self, address: str) -> None:
         """Raises unless a server with Open Inference's gRPC answers right."""
-        response = service_pb2.ModelInferResponse.FromString(_call(address, INFER, self.infer_bytes()))
+        response = message("inference.ModelInferResponse").FromString(_call(address, INFER, self.infer_bytes()))
         self._same(address, np.frombuffer(response.raw_output_contents[0], np.float32))
 
     def check_rest(self, address: str, path: str) -> None:

@@ -139,6 +139,14 @@ def test_event_times_of_another_zone_are_blamed_themselves() -> None:
     assert "Check in which time zone `at` is written and read." in skew_steps(report)
 
 
+@pytest.mark.parametrize("hours", [-5, 5, 9])
+def test_event_times_of_another_zone_are_blamed_where_one_column_alone_shows_it(hours: int) -> None:
+    rows = sensors(3)
+    week = last_week(rows)
+    week["at"] += hours * 3600
+    assert together(rows, week) == ["at"]
+
+
 def test_a_profile_made_without_event_times_knows_no_time_of_day() -> None:
     rows = sensors(2)
     assert "warm" not in {one.first for one in profile_of(rows.drop(columns="at"), None).pairs}

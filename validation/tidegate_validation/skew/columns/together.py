@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.rule import SkewRule
+from tidegate_validation.statistics.arrays import Integers
 from tidegate_validation.statistics.association import Association
-from tidegate_validation.statistics.associations import Strengths, chosen_columns, leveled, strengths
+from tidegate_validation.statistics.associations import LEVELS, Strengths, chosen_columns, leveled, strengths
 from tidegate_validation.statistics.counts import TIME_OF_DAY
 from tidegate_validation.statistics.profile import Profile
 from tidegate_validation.statistics.rows import Rows
@@ -22,14 +23,18 @@ _TOLERATED = 0.25
 _TELLING = 0.3
 _RECKONED = 0.5
 """What other margins are reckoned to change is believed by half."""
+_RETURNED = 0.5
 _SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
 class _Loss:
+    """A pair that kept a part of what held it together; `turned` where it goes together at other hours of the day."""
+
     pair: Association
     kept: float
     p_value: float
+    turned: bool = False
 
 
 def looser_columns(
@@ -53,7 +58,11 @@ def looser_columns(
     losses = [
         _loss(pair, strengths(levels[pair.first], levels[pair.second], blocks, pair.cells, pair.odds)) for pair in pairs
     ]
-    lost = [one for one in losses if one is not None and one.p_value * len(pairs) < rule.alpha / 2]
+    lost = [
+        replace(one, turned=_turned(one.pair, levels, blocks))
+        for one in losses
+        if one is not None and one.p_value * len(pairs) < rule.alpha / 2
+    ]
     return _blamed(pairs, lost, profile.event_time or "")
 
 
@@ -74,14 +83,37 @@ def _loss(pair: Association, now: Strengths) -> _Loss | None:
     return _Loss(pair, mean / usual, float(special.stdtr(max(pair.blocks - 1, 2), -gone / max(error, 1e-9))))
 
 
+def _turned(pair: Association, levels: Mapping[str, Integers], blocks: Integers) -> bool:
+    """Whether a column and the time of day go together again, by half at least, where all times are as much later."""
+    if TIME_OF_DAY not in (pair.first, pair.second):
+        return False
+    first, second = levels[pair.first], levels[pair.second]
+    for steps in range(1, LEVELS):
+        if pair.first == TIME_OF_DAY:
+            now = strengths(_later(first, steps), second, blocks, pair.cells, pair.odds)
+        else:
+            now = strengths(first, _later(second, steps), blocks, pair.cells, pair.odds)
+        if len(now.found) and now.rows @ now.found >= _RETURNED * (now.rows @ now.expected) > 0:
+            return True
+    return False
+
+
+def _later(hours: Integers, steps: int) -> Integers:
+    return np.where(hours < LEVELS, (hours + steps) % LEVELS, hours)
+
+
 def _blamed(pairs: list[Association], lost: list[_Loss], time: str) -> list[Finding]:
-    """The column of whose pairs the largest part is lost explains them all, before the `time` of the events where
-    either may; then the next one of what remains."""
+    """The column of whose pairs the largest part is lost explains them all, then the next one of what remains. Where
+    either may, the `time` of the events does if all went together again at other hours."""
     everything = Counter(name for pair in pairs for name in (pair.first, pair.second))
     found = []
     while lost:
         broken = Counter(name for one in lost for name in (one.pair.first, one.pair.second))
-        column = max(broken, key=lambda name: (broken[name] / everything[name], broken[name], name != TIME_OF_DAY))
+        moved = all(one.turned for one in lost if TIME_OF_DAY in (one.pair.first, one.pair.second))
+        rank = {
+            name: (broken[name] / everything[name], broken[name], (name == TIME_OF_DAY) == moved) for name in broken
+        }
+        column = max(broken, key=rank.__getitem__)
         mine = sorted((one for one in lost if column in (one.pair.first, one.pair.second)), key=lambda one: one.kept)
         lost = [one for one in lost if one not in mine]
         if any(one.pair.telling for one in mine):

@@ -33,6 +33,7 @@ _BELIEVED = 0.9
 _UNCOMMON = 0.25
 _CHANCE = 0.95
 _LEAVES = 0.5
+_STRETCHES = 20
 _NUMBERS = (2.0, 3.0, 4.0, 5.0, 10.0, 100.0, 1000.0, 1e4, 1e6)
 
 _COMMON: tuple[Change, ...] = tuple(
@@ -116,11 +117,38 @@ def part_in_another_unit(suspect: Suspect, joint: Joint, found: Cause | None, *,
 def _of_part(suspect: Suspect, way: _Way, joint: Joint, ranges: Ranges, grid: float | None) -> Cause | None:
     """The change of a part of any rows, where the grid shows it or no other factor explains them clearly better."""
     if grid is not None and comes_back(joint.values, grid, *way.change):
-        return _cause(way)
-    if ranges.refute(joint.values, way.change, partly=True):
+        off = joint.values[~on_grid(joint.values, grid)]
+        return _cause(way) if _within(suspect, off, way.change) else None
+    if _as_likely_anything(suspect, joint.values, way.change) or ranges.refute(joint.values, way.change, partly=True):
         return None
-    told = _named(suspect, way, joint, _LEAVES)
-    return told and _as_sure(told, ranges.precision(joint.values, way.change, partly=True))
+    precision = ranges.precision(joint.values, way.change, partly=True)
+    told = _named(suspect, way, joint, _LEAVES) if precision <= VAGUE else None
+    return told and _as_sure(told, precision)
+
+
+def _within(suspect: Suspect, values: Floats, change: Change) -> bool:
+    """Whether nearly all values are in training's range with the change undone."""
+    low, high = suspect.feature.minimum, suspect.feature.maximum
+    if low is None or high is None:
+        return False
+    back = (values - change[1]) / change[0]
+    return bool(np.mean((back >= low) & (back <= high)) >= _BELIEVED)
+
+
+def _as_likely_anything(suspect: Suspect, values: Floats, change: Change) -> bool:
+    """Whether values beyond training's range may as well be any: spread evenly from the least to the largest of them
+    they are about as likely as by the change."""
+    low, high = suspect.feature.minimum, suspect.feature.maximum
+    moved = like_training(suspect.feature) * change[0] + change[1]
+    if low is None or high is None:
+        return False
+    strange, there = (one[(one < low) | (one > high)] for one in (values, moved))
+    if len(strange) < _LEAST_ROWS:
+        return False
+    edges = np.linspace(strange.min(), strange.max(), _STRETCHES + 1)[1:-1]
+    rows = np.bincount(places_of(edges, strange), minlength=_STRETCHES)
+    gain = float(rows @ np.log(likely(edges, there) * _STRETCHES)) if len(there) else -np.inf
+    return gain < CLEARLY
 
 
 def _telling_grid(suspect: Suspect, values: Floats) -> float | None:
@@ -200,7 +228,9 @@ def _cells(values: Floats, known: Floats, edges: Floats, tried: Sequence[Change]
 
 
 def _on_both(values: Floats, grid: float | None) -> bool:
-    """Whether most values are on training's grid and some are not: a change of all rows moves most of them."""
+    """Whether most values are on training's grid and some are not: a change of all rows moves most of them. Zeros say
+    nothing, for no factor moves them."""
+    values = values[values != 0]
     return grid is not None and bool(_PART < np.mean(~on_grid(values, grid)) < 1 - _LEAVES)
 
 

@@ -230,7 +230,7 @@ def _clipped(suspect: Suspect, sample: ValueSample) -> Cause | None:
         beyond = 1 - place if side == "above" else place
         own = suspect.feature.points.of(at).share
         inside = float(quantiles[0]) < at < float(quantiles[-1])
-        if not inside or held < _FEWEST or share < max(_PART / 2, 2 * own) or beyond < _PART / 3:
+        if not inside or held < _FEWEST or share < max(_PART / 2, own + min(own, beyond / 2)) or beyond < _PART / 3:
             continue
         if _is_cut(suspect, at, side, share, beyond + own):
             return Cause(CLIPPED, share=share, details=(("at", at), ("side", side)))
@@ -248,7 +248,15 @@ def _is_cut(suspect: Suspect, at: float, side: str, share: float, beyond: float)
     dense = _dense_beside(sample, at) / share
     if 0.4 * beyond <= share <= 2.5 * beyond and (dense >= _SOME or not numeric) and _as_if_cut(suspect, at, side):
         return True
-    return numeric and dense >= _DENSE and suspect.flagged(Aspect.POINT) and not is_special(at)
+    if not (numeric and dense >= _DENSE and suspect.flagged(Aspect.POINT)) or is_special(at):
+        return False
+    return not _end_moved(suspect, side, share)
+
+
+def _end_moved(suspect: Suspect, side: str, share: float) -> bool:
+    """Whether training's own end held about as many rows as the served one: then all values lie elsewhere, uncut."""
+    end = suspect.feature.maximum if side == "above" else suspect.feature.minimum
+    return end is not None and suspect.feature.points.of(end).share >= _FEW * share
 
 
 def _dense_beside(sample: ValueSample, at: float) -> float:
@@ -262,13 +270,21 @@ def _as_if_cut(suspect: Suspect, at: float, side: str) -> bool:
     bins = suspect.feature.bins
     if not isinstance(bins, NumericBins | DiscreteBins) or not isinstance(suspect.sample, ValueSample):
         return False
-    p, q = both(suspect)
-    if isinstance(bins, DiscreteBins):
-        return _known(suspect.sample, bins, at) and not moved_rather(suspect, suspect.sample, at, side)
+    if isinstance(bins, DiscreteBins) and (
+        not _known(suspect.sample, bins, at) or moved_rather(suspect, suspect.sample, at, side)
+    ):
+        return False
+    return _left_when_cut(suspect, at, side) <= max(_CLEARLY * distance_of(*both(suspect)), _NOISY * suspect.noise)
+
+
+def _left_when_cut(suspect: Suspect, at: float, side: str) -> float:
+    """Δ between training's values, cut off at `at`, and those that are served."""
+    bins = suspect.feature.bins
+    if not isinstance(bins, NumericBins | DiscreteBins):
+        return LARGEST
     known = like_training(suspect.feature)
     cut = np.minimum(known, at) if side == "above" else np.maximum(known, at)
-    left = distance_of(_shares(bins.assign(cut), np.ones(len(cut)), bins.size), q)
-    return left <= max(_CLEARLY * distance_of(p, q), _NOISY * suspect.noise)
+    return distance_of(_shares(bins.assign(cut), np.ones(len(cut)), bins.size), both(suspect)[1])
 
 
 def _known(sample: ValueSample, bins: DiscreteBins, at: float) -> bool:

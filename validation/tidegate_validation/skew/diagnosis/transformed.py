@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from tidegate_validation.skew.diagnosis.cause import OFFSET, Cause
-from tidegate_validation.skew.diagnosis.suspect import Suspect, both, distance_of
+from tidegate_validation.skew.diagnosis.landing import landing
+from tidegate_validation.skew.diagnosis.suspect import Suspect, both, distance_of, like_training
 from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.bins import DiscreteBins, quantile_edges
 from tidegate_validation.statistics.sample import TextSample, ValueSample
@@ -24,6 +25,14 @@ _NOISE = 1.5
 _NEARLY = 1.1
 _LITTLE = 0.05
 _SAME = 0.1
+_FEWEST = 6
+_ELSEWHERE = 0.5
+_NEARLY_ALL = 0.98
+_ABOUT_NONE = 0.5
+_ABOUT_ONE = 1.1
+_QUARTILES = (0.25, 0.75)
+_OF_NORMAL = 1.349
+"""The distance of a normal's quartiles in standard deviations."""
 
 
 def moved_by_steps(suspect: Suspect, sample: ValueSample) -> Cause | None:
@@ -69,15 +78,18 @@ def _apart(known: Floats, weights: Floats, values: Floats, n: Floats) -> float:
 
 def transformed(suspect: Suspect, sample: ValueSample) -> Cause | None:
     """The function of training's values that brings them where the served ones are, clearly better than its rivals."""
-    if len(sample.values) < _RANGES or not suspect.feature.quantiles:
+    if not len(sample.values) or not suspect.feature.quantiles:
         return None
+    exactly = _by_values(suspect, *sample.distinct())
+    if exactly is not None or len(sample.values) < _RANGES:
+        return exactly
     known = np.interp(np.linspace(0.001, 0.999, 999), suspect.feature.levels, suspect.feature.quantiles)
     values, n = sample.distinct()
     before = _after(known, values, n)
     if before < _UNLIKE or len(np.unique(known)) < _RANGES:
         return None
     pointless = dict(_without_point(np.array(suspect.feature.quantiles), len(known), values))
-    tried = {**dict(_functions(known)), **pointless}
+    tried = {**dict(_functions(known)), **dict(_standardised(known, values, n)), **pointless}
     left = {how: _after(moved, values, n) for how, moved in tried.items()}
     best = min(left, key=lambda how: left[how], default=None)
     if best is None or left[best] > min(_PART_LEFT * before, max(_LEAVES, min(suspect.noise, 2 * _LEAVES))):
@@ -86,15 +98,27 @@ def transformed(suspect: Suspect, sample: ValueSample) -> Cause | None:
     others = [left[how] for how in tried if how not in alike]
     # No factor but a power of ten, which values give away themselves, makes whole numbers of others.
     others += [_after(moved, values, n) for moved in _rivals(known, values, n) if best not in pointless]
-    if left[best] > _CLEARLY * min(others):
+    if left[best] > _CLEARLY * min(others, default=np.inf):
         return None
     plainest = next(how for how in alike if left[how] <= max(_NEARLY * left[best], _LITTLE))
     return Cause(TRANSFORMED, details=(("how", plainest), ("left", round(left[plainest], 3))))
 
 
+def _by_values(suspect: Suspect, values: Floats, n: Floats) -> Cause | None:
+    """The function whose results the served values are, where training's were listed and the served ones are others; of
+    several the one by which they are spread likest training's."""
+    known = np.array([value for value, _ in suspect.feature.support])
+    if len(known) < _FEWEST or len(values) < _FEWEST or landing(values, n, known, 1.0, 0.0, 0.0) > _ELSEWHERE:
+        return None
+    landed = {how: landing(values, n, np.sort(moved), 1.0, 0.0, 0.0) for how, moved in _functions(known)}
+    spread = dict(_functions(like_training(suspect.feature)))
+    told = {how: _after(spread[how], values, n) for how, share in landed.items() if share >= _NEARLY_ALL}
+    return Cause(TRANSFORMED, details=(("how", min(told, key=told.__getitem__)),)) if told else None
+
+
 def _hardly_differ(one: Floats, other: Floats) -> bool:
     """Whether a window could hardly tell two functions of training's values apart, as logarithms with and without 1."""
-    return bool(np.median(np.abs(one - other)) <= _SAME * other.std())
+    return bool(np.median(np.abs(one - other)) <= _SAME * np.subtract(*np.quantile(other, (0.75, 0.25))) / _OF_NORMAL)
 
 
 def _after(known: Floats, values: Floats, n: Floats) -> float:
@@ -124,9 +148,24 @@ def _without_point(own: Floats, number: int, served: Floats) -> Iterator[tuple[s
     yield "decimal point left out", np.interp(places, np.linspace(0, 1, len(moved)), moved)
 
 
+def _standardised(known: Floats, values: Floats, n: Floats) -> Iterator[tuple[str, Floats]]:
+    """Training's values brought to the quartiles of served ones that have about mean 0 and deviation 1 themselves: of
+    values with heavy tails, quantiles tell training's own deviation badly."""
+    mean = float(np.average(values, weights=n))
+    deviation = float(np.average((values - mean) ** 2, weights=n)) ** 0.5
+    if abs(mean) > _ABOUT_NONE or abs(np.log(max(deviation, 1e-300))) > _ABOUT_ONE:
+        return
+    total = np.cumsum(n)
+    low, high = values[np.searchsorted(total, np.multiply(_QUARTILES, total[-1]))]
+    own_low, own_high = np.quantile(known, _QUARTILES)
+    if own_high > own_low and not (abs(known.mean()) < 0.1 and abs(known.std() - 1) < 0.1):
+        moved = low + (known - own_low) * (high - low) / (own_high - own_low)
+        yield "standardised to mean 0 and deviation 1", moved
+
+
 def _functions(known: Floats) -> Iterator[tuple[str, Floats]]:
     """Training's values after each function that may be taken of them."""
-    low, high, mean, spread = float(known[0]), float(known[-1]), float(known.mean()), float(known.std())
+    low, high = float(known[0]), float(known[-1])
     if low > 0:
         yield "natural logarithm", np.log(known)
         yield "decimal logarithm", np.log10(known)
@@ -142,7 +181,5 @@ def _functions(known: Floats) -> Iterator[tuple[str, Floats]]:
         yield "1 minus the value", 1 - known[::-1]
     if low < 0 < high:
         yield "absolute value", np.sort(np.abs(known))
-    if spread > 0 and not (abs(mean) < 0.1 and abs(spread - 1) < 0.1):
-        yield "standardised to mean 0 and deviation 1", (known - mean) / spread
     if high > low and not (low == 0 and high == 1):
         yield "scaled to 0 to 1", (known - low) / (high - low)

@@ -1,0 +1,113 @@
+"""Causes that others looked like: a cut at an end that only moved, a factor of values that are merely beyond the range
+or on another column's grid, and functions that heavy tails or few values hid.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from tests.bench.skew.drawn_worlds import SCORE, TIME, draw
+
+from tidegate_serving.admission import Outcome
+from tidegate_validation.skew import Columns
+from tidegate_validation.skew.two_tables import profile_table, report_on_table
+from tidegate_validation.statistics import Profile
+from tidegate_validation.tables import as_table
+
+COLUMNS = Columns(time="at")
+DRAWN = Columns(time=TIME, prediction=SCORE)
+DAY = 86_400
+ROWS = 300
+
+
+def readings(seed: int, days: int, first_day: int) -> pd.DataFrame:
+    """Days of readings: filled in per cent, half dark light, shares, counts, and amounts with heavy tails."""
+    random = np.random.default_rng(seed)
+    n = days * ROWS
+    day = first_day + np.repeat(np.arange(days), ROWS)
+    second = np.sort(random.integers(0, DAY, (days, ROWS)), axis=1).ravel()
+    return pd.DataFrame(
+        {
+            "filled": np.round(np.clip(random.normal(50, 25, n), 0, 100), 1),
+            "light": np.where(random.random(n) < 0.5, 0, np.round(random.lognormal(9, 0.8, n))),
+            "share": random.beta(3, 5, n),
+            "pieces": 1 + random.poisson(1.2, n),
+            "months": np.minimum(random.exponential(24, n).astype(int), 72),
+            "loss": np.round((random.pareto(1.15, n) + 1) * 500, 2),
+            "reserve": random.lognormal(3, 1.8, n),
+            "at": pd.to_datetime(day * DAY + second, unit="s"),
+        }
+    )
+
+
+@functools.cache
+def training() -> Profile:
+    rows = readings(1, 50, 19_600)
+    return profile_table(as_table(rows, "training"), COLUMNS, [str(name) for name in rows])
+
+
+def week() -> pd.DataFrame:
+    return readings(2, 7, 19_650)
+
+
+def cause(column: str, values: pd.Series) -> dict[str, Any]:
+    """What is told of a column in a week with other values."""
+    report = report_on_table(training(), as_table(week().assign(**{column: values}), "the week"), COLUMNS)
+    found = report.feature(column)
+    assert found.outcome is Outcome.FAIL
+    return dict(found.cause or {})
+
+
+def test_an_end_that_moved_with_all_values_is_no_cut() -> None:
+    filled, months = week()["filled"], week()["months"]
+
+    found = cause("filled", (filled - filled.mean()) / filled.std())
+    assert (found["kind"], found["how"]) == ("transformed", "standardised to mean 0 and deviation 1")
+    found = cause("months", np.log1p(months))
+    assert (found["kind"], found["how"]) == ("transformed", "logarithm of 1 plus the value")
+    assert cause("filled", filled.clip(upper=80.0))["kind"] == "clipped"
+
+
+def test_few_values_are_cut_where_the_end_holds_what_lay_beyond() -> None:
+    found = cause("pieces", week()["pieces"].clip(upper=3))
+
+    assert (found["kind"], found["at"], found["side"]) == ("clipped", 3.0, "above")
+
+
+def test_values_beyond_the_range_are_no_part_in_another_unit() -> None:
+    random = np.random.default_rng(3)
+    share = week()["share"]
+    some = random.random(len(share)) < 0.05
+
+    assert (
+        cause("share", share.mask(some, np.round(random.uniform(1.2, 3, len(share)), 3)))["kind"] == "outside the range"
+    )
+    found = cause("share", share.mask(random.random(len(share)) < 0.2, 5 * share))
+    assert (found["kind"], found["factor"]) == ("constant factor", 5.0)
+
+
+def test_tenths_of_another_size_are_no_tenth_of_whole_numbers() -> None:
+    world = draw(2010)
+    profile = profile_table(as_table(world.before, "before"), DRAWN, [str(name) for name in world.before])
+    swapped = world.now.assign(counts_8=world.now["percent_6"])
+    found = report_on_table(profile, as_table(swapped, "now"), DRAWN).feature("counts_8")
+
+    assert found.outcome is Outcome.FAIL
+    assert found.cause is None
+
+
+def test_a_factor_of_all_values_leaves_zeros() -> None:
+    found = cause("light", 0.01 * week()["light"])
+
+    assert (found["kind"], found["factor"], found["share"]) == ("constant factor", 0.01, 1.0)
+
+
+def test_heavy_tails_hide_no_function() -> None:
+    loss, reserve = week()["loss"], week()["reserve"]
+
+    assert cause("loss", loss.map(lambda one: float(f"{one:.15g}".replace(".", ""))))["how"] == "decimal point left out"
+    found = cause("reserve", (reserve - reserve.mean()) / reserve.std())
+    assert found["how"] == "standardised to mean 0 and deviation 1"
