@@ -100,8 +100,8 @@ class UnpublishedModels:
         found = "sklearn" if model.suffix in PICKLES and told else recognised_platform(model)
         if found is None:
             raise InvalidInput(
-                f"{model} does not tell its platform by its name: name the platform ({recognisable()}, python), "
-                "and give a signature where the model does not tell how it is called"
+                f"{model} does not tell its platform by its name or how it begins: name the platform "
+                f"({recognisable()}, python), and give a signature where the model does not tell how it is called"
             )
         return found
 
