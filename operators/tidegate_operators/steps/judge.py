@@ -41,7 +41,7 @@ def judge(
     """Runs the gates over `model` and says what they found; nothing is signed, so no engine admits it for this.
 
     `model` is a version directory, or a model's file or directory that nobody published, whose `platform` is told by
-    its name where it is None; so is `evidence.baseline`. `signature` (a JSON file, what one
+    its name, or how it begins, where it is None; so is `evidence.baseline`. `signature` (a JSON file, what one
     holds, or signatures) says how what nobody published is called: a Python model does not tell, and a pickle only to
     a policy with `allow_pickle`. `report` is a directory for the page and the Data Docs.
     NotFound or InvalidInput for a model or evidence that cannot be read.
@@ -100,8 +100,8 @@ class UnpublishedModels:
         found = "sklearn" if model.suffix in PICKLES and told else recognised_platform(model)
         if found is None:
             raise InvalidInput(
-                f"{model} does not tell its platform by its name: name the platform ({recognisable()}, python), "
-                "and give a signature where the model does not tell how it is called"
+                f"{model} does not tell its platform by its name or how it begins: name the platform "
+                f"({recognisable()}, python), and give a signature where the model does not tell how it is called"
             )
         return found
 

@@ -7,8 +7,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import lightgbm
 import numpy as np
 import pytest
+import xgboost
 from tests.support.models.loading import ID, admit, outputs
 from tests.support.models.versions import publish, write_manifest
 
@@ -125,3 +127,24 @@ def test_files_tell_their_platform_by_their_names(tmp_path: Path, names: list[st
     assert recognised_platform(tmp_path) == platform
     if len(names) == 1 or platform == "onnx":
         assert recognised_platform(tmp_path / names[0]) == platform
+
+
+@pytest.mark.parametrize("name", ["forest.txt", "forest.model"])
+def test_a_booster_of_lightgbm_is_told_by_how_it_begins(tmp_path: Path, name: str) -> None:
+    rows = np.random.default_rng(1).random((60, 2))
+    booster = lightgbm.train({"verbose": -1}, lightgbm.Dataset(rows, label=rows[:, 0]), 2)
+    booster.save_model(str(tmp_path / name))
+
+    assert recognised_platform(tmp_path / name) == recognised_platform(tmp_path) == "lightgbm"
+
+
+@pytest.mark.parametrize(
+    ("written", "name"), [("json", "forest.json"), ("ubj", "forest.model"), ("json", "forest.xgb")]
+)
+def test_a_booster_of_xgboost_is_told_by_how_it_begins(tmp_path: Path, written: str, name: str) -> None:
+    rows = np.random.default_rng(1).random((60, 2))
+    booster = xgboost.train({}, xgboost.DMatrix(rows, label=rows[:, 0]), 2)
+    (tmp_path / name).write_bytes(booster.save_raw(written))
+    (tmp_path / "notes.txt").write_text("trained in June")
+
+    assert recognised_platform(tmp_path / name) == recognised_platform(tmp_path) == "xgboost"

@@ -67,17 +67,17 @@ class Inquiry:
         return name_cause(suspect, lambda: self._conversion(feature, sample))
 
     def swapped(self, causes: Mapping[str, Cause]) -> dict[str, Cause]:
-        """The other half of columns that changed places: failing ones without a cause, whose values are nearest to
-        those of a column that surely holds theirs."""
+        """The other half of columns that changed places: failing ones without a cause, whose values are about those of
+        a column that surely holds theirs."""
         found = {}
         for name, cause in causes.items():
             other = str(dict(cause.details)["column"]) if cause.kind == OTHER_COLUMN else name
             if other in causes or all(one.outcome is not Outcome.FAIL for one in self.judgements.get(other, ())):
                 continue
             feature = self.profile.features[other]
-            nearest, left = min(self._others(feature, scattered=False), key=lambda one: one[1], default=("", 0.0))
+            left = dict(self._others(feature, scattered=False)).get(name, np.inf)
             apart = distance_of(*(shares_of(feature, part[other]) for part in (self.profile.counts, self.counts)))
-            if nearest == name and left <= _KNOWN * apart:
+            if left <= _KNOWN * apart:
                 found[other] = Cause(OTHER_COLUMN, details=(("column", name), ("left", round(left, 3))))
         return found
 

@@ -12,7 +12,7 @@ import pandas as pd
 from tests.bench.skew.drawn_worlds import SCORE, TIME, draw
 
 from tidegate_serving.admission import Outcome
-from tidegate_validation.skew import Columns
+from tidegate_validation.skew import Columns, report_on_tables
 from tidegate_validation.skew.two_tables import profile_table, report_on_table
 from tidegate_validation.statistics import Profile
 from tidegate_validation.tables import as_table
@@ -35,6 +35,7 @@ def readings(seed: int, days: int, first_day: int) -> pd.DataFrame:
             "light": np.where(random.random(n) < 0.5, 0, np.round(random.lognormal(9, 0.8, n))),
             "share": random.beta(3, 5, n),
             "pieces": 1 + random.poisson(1.2, n),
+            "faults": random.poisson(0.15, n),
             "months": np.minimum(random.exponential(24, n).astype(int), 72),
             "loss": np.round((random.pareto(1.15, n) + 1) * 500, 2),
             "reserve": random.lognormal(3, 1.8, n),
@@ -111,3 +112,29 @@ def test_heavy_tails_hide_no_function() -> None:
     assert cause("loss", loss.map(lambda one: float(f"{one:.15g}".replace(".", ""))))["how"] == "decimal point left out"
     found = cause("reserve", (reserve - reserve.mean()) / reserve.std())
     assert found["how"] == "standardised to mean 0 and deviation 1"
+
+
+def test_a_logarithm_of_few_values_is_told_by_these() -> None:
+    found = cause("faults", np.log1p(week()["faults"]))
+
+    assert (found["kind"], found["how"]) == ("transformed", "logarithm of 1 plus the value")
+
+
+def flagged(seed: int, days: int, first_day: int) -> pd.DataFrame:
+    """Days of categories as columns of zeros and ones, of which some are about as frequent."""
+    rows = readings(seed, days, first_day)
+    shares = [0.4, 0.2, 0.1, 0.1, 0.1, 0.05, 0.05]
+    chosen = np.random.default_rng(seed).choice(len(shares), len(rows), p=shares)
+    return pd.DataFrame({f"is_{one}": (chosen == one).astype(int) for one in range(len(shares))} | {"at": rows["at"]})
+
+
+def test_columns_of_two_values_are_told_by_no_chance_likeness() -> None:
+    before, now = flagged(1, 50, 19_600), flagged(2, 7, 19_650)
+    swapped = now.assign(is_0=now["is_2"], is_2=now["is_0"])
+    report = report_on_tables(before, swapped, COLUMNS)
+    causes = {name: report.feature(name).cause for name in ("is_0", "is_2")}
+
+    assert {name: (cause or {}).get("column") for name, cause in causes.items()} == {"is_0": "is_2", "is_2": "is_0"}
+    fewer = report_on_tables(before, now.assign(is_1=now["is_1"] * (np.arange(len(now)) % 3 == 0)), COLUMNS)
+    assert fewer.feature("is_1").outcome is Outcome.FAIL
+    assert fewer.feature("is_1").cause is None

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import unicodedata
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew import Columns
@@ -26,6 +29,7 @@ def payments(seed: int, days: int, first: int) -> pd.DataFrame:
             "at": (first + np.repeat(np.arange(days), ROWS)) * DAY + random.integers(0, DAY, n),
             "amount": np.round(random.lognormal(3, 1.1, n), 2),
             "country": random.choice(["DE", "FR", "IT", "ES"], n, p=[0.4, 0.3, 0.2, 0.1]),
+            "city": random.choice(["Zürich", "São Paulo", "Malmö", "Đà Nẵng", "Nice"], n, p=[0.3, 0.2, 0.2, 0.2, 0.1]),
         }
     )
 
@@ -61,3 +65,22 @@ def test_categories_in_brackets_are_written_another_way() -> None:
     found = told("country", payments(2, 7, 19_040)["country"].map(lambda one: f"[{one}]"))
 
     assert "written another way (an addition): “DE” as “[DE]”" in found.sentence
+
+
+def without_marks(city: str) -> str:
+    return "".join(one for one in unicodedata.normalize("NFD", city) if unicodedata.category(one) != "Mn")
+
+
+@pytest.mark.parametrize(
+    ("change", "written"),
+    [
+        ("composed or decomposed Unicode", lambda city: unicodedata.normalize("NFD", city)),
+        ("accents", without_marks),
+        ("letters lost", lambda city: city.encode("ascii", "replace").decode()),
+    ],
+)
+def test_cities_in_other_letters_are_written_another_way(change: str, written: Callable[[str], str]) -> None:
+    found = told("city", payments(2, 7, 19_040)["city"].map(written))
+
+    assert found.cause is not None
+    assert (found.cause["kind"], found.cause["change"]) == ("written another way", change)

@@ -105,3 +105,24 @@ def test_a_p_value_is_never_more_than_one() -> None:
     assert sum(one.weight for one in halves) > 1.0
     before, _ = wandering(1, 0.5)
     assert replace(block_distance(before, before, BINS), delta=0.0, chances=halves).p_value() == 1.0
+
+
+def test_a_value_of_each_day_a_little_beyond_all_before_is_nothing_rare() -> None:
+    found = [block_distance(*price_of_the_day(seed), BINS, ordered=True).p_value(0.1) for seed in range(60)]
+
+    assert np.mean(np.array(found) < 0.001) <= 0.02
+    assert block_distance(*price_of_the_day(1, jump=9.0), BINS, ordered=True).p_value(0.1) < 0.05
+
+
+def price_of_the_day(seed: int, jump: float = 0.0) -> tuple[FeatureCounts, FeatureCounts]:
+    """Rows that hold one price each day, which wanders, and in the last seven days has jumped; bins with an end below
+    and one above all prices before."""
+    random = np.random.default_rng(seed)
+    price = np.cumsum(random.normal(0, 1, DAYS + WINDOW)) * 0.2
+    price[DAYS:] += jump
+    inner = np.linspace(price[:DAYS].min(), np.nextafter(price[:DAYS].max(), np.inf), len(BINS) - 1)
+    n = 100 * np.eye(len(BINS), dtype=np.int64)[np.searchsorted(inner, price, side="right")]
+    blocks = FIRST + np.arange(len(price))
+    sides = (slice(None, DAYS), slice(DAYS, None))
+    before, now = (FeatureCounts(blocks[side], np.arange(len(BINS)), n[side]) for side in sides)
+    return before, now

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 
 from tidegate_validation.skew.diagnosis.cause import Cause
@@ -75,11 +76,14 @@ def _spellings(known: tuple[str, ...], new: list[str]) -> Iterator[tuple[str, di
         "spaces": lambda text: " ".join(text.split()),
         "number format": _number,
         "leading zeros": lambda text: _ZEROS.sub("", text),
+        "composed or decomposed Unicode": lambda text: unicodedata.normalize("NFKC", text),
+        "accents": _without_accents,
     }
     for change, plain in alike.items():
         old = {key: name for name in known if (key := plain(name)) is not None}
         yield change, {name: old[key] for name in new if (key := plain(name)) in old and key is not None}
     yield "text encoding", _decoded(known, new)
+    yield "letters lost", _several(_lost_letters(known, new))
     yield "cut off", _several(_cut_off(known, new))
     for change, added in (("an addition", _added(known, new)), ("a part left out", _added(new, known, turned=True))):
         yield change, _several(added)
@@ -90,6 +94,16 @@ def _number(text: str) -> str | None:
         return repr(float(text))
     except ValueError:
         return None
+
+
+def _without_accents(text: str) -> str:
+    return "".join(one for one in unicodedata.normalize("NFKD", text) if not unicodedata.combining(one))
+
+
+def _lost_letters(known: tuple[str, ...], new: list[str]) -> dict[str, str]:
+    """Texts in which a mark stands for each letter beyond ASCII, or nothing at all."""
+    old = {re.sub(r"[^\x00-\x7f]", mark, name): name for mark in ("", "_", "\ufffd", "?") for name in known}
+    return {name: old[name] for name in new if name in old}
 
 
 def _decoded(known: tuple[str, ...], new: list[str]) -> dict[str, str]:

@@ -181,6 +181,8 @@ def find_cause(
         return None  # One value lies on many scales.
     known = np.array([value for value, _ in feature.support])
     known_weights = np.array([float(n) for _, n in feature.support])
+    if len(known) == 2 and np.isin(values, known).all():
+        return None  # Of two values one weighs more, whatever happened.
     evidence = _Evidence(
         feature, feature.bins, reference, sample, values, weights, known, known_weights, margin, grid_of(digits)
     )

@@ -127,9 +127,16 @@ def _another_column(suspect: Suspect) -> Cause | None:
     if before < _UNLIKE or not near or near[0][1] > min(_LEAVES * before, max(1.6 * suspect.noise, 0.5, by_chance)):
         return None
     name, left = near[0]
-    if (len(near) > 1 and left > _CLEARLY * near[1][1]) or left > _CLEARLY * _converted(suspect):
+    if (len(near) > 1 and _about_as_near(suspect, left, near[1][1])) or left > _CLEARLY * _converted(suspect):
         return None
     return Cause(OTHER_COLUMN, details=(("column", name), ("left", round(left, 3))))
+
+
+def _about_as_near(suspect: Suspect, left: float, other: float) -> bool:
+    """Whether another column's values are hardly farther; columns of two values are often alike by chance."""
+    bins = suspect.feature.bins
+    of_two = isinstance(bins, DiscreteBins) and len(bins.values) <= 2
+    return left > _CLEARLY * other or (of_two and other <= _NOISY * suspect.noise)
 
 
 def _converted(suspect: Suspect) -> float:

@@ -25,7 +25,7 @@ _NOISE = 1.5
 _NEARLY = 1.1
 _LITTLE = 0.05
 _SAME = 0.1
-_FEWEST = 6
+_FEWEST = 3
 _ELSEWHERE = 0.5
 _NEARLY_ALL = 0.98
 _ABOUT_NONE = 0.5
@@ -105,12 +105,13 @@ def transformed(suspect: Suspect, sample: ValueSample) -> Cause | None:
 
 
 def _by_values(suspect: Suspect, values: Floats, n: Floats) -> Cause | None:
-    """The function whose results the served values are, where training's were listed and the served ones are others; of
-    several the one by which they are spread likest training's."""
+    """The function whose results the served values are, where training's were listed and the served ones are others
+    but for zeros; of several the one by which they are spread likest training's."""
     known = np.array([value for value, _ in suspect.feature.support])
-    if len(known) < _FEWEST or len(values) < _FEWEST or landing(values, n, known, 1.0, 0.0, 0.0) > _ELSEWHERE:
+    others, rows = values[values != 0], n[values != 0]
+    if len(known) < _FEWEST or len(others) < _FEWEST or landing(others, rows, known, 1.0, 0.0, 0.0) > _ELSEWHERE:
         return None
-    landed = {how: landing(values, n, np.sort(moved), 1.0, 0.0, 0.0) for how, moved in _functions(known)}
+    landed = {how: landing(others, rows, np.sort(moved), 1.0, 0.0, 0.0) for how, moved in _functions(known)}
     spread = dict(_functions(like_training(suspect.feature)))
     told = {how: _after(spread[how], values, n) for how, share in landed.items() if share >= _NEARLY_ALL}
     return Cause(TRANSFORMED, details=(("how", min(told, key=told.__getitem__)),)) if told else None

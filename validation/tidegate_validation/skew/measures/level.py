@@ -15,6 +15,7 @@ from tidegate_validation.skew.measures.likeness import Timeline, explain_days
 from tidegate_validation.statistics.arrays import Floats
 
 _HARDLY = 1e-6
+_OUTERMOST = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +54,17 @@ class LevelShift:
 
 
 def normal_scores(ref: Floats) -> Floats:
-    """What each bin, ascending, counts for; `ref` are rows per block and bin, [B, K]."""
+    """What each bin, ascending, counts for; `ref` are rows per block and bin, [B, K].
+
+    A bin beyond all rows counts little more than the outermost that has some: how far out it lies nobody knows, and
+    where all rows of a day hold one value, one a little further out than any before is nothing rare.
+    """
     from scipy import special
 
     shares = ref.sum(axis=0) / ref.sum()
-    return np.asarray(special.ndtri(np.clip(np.cumsum(shares) - shares / 2, 1e-4, 1 - 1e-4)))
+    held = shares[shares > 0]
+    low, high = max(_OUTERMOST, held[0] / 8), max(_OUTERMOST, held[-1] / 8)
+    return np.asarray(special.ndtri(np.clip(np.cumsum(shares) - shares / 2, low, 1 - high)))
 
 
 def level_shift(ref: Floats, cur: Floats, line: Timeline, prior: Floats | None = None) -> LevelShift:
