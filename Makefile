@@ -4,6 +4,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
+# What is imported again and again, by thousands of processes in `make test` alone, is compiled once.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 GROUP ?= serving
 SECONDS ?= 60

@@ -33,6 +33,7 @@ from tidegate_serving.contract.errors import (
 )
 from tidegate_serving.contract.servable import State
 from tidegate_serving.fleet.controller.process import ControllerProcess as Controller
+from tidegate_serving.fleet.state.keys import NODES
 from tidegate_serving.fleet.state.model import Copies
 
 CLIENTS = (over_grpc, "grpc"), (over_http, "rest")
@@ -283,6 +284,22 @@ def test_lists_at_the_router_are_of_the_whole_fleet_and_tell_cold_models(
         for name in ("listed", "asleep"):
             control.set_desired_state(control.desired(name).without(3))
     eventually(lambda: not {"listed", "asleep"} & fleet.view().models.keys())
+
+
+def test_a_node_that_loses_its_key_alone_keeps_its_models(
+    fleet: Fleet, controller: ControllerProcess, router: RouterProcess
+) -> None:
+    push(directory=publish(fleet.root, "staying", 1, adding(1)), control=controller.address)
+    size(fleet, "staying", 10)
+    (node,) = settled(fleet, "staying", 1)
+    before = fleet.view()
+    with fleet.operations() as operations:
+        operations.etcd.commit({}, {}, [operations.keys.key(NODES, node)])
+    eventually(lambda: node in fleet.view().nodes)
+    push(directory=publish(fleet.root, "after", 1, adding(1)), control=controller.address)
+    assert fleet.view().placement.nodes.items() >= before.placement.nodes.items()
+    assert fleet.routes("staying") == (node,)
+    assert answer(router, "staying") == 2.0
 
 
 def test_a_killed_node_and_a_killed_controller_and_an_etcd_that_restarts_leave_every_model_served(

@@ -6,11 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from alembic import command
-from alembic.config import Config
-from alembic.util import CommandError
 from sqlalchemy import Connection, Engine, create_engine, event, func, make_url, select, text
 from sqlalchemy.exc import (
     ArgumentError,
@@ -24,6 +21,9 @@ from sqlalchemy.orm import Session
 
 from tidegate_pipelines.hub.store.base import Base
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, Unavailable
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 _SQLITE, _POSTGRESQL = "sqlite", "postgresql"
 _WRITES = "tidegate_writes"
@@ -96,6 +96,9 @@ class Database:
 
         FailedPrecondition for a database that a newer Tidegate has made.
         """
+        from alembic import command
+        from alembic.util import CommandError
+
         engine = self._engine.execution_options(**{_WRITES: True})
         with self._errors(), engine.begin() as connection:
             if self.is_postgresql:
@@ -166,6 +169,8 @@ def write_last(session: Session, row: Base) -> None:
 
 def migrations(connection: Connection) -> Config:
     """What Alembic has to know to work on one connection."""
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
     config.attributes["connection"] = connection

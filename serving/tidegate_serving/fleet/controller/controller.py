@@ -23,6 +23,7 @@ from tidegate_serving.contract.errors import (
     Unavailable,
 )
 from tidegate_serving.contract.servable import ServableId, State, StateChange
+from tidegate_serving.fleet.controller.absence import Absences
 from tidegate_serving.fleet.controller.counters import gathered
 from tidegate_serving.fleet.controller.node_link import NodeLink
 from tidegate_serving.fleet.decision.decision import Decision, Memory, decide
@@ -83,6 +84,7 @@ class Controller:
         self._written = self._newest = self._led_in = 0
         self._led_since = 0.0
         self._lines: dict[str, _Line] = {}
+        self._absences = Absences(seconds)
         self._memory = Memory()
         self._states: dict[ServableId, StateChange] = {}
         self._expected: dict[str, int] = {}
@@ -148,7 +150,8 @@ class Controller:
         if view.revision < self._newest:
             self._begin_anew()
         self._newest = view.revision
-        view = replace(view, nodes=self._few(view.nodes))
+        links = {name: line.link for name, line in self._lines.items()}
+        view = replace(view, nodes=self._few(self._absences.filled(view.nodes, links, time.monotonic())))
         self._listen_to(view.nodes)
         seen = self.seen()
         lost = self._lost(seen)

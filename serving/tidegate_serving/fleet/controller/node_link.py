@@ -25,6 +25,7 @@ from tidegate_serving.sources.rpc.source import NAME as RPC_SOURCE
 
 _AGAIN_SECONDS = 1.0
 _REFUSED_SECONDS = 30.0
+_ASKED_SECONDS = 1.0
 _Telling = Callable[[ControlClient], None]
 
 
@@ -38,7 +39,7 @@ class NodeLink:
         self._lead = lead
         self._lock = threading.Condition()
         self._stopped = False
-        self._known = False
+        self._known = self._doubted = False
         self._desired: dict[str, DesiredState] = {}
         self._states: dict[ServableId, StateChange] = {}
         self._refused: dict[str, tuple[DesiredState, TidegateError, float]] = {}
@@ -88,6 +89,12 @@ class NodeLink:
         not among them stay as they are. It counts for as long as the lead in which it was decided."""
         with self._lock:
             self._decided_in, self._told, self._overrides = lead, told, overrides
+            self._lock.notify_all()
+
+    def doubt(self) -> None:
+        """Has the node asked whether it is there: `problem` says it soon where it does not answer."""
+        with self._lock:
+            self._doubted = True
             self._lock.notify_all()
 
     def end(self) -> None:
@@ -168,6 +175,8 @@ class NodeLink:
 
     def _next(self) -> _Telling | None:
         """What the node does not have or obey yet, after it was asked what others told it before this lead."""
+        if self._doubted and not self._stopped:
+            return self._ask
         if not self._known or self._stopped or not self._decided_in or self._decided_in != self._lead():
             return None
         if self._read_in != self._decided_in:
@@ -184,6 +193,14 @@ class NodeLink:
             if not _same(self._desired.get(name, DesiredState(name)), wanted) or self._is_anew(wanted):
                 return functools.partial(self._tell, wanted=wanted, lead=self._decided_in)
         return None
+
+    def _ask(self, client: ControlClient) -> None:
+        self._doubted = False
+        try:
+            client.status(timeout=_ASKED_SECONDS)
+        except TidegateError as error:
+            self._problem = error.message
+        self._changed()
 
     def _obeys(self, name: str) -> bool:
         wanted = self._overrides.get(name)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from tidegate_serving.contract.errors import AlreadyExists, TidegateError
 from tidegate_serving.fleet.etcd.client import Etcd
 
-_BEATS = 3
+BEATS = 3
 
 
 class Presence:
@@ -73,7 +73,7 @@ class Presence:
                 self._told(error)
             else:
                 self._told(None)
-            self._wake.wait(self._seconds / _BEATS)
+            self._wake.wait(self._seconds / BEATS)
             self._wake.clear()
 
     def _beat(self) -> None:
@@ -82,6 +82,8 @@ class Presence:
             self._lease = self._revision = 0
         if not self._lease:
             self._lease = self._etcd.grant(self._seconds)
+        if self._revision and "" not in self._etcd.read(self._key).entries:
+            self._revision = 0  # somebody deleted it
         document = self._document()
         if not self._revision or document != self._written:
             revision = self._etcd.commit({self._key: self._revision}, {self._key: document}, lease=self._lease)

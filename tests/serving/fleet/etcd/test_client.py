@@ -139,6 +139,17 @@ def test_what_a_presence_says_is_written_anew(etcd: Etcd) -> None:
     presence.stop()
 
 
+def test_a_key_that_somebody_deletes_is_written_again(etcd: Etcd) -> None:
+    presence = Presence(etcd, "/deleted/a", lambda: b"here", 600, lambda error: None)
+    presence.start()
+    eventually(lambda: presence.revision)
+    etcd.commit({}, {}, ["/deleted/a"])
+    presence.beat()
+    eventually(lambda: etcd.read("/deleted/").entries)
+    presence.stop()
+    assert not etcd.read("/deleted/").entries
+
+
 def test_a_lease_that_etcd_forgot_is_taken_anew() -> None:
     with etcd_process() as server:
         etcd = server.client()
