@@ -88,6 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _go_first_where_memory_is_short()
     held, channels, threads = Held(), list[Channel](), list[threading.Thread]()
     with socket.socket(fileno=int(descriptor)) as control:
+        control.set_inheritable(False)  # whatever program a model starts, or becomes: the sockets are not for it
         os.register_at_fork(after_in_child=lambda: _leave_to_parent(control, channels))
         while end := _next(control):
             channels = [channel for channel in channels if channel.is_open]
@@ -139,8 +140,12 @@ def _next(control: socket.socket) -> socket.socket | None:
     while True:
         try:
             data, descriptors, _, _ = socket.recv_fds(control, 1, 1)
+            if not data:
+                return None
             if data != b"?":
-                return socket.socket(fileno=descriptors[0]) if data else None
+                end = socket.socket(fileno=descriptors[0])
+                end.set_inheritable(False)
+                return end
             control.send(b"!")
         except ConnectionError:  # the engine closed its end and has not read all that was said
             return None

@@ -86,7 +86,7 @@ class Channel:
         try:
             data, came = self._ahead, list[tuple[int, int, bytes]]()
             if not data:
-                data, came, _, _ = self._end.recvmsg(_MOST_AT_ONCE, _ONE_DESCRIPTOR)
+                data, came, _, _ = self._end.recvmsg(_MOST_AT_ONCE, _ONE_DESCRIPTOR, socket.MSG_CMSG_CLOEXEC)
             if len(data) < _HEAD.size:
                 data = self._up_to(_HEAD.size, data)
             number, size, layout_size = _HEAD.unpack_from(data)

@@ -235,6 +235,7 @@ ATTACKS: dict[str, Attack] = {
     "resets": Attack(resets),
     "packed-headers": Attack(floods.packed_headers),
     "endless-headers": Attack(floods.endless_headers),
+    "many-fields": Attack(floods.many_fields),
     "empty-continuations": Attack(floods.empty_continuations),
     "slow-resets": Attack(floods.slow_resets),
     "resets-by-the-engine": Attack(floods.resets_by_the_engine),

@@ -76,6 +76,17 @@ def empty_continuations(target: Target) -> Rows:
     return _flood(target, frames)
 
 
+def many_fields(target: Target) -> Rows:
+    """Calls with 1,500 fields of a few bytes, each of which takes the place of another in the connection's table."""
+    fields = b"".join(INTO_TABLE + b"\x02" + bytes((97 + n % 26, 97 + n // 26 % 26)) + b"\x01v" for n in range(1500))
+
+    def frames() -> Iterator[bytes]:
+        for stream in ODD:
+            yield frame(HEADERS, END_HEADERS | END_STREAM, stream, call_headers(PREDICT) + fields)
+
+    return _flood(target, frames, reads=True)
+
+
 def slow_resets(target: Target) -> Rows:
     """Calls of a slow model that are reset a moment after they were queued (CVE-2023-44487)."""
     request = wire.predict_request("slow", (1,), bytes(4))

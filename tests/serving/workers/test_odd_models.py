@@ -94,6 +94,7 @@ DONE = {
     "much is said": "[print('x' * 1000) for _ in range(10_000)]",
     "nothing is said": "os.close(1); os.close(2); sys.stdout = sys.stderr = None",
     "it ends": "os._exit(0)",
+    "it becomes another program": "os.execv('/bin/sleep', ['sleep', '1000'])",
     "it stops": "os.kill(os.getpid(), signal.SIGSTOP)",
     "another session": "os.fork() or (os.setsid(), os.setpgid(0, 0), signal.pause())",
     "the last to run": "os.nice(19)",

@@ -16,6 +16,8 @@ const ACK: u8 = 1;
 const MOST_SETTINGS: u32 = 64;
 /// So many other frames cost as much as a call.
 const FRAMES_OF_A_CALL: usize = 32;
+/// So many bytes of headers cost as much as a call: each field of them may have as few as one.
+const HEADER_BYTES_OF_A_CALL: usize = 256;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// What is wrong with a frame.
@@ -40,6 +42,8 @@ pub struct Frames {
     /// Frames, or blocks of headers, that are complete.
     complete: u64,
     calls: usize,
+    /// Bytes of headers in the frames that began.
+    header_bytes: usize,
     /// Frames that began no call.
     others: usize,
     /// SETTINGS that came since then.
@@ -51,8 +55,8 @@ impl Default for Frames {
     fn default() -> Frames {
         let (data, block_open, begun) = (false, false, false);
         let (left, head, come, complete) = (PREFACE, [0; HEAD], 0, 0);
-        let (calls, others, settings, since) = (0, 0, 0, Instant::now());
-        Frames { left, head, come, data, block_open, begun, complete, calls, others, settings, since }
+        let (calls, header_bytes, others, settings, since) = (0, 0, 0, 0, Instant::now());
+        Frames { left, head, come, data, block_open, begun, complete, calls, header_bytes, others, settings, since }
     }
 }
 
@@ -98,6 +102,7 @@ impl Frames {
         self.others += usize::from(kind != HEADERS);
         if kind == HEADERS || kind == CONTINUATION {
             self.block_open = flags & END_HEADERS == 0;
+            self.header_bytes += self.left;
         }
         Ok(())
     }
@@ -114,10 +119,11 @@ impl Frames {
         Ok(())
     }
 
-    /// How many calls began since this was asked last, with as many as the other frames that came since cost. A few of these
-    /// count for nothing, however often: who begins one call at a time sends some with each.
+    /// How many calls began since this was asked last, or as many as their headers cost, with as many as the other frames that
+    /// came since cost. A few of these count for nothing, however often: who begins one call at a time sends some with each.
     pub fn take_calls(&mut self) -> usize {
-        std::mem::take(&mut self.calls) + std::mem::take(&mut self.others) / FRAMES_OF_A_CALL
+        let headers = std::mem::take(&mut self.header_bytes) / HEADER_BYTES_OF_A_CALL;
+        std::mem::take(&mut self.calls).max(headers) + std::mem::take(&mut self.others) / FRAMES_OF_A_CALL
     }
 
     /// The number of the frame of which only a part has come; 0 for none, or for one of data.
@@ -193,6 +199,16 @@ mod tests {
             .unwrap();
         assert_eq!(frames.take_calls(), 8);
         assert_eq!(frames.take_calls(), 0);
+    }
+
+    #[test]
+    fn calls_with_many_bytes_of_headers_count_as_more() {
+        let mut frames = begun();
+        frames.take_calls();
+        let (half, whole) = (frame(HEADERS, 0, HEADER_BYTES_OF_A_CALL * 4), frame(HEADERS, END_HEADERS, 30));
+        let rest = frame(CONTINUATION, END_HEADERS, HEADER_BYTES_OF_A_CALL * 5);
+        frames.feed(&[half, rest, whole].concat()).unwrap();
+        assert_eq!((frames.take_calls(), frames.take_calls()), (9, 0));
     }
 
     #[test]
