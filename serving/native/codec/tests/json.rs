@@ -110,7 +110,10 @@ fn a_number_that_does_not_fit_its_type_is_refused() {
     };
     assert_eq!(of(DType::Int32, "1.5"), wrong("1.5", "Number", "int32"));
     assert_eq!(of(DType::Float32, "\"a\""), wrong("\"a\"", "String", "float"));
-    assert_eq!(of(DType::Float32, "null"), wrong("null", "Null", "float"));
+    let missing = "float; send NaN for a number that is missing";
+    assert_eq!(of(DType::Float32, "null"), wrong("null", "Null", missing));
+    let no_value = "int32; null stands for no value of this type: send one";
+    assert_eq!(of(DType::Int32, "null"), wrong("null", "Null", no_value));
     assert_eq!(of(DType::Bool, "1"), wrong("1", "Number", "bool"));
     assert_eq!(of(DType::String, "1"), wrong("1", "Number", "string"));
     let lossy = |value: &str, dtype: &str| {

@@ -2,7 +2,7 @@
 //! After each kind of abuse the plane must still answer a proper request.
 
 use std::collections::HashSet;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -33,6 +33,20 @@ fn still_serves(running: &Running) {
     assert_eq!((found[0].0.as_str(), shape_of(&found[0].1)), ("y", vec![2]));
     assert_eq!(float_values(&found[0].1), [2.5, 3.0]);
     assert_eq!(running.rest().predict(r#"{"instances":[1]}"#).body, r#"{"predictions":[2.5]}"#);
+}
+
+#[test]
+fn a_client_of_http2_on_the_rest_port_is_told_so() {
+    let running = Running::with(&Model::half_plus_two());
+    let mut socket = TcpStream::connect(running.plane.rest_address().unwrap()).unwrap();
+    socket.set_read_timeout(Some(LONG)).unwrap();
+    // As gRPC's C core begins: the preface, and its settings right behind it.
+    socket.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{answer:?}");
+    assert!(answer.ends_with("{\"error\": \"this port speaks HTTP/1.1 alone: use that, or the gRPC port for gRPC\"}"));
+    still_serves(&running);
 }
 
 #[test]

@@ -72,7 +72,12 @@ fn wrong_type(mut scanner: Scanner<'_>, wanted: &str, level: usize) -> Status {
         return malformed;
     }
     let (value, kind) = (scanner.show_value(), scanner.kind());
-    Status::invalid(format!("JSON Value: {value} Type: {kind} is not of expected type: {wanted}"))
+    let cure = match kind {
+        "Null" if matches!(wanted, "float" | "double") => "; send NaN for a number that is missing",
+        "Null" => "; null stands for no value of this type: send one",
+        _ => "",
+    };
+    Status::invalid(format!("JSON Value: {value} Type: {kind} is not of expected type: {wanted}{cure}"))
 }
 
 /// TensorFlow Serving has no JSON for halves.

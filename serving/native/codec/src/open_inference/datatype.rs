@@ -21,5 +21,5 @@ pub fn from_name(name: &str) -> Option<DType> {
 
 /// All names, for a message.
 pub fn all() -> String {
-    NAMES.join(", ")
+    format!("{}, {BFLOAT16}", NAMES.join(", "))
 }

@@ -19,7 +19,7 @@ pub async fn refuse(mut socket: TcpStream) -> io::Result<TcpStream> {
     if came == 0 || first[0] == HANDSHAKE {
         return Ok(socket);
     }
-    socket.write_all(&farewell()).await?;
+    socket.write_all(&farewell(WHY)).await?;
     socket.shutdown().await?;
     // What it sent must be read: a socket closed with bytes in it is reset, and the client may lose the answer.
     let mut rest = [0; 4096];
@@ -31,8 +31,9 @@ pub async fn refuse(mut socket: TcpStream) -> io::Result<TcpStream> {
     Err(io::ErrorKind::InvalidData.into())
 }
 
-fn farewell() -> Vec<u8> {
-    let body = format!("{{\"error\": \"{WHY}\"}}");
+/// What a client reads that speaks another protocol than its port; `why` is put into JSON as it is.
+pub fn farewell(why: &str) -> Vec<u8> {
+    let body = format!("{{\"error\": \"{why}\"}}");
     let length = body.len();
     let head = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close";
     format!("{head}\r\ncontent-length: {length}\r\n\r\n{body}").into_bytes()

@@ -1,8 +1,8 @@
 //! The REST endpoint: HTTP/1.1 connections and their requests, one after the other.
 
 use std::convert::Infallible;
-use std::future::poll_fn;
-use std::pin::pin;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use tidegate_engine::memory::Share;
 use tidegate_engine::request::Tags;
 use tidegate_engine::request_id::RequestId;
 use tidegate_engine::telemetry::Observation;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use crate::connections::lifeline::{LEAVE, Lifeline};
 use crate::connections::peer::Peer;
@@ -26,10 +26,13 @@ use crate::endpoints::rest::answer_body::RestBody;
 use crate::endpoints::rest::body::{self, WholeRequest};
 use crate::endpoints::rest::service::{RestAnswer, RestResponse, RestService, close_after, failure};
 use crate::endpoints::rest::{cors, framing, path};
-use crate::security::gate;
+use crate::security::{gate, plain_text};
 
 /// Bytes of a request that are read at once, and the largest head.
 const MOST_AT_ONCE: usize = 64 << 10;
+/// How every connection of HTTP/2 begins, and with it each of gRPC.
+const HTTP2: &[u8] = b"PRI * HTTP/2.0";
+const WHY: &str = "this port speaks HTTP/1.1 alone: use that, or the gRPC port for gRPC";
 
 /// Serves one connection until the client leaves or the drain is over.
 pub async fn serve<S, T>(socket: T, service: Arc<S>, peer: Peer, mut drain: DrainWatch)
@@ -73,17 +76,25 @@ where
     // Whoever tends connections knows how long a head may take, and tells it from a connection that is idle.
     builder.header_read_timeout(None);
     builder.max_buf_size(MOST_AT_ONCE);
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(socket), handler));
+    let mut connection = builder.serve_connection(TokioIo::new(socket), handler);
     let mut leaving = false;
-    poll_fn(|context| {
+    let ended = poll_fn(|context| {
         if !leaving && (drain.poll(context).is_ready() || lifeline.orders() & LEAVE != 0 || lifeline.is_half_closed()) {
             leaving = true;
-            connection.as_mut().graceful_shutdown();
+            Pin::new(&mut connection).graceful_shutdown();
         }
-        // An error ends this connection only, and its client has seen it.
-        connection.as_mut().poll(context).map(drop)
+        Pin::new(&mut connection).poll(context)
     })
     .await;
+    // An error ends this connection only, and its client has seen it, unless it speaks HTTP/2.
+    if ended.is_err_and(|why| why.is_parse()) {
+        let parts = connection.into_parts();
+        if parts.read_buf.starts_with(HTTP2) {
+            let mut socket = parts.io.into_inner();
+            let _ = socket.write_all(&plain_text::farewell(WHY)).await;
+            let _ = socket.shutdown().await;
+        }
+    }
 }
 
 /// Notes what whoever sent a request may do, or says why it is not let in.
