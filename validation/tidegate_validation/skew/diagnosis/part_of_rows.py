@@ -34,6 +34,8 @@ _UNCOMMON = 0.25
 _CHANCE = 0.95
 _LEAVES = 0.5
 _STRETCHES = 20
+_VAGUE_USUAL = 0.18
+"""With a larger relative error not even a usual factor is told."""
 _NUMBERS = (2.0, 3.0, 4.0, 5.0, 10.0, 100.0, 1000.0, 1e4, 1e6)
 
 _COMMON: tuple[Change, ...] = tuple(
@@ -122,7 +124,7 @@ def _of_part(suspect: Suspect, way: _Way, joint: Joint, ranges: Ranges, grid: fl
     if _as_likely_anything(suspect, joint.values, way.change) or ranges.refute(joint.values, way.change, partly=True):
         return None
     precision = ranges.precision(joint.values, way.change, partly=True)
-    told = _named(suspect, way, joint, _LEAVES) if precision <= VAGUE else None
+    told = _named(suspect, way, joint, _LEAVES) if precision <= _VAGUE_USUAL else None
     return told and _as_sure(told, precision)
 
 
