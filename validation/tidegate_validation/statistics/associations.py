@@ -21,7 +21,7 @@ import numpy as np
 
 from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.association import Association
-from tidegate_validation.statistics.bins import FrozenBins, NumericBins
+from tidegate_validation.statistics.bins import CategoryBins, FrozenBins, NumericBins
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.profile import FeatureProfile
 from tidegate_validation.statistics.rows import Rows
@@ -121,6 +121,8 @@ def _levels_of(bins: FrozenBins | None, counts: FeatureCounts) -> dict[int, int]
     for code in codes:
         found[code] = min(LEVELS - 1, int((reached + totals[code] / 2) / part))
         reached += totals[code]
+    if isinstance(bins, CategoryBins) and bins.other in found:
+        found[bins.unseen] = found[bins.other]  # Of many texts, some are new every day.
     return found
 
 

@@ -147,6 +147,23 @@ def test_event_times_of_another_zone_are_blamed_where_one_column_alone_shows_it(
     assert together(rows, week) == ["at"]
 
 
+def customers(seed: int) -> pd.DataFrame:
+    """Sixty-seven days of customers, what they paid in all a text, which is a blank for new ones."""
+    random = np.random.default_rng(seed)
+    day = np.repeat(16_000 + np.arange(67), 400)
+    months = np.minimum(random.exponential(24, len(day)).astype(int), 72)
+    paid = [f"{one:.2f}" if one else " " for one in months * random.normal(65, 20, len(day))]
+    return pd.DataFrame({"at": day * DAY + random.integers(0, DAY, len(day)), "months": months, "paid": paid})
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_texts_that_are_new_every_day_lose_no_column(seed: int) -> None:
+    rows = customers(seed)
+    assert together(rows, last_week(rows)) == []
+    shuffled = last_week(rows).assign(months=lambda one: np.random.default_rng(9).permutation(one["months"]))
+    assert together(rows, shuffled) == ["months"]
+
+
 def test_a_profile_made_without_event_times_knows_no_time_of_day() -> None:
     rows = sensors(2)
     assert "warm" not in {one.first for one in profile_of(rows.drop(columns="at"), None).pairs}
