@@ -265,3 +265,16 @@ def _phases_of_each(n: Integers) -> list[float]:
             best = max(best, float(share[rare & (share >= 0.001)].max(initial=0.0)))
         found.append(best)
     return found
+
+
+@pytest.mark.parametrize(("alike", "outcome"), [(2, Outcome.PASS), (3, Outcome.FAIL)])
+def test_two_days_may_have_one_price_but_not_three(alike: int, outcome: Outcome) -> None:
+    random = np.random.default_rng(6)
+    price = np.round(75 + random.normal(0, 1, DAYS), 2)
+    price[-WINDOW:][:alike] = 75.004
+    day = np.repeat(np.arange(DAYS), ROWS)
+    rows = pd.DataFrame({"at": (FIRST + day) * DAY + random.integers(0, DAY, len(day)), "price": price[day]})
+    late = day >= DAYS - WINDOW
+    report = report_on_tables(rows[~late], rows[late], Columns(time="at"))
+
+    assert report.feature("price").outcome is outcome

@@ -17,6 +17,8 @@ _SPECIAL = {0.0, -1.0, 1.0, *(sign * 10.0**power - sign for power in range(1, 7)
 _SIZE = 0.1
 _FEW_TRIES = 4
 _HEAVY = 1.5
+_MANY = 20
+_FILLED = 0.9
 """A value that nobody would take for a default may weigh this many times what values of the column do on their days,
 or what those do that come for a while."""
 
@@ -99,7 +101,10 @@ def _excess(
     special = tries == _FEW_TRIES
     phase = feature.points.phase(max(blocks, 1))
     for_a_while = _HEAVY * phase if not special and point.share <= RARE * phase else 0.0
-    heavy = point.peak if special else max(point.peak, _HEAVY * feature.points.usual_peak)
+    # Where each day holds one of many values, two days may come out alike.
+    of_days = len(feature.points.listed) >= _MANY and feature.points.usual_peak >= _FILLED
+    usually = (_TWO if of_days else _HEAVY) * feature.points.usual_peak
+    heavy = point.peak if special else max(point.peak, usually)
     return PointExcess(
         value=value,
         share=share,
