@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import skops.io
 from onnx import TensorProto, helper
 from sklearn.linear_model import LogisticRegression
 from tests.support.command import Command
+from tests.support.models.skops_files import write_skops
 from tests.support.release.world import BETTER, UNLOADABLE, Endpoints, World, traffic
 
 from tidegate_serving.contract.repository import verdict_path
@@ -118,7 +118,7 @@ def test_a_question_that_makes_no_sense_is_named(
 def write_sklearn(folder: Path, frame: pd.DataFrame) -> float:
     """A logistic regression as a skops file; what it says of the first row."""
     model = LogisticRegression().fit(frame[["x", "z"]], frame["late"])
-    skops.io.dump(model, folder / "model.skops")
+    write_skops(model, folder / "model.skops")
     return float(model.predict_proba(frame[["x", "z"]].head(1))[0, 1])
 
 

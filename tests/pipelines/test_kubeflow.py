@@ -38,7 +38,6 @@ from tidegate_pipelines.release import Release, release
 from tidegate_serving.contract.errors import Refused
 
 ROOT = Path(__file__).resolve().parents[2]
-COMPILED = ROOT / "pipelines/tidegate_pipelines/compiled"
 RULE = {"pairs": 20, "within_seconds": 30}
 
 

@@ -234,7 +234,7 @@ def _example(one: Publication, inferred: InferredSignatures, sample: pa.Table | 
     if sample is None and inferred.example:
         return inferred.example
     if sample is None:
-        raise InvalidInput("a version needs an example row for its warm-up: give training data, or an example as JSON")
+        raise InvalidInput("a version needs an example row for its warm-up: give `training`, or an `example` as JSON")
     names = [name for name in inputs_by_name(inferred.signatures) if name in sample.column_names]
     for row in sample.select(names).slice(0, _EXAMPLE_ROWS).to_pylist():
         if all(not _is_missing(value) for value in row.values()):

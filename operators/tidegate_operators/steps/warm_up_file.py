@@ -26,8 +26,6 @@ from tidegate_serving.platforms.warm_up.runner import FILE, MOST_RECORDS
 from tidegate_serving.tensor_proto import fill
 from tidegate_validation.golden_requests import GoldenRequests, Recording, record_golden_requests
 
-DEFAULT_REQUESTS = 100
-
 
 @dataclass(frozen=True, slots=True)
 class WarmUpFile:

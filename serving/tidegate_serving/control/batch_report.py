@@ -12,16 +12,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-REASONS: Mapping[str, str] = {
-    "full": "max_batch_rows reached, or the next request's rows did not fit beside",
-    "bytes": "64 MiB of inputs",
-    "idle": "the sockets had nothing more to read",
-    "timeout": "timeout_us had passed",
-    "shapes": "requests of more shapes came than batches may be open",
-    "alone": "a request that shares its batch with no other",
-    "deadline": "more would not have been through in time",
-    "drain": "the version could run nothing any more",
-}
 FEW = 20
 _SAMPLE = re.compile(r"(tidegate_\w+)\{(.*)\}")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')

@@ -12,11 +12,11 @@ import onnx
 import pandas as pd
 import pyarrow as pa
 import pytest
-import skops.io
 from onnx import TensorProto, helper
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.pipeline import make_pipeline
+from tests.support.models.skops_files import write_skops
 
 from tidegate_operators.steps.infer_signature import infer_signature
 from tidegate_operators.steps.publish import read_signatures
@@ -51,7 +51,7 @@ def estimator(path: Path, kind: Any, target: str) -> Path:
 
 
 def estimator_of(path: Path, kind: Any, target: Any) -> Path:
-    skops.io.dump(kind.fit(FRAME[["size", "age"]], target), path)
+    write_skops(kind.fit(FRAME[["size", "age"]], target), path)
     return path
 
 
@@ -105,13 +105,13 @@ def test_a_regressor_gives_what_it_predicts(tmp_path: Path) -> None:
 
 def test_many_classes_give_a_column_each(tmp_path: Path) -> None:
     model = LogisticRegression().fit(FRAME[["size", "age"]], np.arange(40) % 3)
-    skops.io.dump(model, tmp_path / "m.skops")
+    write_skops(model, tmp_path / "m.skops")
     outputs = infer_signature([tmp_path], "sklearn", TABLE, "late", None).signatures["serving_default"].outputs
     assert outputs == (TensorSpec("predict_proba", "float64", (-1, 3)),)
 
 
 def test_an_estimator_of_a_matrix_needs_no_training_data(tmp_path: Path) -> None:
-    skops.io.dump(LogisticRegression().fit(FRAME[["size", "age"]].to_numpy(), FRAME["late"]), tmp_path / "m.skops")
+    write_skops(LogisticRegression().fit(FRAME[["size", "age"]].to_numpy(), FRAME["late"]), tmp_path / "m.skops")
     inferred = infer_signature([tmp_path / "m.skops"], "sklearn", None, None, "at")
     assert inferred.signatures["serving_default"].inputs == (
         TensorSpec("x", "float64", (-1, 2)),
@@ -147,7 +147,7 @@ def test_a_model_of_texts_reads_the_one_column_of_text(tmp_path: Path) -> None:
     texts = pa.array([f"{word} parcel" for word in ("late", "fine")] * 20)
     table = TABLE.append_column("note", texts).append_column("sent", pa.array([0] * 40, pa.timestamp("us")))
     model = make_pipeline(CountVectorizer(), LogisticRegression()).fit(texts.to_pylist(), FRAME["late"])
-    skops.io.dump(model, tmp_path / "m.skops")
+    write_skops(model, tmp_path / "m.skops")
     inferred = infer_signature([tmp_path], "sklearn", table, "late", None)
     assert inferred.signatures["serving_default"].inputs == (TensorSpec("note", "string"),)
     with pytest.raises(InvalidInput, match=r"takes one text, .* several \(note, more\): leave out"):

@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-import skops.io
 from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from tests.support.models.skops_files import write_skops
 
 from tidegate_operators.steps import Evidence, judge
 from tidegate_serving.admission import Outcome
@@ -38,7 +38,7 @@ def rows(seed: int, count: int = 3000) -> pd.DataFrame:
 def model(path: Path, columns: tuple[str, ...] = ("a", "b"), swapped: bool = False) -> Path:
     training = rows(1)
     truth = 1 - training["late"] if swapped else training["late"]
-    skops.io.dump(LogisticRegression().fit(training[list(columns)], truth), path)
+    write_skops(LogisticRegression().fit(training[list(columns)], truth), path)
     return path
 
 
@@ -145,10 +145,10 @@ def test_columns_that_a_pipeline_drops_are_not_asked_for(tmp_path: Path) -> None
     kept = ColumnTransformer([("scaled", StandardScaler(), ["a", "b"]), ("out", "drop", ["note"])])
     pipeline = make_pipeline(kept, LogisticRegression()).fit(features, training["late"])
     pipeline.predict(rows(2)[["a", "b"]])
-    skops.io.dump(pipeline, tmp_path / "pipeline.skops")
+    write_skops(pipeline, tmp_path / "pipeline.skops")
     judged = judge(tmp_path / "pipeline.skops", Evidence(rows(2), "late", policy=QUALITY))
     assert judged.verdict.outcome is Outcome.PASS
     whole = ColumnTransformer([("scaled", StandardScaler(), ["a"])], remainder="passthrough")
-    skops.io.dump(make_pipeline(whole, LogisticRegression()).fit(features, training["late"]), tmp_path / "whole.skops")
+    write_skops(make_pipeline(whole, LogisticRegression()).fit(features, training["late"]), tmp_path / "whole.skops")
     with pytest.raises(InvalidInput, match="fitted on id, note, which"):
         judge(tmp_path / "whole.skops", Evidence(rows(2), "late", policy=QUALITY))

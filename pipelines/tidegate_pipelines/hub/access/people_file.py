@@ -135,12 +135,6 @@ class People:
     def _grants(self, role: Role, teams: tuple[str, ...]) -> tuple[TeamGrant, ...]:
         return tuple(TeamGrant(role.value, name, (ALL,) if name == ALL else self.team[name].models) for name in teams)
 
-    def team_of(self, model: str) -> str:
-        """The first team that has this model; empty for none."""
-        return next(
-            (name for name, team in self.team.items() if TeamGrant("look", name, team.models).covers(model)), ""
-        )
-
 
 def watch_people(path: Path) -> FileWatch[People]:
     """The access file as it is now; where it is broken, as it was before. Raises NotFound and InvalidInput at first."""

@@ -11,7 +11,6 @@ from sqlalchemy import or_, select, update
 from sqlalchemy.orm import Session
 
 from tidegate_pipelines.hub.store import (
-    FINAL,
     Database,
     ModelRow,
     ReleaseEventRow,
@@ -126,11 +125,6 @@ def locked(session: Session, release_id: int) -> ReleaseRow:
     if row is None:
         raise NotFound(f"there is no release {release_id}: see /api/v1/releases")
     return row
-
-
-def is_over(row: ReleaseRow) -> bool:
-    """Whether it never changes again."""
-    return row.state in FINAL
 
 
 def _supersede(session: Session, request: Request, now: datetime) -> None:

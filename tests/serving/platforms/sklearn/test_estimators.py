@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import skops.io
 from sklearn.cluster import DBSCAN, KMeans
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
@@ -22,6 +21,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, SplineTransformer
 from tests.support.models.loading import discover, load_published, load_unpublished, outputs, unpublished_loader
+from tests.support.models.skops_files import skops_bytes, write_skops
 from tests.support.models.versions import Draft, publish
 
 from tidegate_serving.contract.errors import InvalidInput, PermissionRefused
@@ -40,7 +40,7 @@ TEXTS = np.array(["late again", "on time", "great food"] * 20, dtype=object)
 
 def saved(estimator: Any, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    skops.io.dump(estimator, folder / "m.skops")
+    write_skops(estimator, folder / "m.skops")
     return folder
 
 
@@ -98,7 +98,7 @@ def test_words_come_as_a_column_or_as_a_matrix_and_sparse_answers_are_dense(
     matrix = WORDS[:, None].astype(object)
     words = OneHotEncoder().fit(matrix)
     signature = Signature((TensorSpec("word", "string", shape),), (TensorSpec("transform", "float64", (-1, 3)),))
-    files = {"m.skops": skops.io.dumps(words)}
+    files = {"m.skops": skops_bytes(words)}
     version = load_published(publish(tmp_path, "m", 1, Draft("sklearn", files, signature, example={})))
     sent = np.array([word.encode() for word in WORDS], dtype=object).reshape([ROWS, *shape[1:]])
     np.testing.assert_array_equal(outputs(version, {"word": sent})["transform"], words.transform(matrix).toarray())
@@ -108,7 +108,7 @@ def test_probabilities_of_several_outputs_lie_side_by_side(tmp_path: Path) -> No
     model = RandomForestClassifier(3).fit(X, PAIR * 1)
     takes, gives = TensorSpec("x", "float64", (-1, 4)), TensorSpec("predict_proba", "float64", (-1, 4))
     signature = Signature((takes,), (gives,))
-    files = {"m.skops": skops.io.dumps(model)}
+    files = {"m.skops": skops_bytes(model)}
     version = load_published(publish(tmp_path, "m", 1, Draft("sklearn", files, signature, example={})))
     np.testing.assert_array_equal(outputs(version, {"x": X})["predict_proba"], np.hstack(model.predict_proba(X)))
 
@@ -129,7 +129,7 @@ def test_a_column_of_a_frame_may_have_an_axis_of_one(tmp_path: Path) -> None:
     model = make_pipeline(columns, LogisticRegression()).fit(frame, TWO)
     inputs = (TensorSpec("word", "string", (-1, 1)), TensorSpec("size", "float64", (-1, 1)))
     signature = Signature(inputs, (TensorSpec("predict", "bool"),))
-    files = {"m.skops": skops.io.dumps(model)}
+    files = {"m.skops": skops_bytes(model)}
     version = load_published(publish(tmp_path, "m", 1, Draft("sklearn", files, signature, example={})))
     sent = np.array([[word.encode()] for word in WORDS], dtype=object)
     assert outputs(version, {"word": sent, "size": Y[:, None]})["predict"].tolist() == model.predict(frame).tolist()
@@ -158,7 +158,7 @@ def test_the_estimate_counts_what_a_file_holds_unpacked(tmp_path: Path) -> None:
     estimates = []
     for name, kind in (("plain", zipfile.ZIP_STORED), ("packed", zipfile.ZIP_DEFLATED)):
         (tmp_path / name).mkdir()
-        skops.io.dump(model, tmp_path / name / "m.skops", compression=kind)
+        write_skops(model, tmp_path / name / "m.skops", compression=kind)
         estimates.append(unpublished_loader(tmp_path / name, "sklearn").estimate()["ram"])
     assert estimates[0] > 3 * (tmp_path / "packed/m.skops").stat().st_size
     assert estimates[0] == pytest.approx(estimates[1], rel=0.05)

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import skops.io
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from tests.support.models.loading import load_published, outputs
+from tests.support.models.skops_files import skops_bytes
 from tests.support.models.tabular import EXAMPLE, FRAME, LATE, RANDOM, ROWS, SIGNATURE, pipeline, tensors, with_files
 from tests.support.models.versions import Draft, publish
 
@@ -30,7 +30,7 @@ TABULAR = Draft(platform="sklearn", signature=SIGNATURE, example=EXAMPLE, event_
 
 def test_a_skops_pipeline_answers_as_scikit_learn_does(tmp_path: Path) -> None:
     model = pipeline(HistGradientBoostingClassifier(max_iter=20)).fit(FRAME, LATE)
-    version = load_published(publish(tmp_path, "m", 1, with_files(TABULAR, model__skops=skops.io.dumps(model))))
+    version = load_published(publish(tmp_path, "m", 1, with_files(TABULAR, model__skops=skops_bytes(model))))
     found = outputs(version, tensors(FRAME))
     np.testing.assert_allclose(found["probability"], model.predict_proba(FRAME)[:, 1], rtol=0, atol=1e-12)
     assert found["late"].tolist() == model.predict(FRAME).tolist()
@@ -41,7 +41,7 @@ def test_an_array_estimator_gets_columns_in_the_signatures_order(tmp_path: Path)
     data = RANDOM.normal(size=(ROWS, 2))
     model = RandomForestRegressor(5, random_state=0).fit(data, data @ [1, 10])
     whole = Draft(platform="sklearn", signature=signature, example={"a": 1.0, "b": 2.0})
-    version = load_published(publish(tmp_path, "m", 1, with_files(whole, model__skops=skops.io.dumps(model))))
+    version = load_published(publish(tmp_path, "m", 1, with_files(whole, model__skops=skops_bytes(model))))
     found = outputs(version, {"b": data[:, 0], "a": data[:, 1]})
     np.testing.assert_array_equal(found["predict"], model.predict(data))
 
@@ -51,7 +51,7 @@ def test_an_array_estimator_gets_a_matrix_as_it_is(tmp_path: Path) -> None:
     data = RANDOM.normal(size=(ROWS, 3)).astype("f4")
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(data, data[:, 0] > 0)
     whole = Draft(platform="sklearn", signature=signature, example={"x": [1.0, 2.0, 3.0]})
-    version = load_published(publish(tmp_path, "m", 1, with_files(whole, model__skops=skops.io.dumps(model))))
+    version = load_published(publish(tmp_path, "m", 1, with_files(whole, model__skops=skops_bytes(model))))
     np.testing.assert_allclose(outputs(version, {"x": data})["predict_proba"], model.predict_proba(data), rtol=1e-6)
 
 
@@ -71,9 +71,9 @@ def test_skops_files_may_not_bring_functions(tmp_path: Path) -> None:
     evil = make_pipeline(FunctionTransformer(pd.read_pickle), LogisticRegression())
     signature = Signature((TensorSpec("x", "float64"),), (TensorSpec("predict", "int64"),))
     whole = Draft(platform="sklearn", signature=signature, example={"x": 1.0})
-    load_published(publish(tmp_path, "good", 1, with_files(whole, model__skops=skops.io.dumps(model))))
+    load_published(publish(tmp_path, "good", 1, with_files(whole, model__skops=skops_bytes(model))))
     with pytest.raises(PermissionRefused, match="read_pickle"):
-        load_published(publish(tmp_path, "evil", 1, with_files(whole, model__skops=skops.io.dumps(evil))))
+        load_published(publish(tmp_path, "evil", 1, with_files(whole, model__skops=skops_bytes(evil))))
 
 
 @pytest.mark.parametrize(
@@ -92,14 +92,14 @@ def test_skops_files_may_not_bring_functions(tmp_path: Path) -> None:
 )
 def test_a_signature_that_does_not_fit_is_refused_at_load(tmp_path: Path, changes: dict[str, Any], match: str) -> None:
     model = pipeline(HistGradientBoostingClassifier(max_iter=5)).fit(FRAME, LATE)
-    changed = replace(TABULAR, files={"model.skops": skops.io.dumps(model)}, **changes)
+    changed = replace(TABULAR, files={"model.skops": skops_bytes(model)}, **changes)
     with pytest.raises(InvalidInput, match=match):
         load_published(publish(tmp_path, "m", 1, changed))
 
 
 def test_strings_that_are_not_utf8_are_the_clients_fault(tmp_path: Path) -> None:
     model = pipeline(HistGradientBoostingClassifier(max_iter=5)).fit(FRAME, LATE)
-    version = load_published(publish(tmp_path, "m", 1, with_files(TABULAR, model__skops=skops.io.dumps(model))))
+    version = load_published(publish(tmp_path, "m", 1, with_files(TABULAR, model__skops=skops_bytes(model))))
     with pytest.raises(InvalidInput, match="'carrier' holds a string that is not UTF-8"):
         outputs(version, tensors(FRAME[:1]) | {"carrier": np.array([b"\xff"], dtype=object)})
 
