@@ -219,6 +219,7 @@ class NodeLink:
             self._note_error(wanted, error)
         else:
             with self._lock:
+                self._problem = ""
                 self._obeyed[name] = tuple(in_words(overrides))
         self._changed()
 
@@ -239,6 +240,7 @@ class NodeLink:
             self._note_error(wanted, error)
         else:
             with self._lock:
+                self._problem = ""
                 self._desired[wanted.servable] = wanted
                 self._refused.pop(wanted.servable, None)
                 if self._is_anew(wanted):
