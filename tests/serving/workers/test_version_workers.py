@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import itertools
 import os
+import resource
 import signal
 import sys
 import threading
@@ -29,7 +30,7 @@ from tidegate_serving.workers.gauges import PROCESSES, RESTARTS, WorkerGauges
 from tidegate_serving.workers.host import Host, started
 from tidegate_serving.workers.place import WorkerPlace
 from tidegate_serving.workers.task import WorkerTask
-from tidegate_serving.workers.version_workers import DEATHS_WITHOUT_PAUSE, Staff, VersionWorkers
+from tidegate_serving.workers.version_workers import DEATHS_WITHOUT_PAUSE, LACKING, Staff, VersionWorkers
 
 SIGNATURE = Signature(
     (TensorSpec("x", "float32"), TensorSpec("s", "string", (-1, 2))),
@@ -219,6 +220,17 @@ def test_requests_wait_while_the_engine_has_no_files_left_for_a_new_worker(
     os.kill(workers.pids[0], signal.SIGKILL)
     assert ask(workers, 1)["y"].tolist() == [2.0]
     assert next(tries) == DEATHS_WITHOUT_PAUSE + 4
+
+
+def test_a_line_to_a_worker_for_which_there_are_no_files_left_is_refused_with_the_systems_number() -> None:
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, most[1]))
+    try:
+        with pytest.raises(OSError, match="Too many open files") as raised:
+            WorkerLine()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, most)
+    assert raised.value.errno in LACKING
 
 
 def test_a_call_that_hangs_ends_with_its_version(make: Make, tmp_path: Path) -> None:

@@ -1,11 +1,12 @@
 //! The engine's end of the way to one worker, for Python: texts, and arrays by name.
 
+use std::io;
 use std::os::fd::IntoRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pyo3::exceptions::{PyConnectionError, PyValueError};
+use pyo3::exceptions::{PyConnectionError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use tidegate_codec::dtype::DType;
@@ -32,11 +33,16 @@ fn to_python(error: LineError) -> PyErr {
     }
 }
 
+/// With the system's number, by which it is told whether it lacks something, such as open files.
+fn os_error(error: io::Error) -> PyErr {
+    PyOSError::new_err((error.raw_os_error(), error.to_string()))
+}
+
 #[pymethods]
 impl WorkerLine {
     #[new]
     fn new() -> PyResult<WorkerLine> {
-        let (end, other) = UnixStream::pair()?;
+        let (end, other) = UnixStream::pair().map_err(os_error)?;
         Ok(WorkerLine { line: Arc::new(Line::new(end)), other_end: Mutex::new(Some(other)) })
     }
 
