@@ -106,6 +106,10 @@ _BY_KIND: Mapping[str, str] = {
     "new category": (
         "Decide whether the new categories of {name} are real: then train with them, else map them to known ones."
     ),
+    "no category": (
+        "Find out which category has no column among those from {name} on: map it to a known one, or train with it."
+    ),
+    "several categories": "Find out what sets several of the columns from {name} on at once, where one is meant.",
     "missing values": (
         "Find out why {name} comes empty{when}: a source that is down, a join that misses, a field renamed upstream."
     ),

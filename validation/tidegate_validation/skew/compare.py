@@ -10,6 +10,7 @@ from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.columns.growing import Growing, told_of_growth
 from tidegate_validation.skew.columns.missing import said_where
 from tidegate_validation.skew.columns.narrowed import narrowed
+from tidegate_validation.skew.columns.one_hot import broken_groups
 from tidegate_validation.skew.columns.renamed import with_new_names
 from tidegate_validation.skew.columns.repeated import columns_that_tell_rows, repeated_rows
 from tidegate_validation.skew.columns.schema import compare_schema
@@ -105,6 +106,8 @@ def compare(profile: Profile, window: Window, rule: SkewRule, derived: Collectio
     for feature in schema.comparable:
         told = _beside_tests(feature, profile, counts, samples, findings[feature.name], feature.name in grown)
         findings[feature.name] = [*([told] if told is not None else []), *findings[feature.name]]
+    for finding in broken_groups(schema.comparable, profile, counts, rule):
+        findings[finding.subject].insert(0, finding)
     excused = {name for name, found in findings.items() if found[0].outcome is Outcome.FAIL} | grown.keys()
     for finding in looser_columns(profile, window, read, numbers, excused, rule):
         findings.setdefault(finding.subject, []).insert(0, finding)

@@ -31,7 +31,7 @@ _OF_PRESENCE = (Aspect.MISSING, Aspect.INFINITE)
 _NUMBERS = 4.0
 """Numbers that training never held are more ordinary than categories: the floor is this many times higher."""
 _MOST_BEYOND = 0.2
-_NOTED = 4.0
+NOTED = 4.0
 """Unseen values, and one that weighs more, are worth a WARN from the limit divided by this."""
 
 
@@ -120,7 +120,7 @@ def _of_single_values(numbers: FeatureNumbers, rule: SkewRule) -> list[_Test]:
         found.append(_Test(numbers, Aspect.SIGN, p_margin, p_margin, rule.margin))
     if numbers.point is not None:
         limit = numbers.point.limit(rule.point_margin)
-        noted = numbers.point.p_value(numbers.point.limit(rule.point_margin, 1 / _NOTED))
+        noted = numbers.point.p_value(numbers.point.limit(rule.point_margin, 1 / NOTED))
         found.append(_Test(numbers, Aspect.POINT, numbers.point.p_value(limit), noted, limit))
     return found
 
@@ -131,7 +131,7 @@ def _unseen_limits(unseen: Unseen, rule: SkewRule) -> tuple[float, float]:
     """
     limit = max(rule.unseen_factor * unseen.expected, rule.unseen_floor * (_NUMBERS if unseen.number else 1.0))
     beyond = unseen.expected + _MOST_BEYOND
-    return (limit, limit / _NOTED) if limit <= beyond else (beyond, unseen.expected + _MOST_BEYOND / 2)
+    return (limit, limit / NOTED) if limit <= beyond else (beyond, unseen.expected + _MOST_BEYOND / 2)
 
 
 def _missing_limit(numbers: FeatureNumbers, rule: SkewRule) -> float:
