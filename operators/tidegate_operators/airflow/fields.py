@@ -5,6 +5,7 @@ Templates make texts of numbers and switches, and an empty text of what is missi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,20 +43,31 @@ def as_bool(value: Any, name: str) -> bool:
 
 
 def as_number(value: Any, name: str) -> float:
-    """A number, which a template may have made a text. InvalidInput naming it."""
+    """A finite number, which a template may have made a text. InvalidInput naming it."""
     from tidegate_serving.contract.errors import InvalidInput
 
     try:
-        return float(value)
+        number = float(value)
+        if not math.isfinite(number):
+            raise ValueError(value)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{name} is {value!r}, which is no number: write it like 120 or 0.5") from error
+    return number
+
+
+def as_whole(value: Any, name: str) -> int:
+    """A whole number, to its last digit, which a template may have made a text. InvalidInput naming it."""
+    from tidegate_serving.contract.errors import InvalidInput
+
+    try:
+        return int(str(value))
+    except ValueError as error:
+        raise InvalidInput(f"{name} is {value!r}, which is no whole number: write it like 7 or 20261127") from error
 
 
 def as_version(value: Any, name: str = "version") -> int | None:
     """A version's number; None where a template left nothing. InvalidInput for anything else."""
-    if value in (None, "", "None"):
-        return None
-    return int(as_number(value, name))
+    return None if value in (None, "", "None") else as_whole(value, name)
 
 
 def asked_by(operator: Any, context: Context) -> dict[str, str]:

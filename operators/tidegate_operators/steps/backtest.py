@@ -116,7 +116,7 @@ def _logged(data: PastData) -> tuple[pa.Table, str]:
     root = Path(data.logged) if isinstance(data.logged, str | Path) else None
     if root is None or not root.is_dir() or not any(root.glob("**/date=*")):
         if not data.time:
-            raise InvalidInput("nothing says when a row was served: name the column of its time")
+            raise InvalidInput("nothing says when a row was served: name the column of its time (--time)")
         return as_table(data.logged, "logged rows"), data.time
     table = as_table(root, "inference log")
     import pyarrow.compute as pc

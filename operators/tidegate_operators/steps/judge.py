@@ -14,7 +14,7 @@ from tidegate_operators.steps.infer_signature import PICKLES
 from tidegate_operators.steps.publish import GivenSignature, Publication, publish
 from tidegate_serving.admission import Verdict
 from tidegate_serving.contract.errors import InvalidInput, NotFound
-from tidegate_serving.contract.manifest import FILE_NAME
+from tidegate_serving.contract.manifest import FILE_NAME, versions_within
 from tidegate_serving.contract.model_files import recognisable, recognised_platform
 from tidegate_serving.contract.servable import is_name
 from tidegate_validation.evidence import Evidence, open_policy
@@ -99,6 +99,13 @@ class UnpublishedModels:
         told = self._allow_pickle or self.signature is not None
         found = "sklearn" if model.suffix in PICKLES and told else recognised_platform(model)
         if found is None:
+            if versions := versions_within(model):
+                raise InvalidInput(f"{model} is no version but holds {len(versions)}: name one, such as {versions[-1]}")
+            if model.suffix in PICKLES:
+                raise InvalidInput(
+                    f"{model} is a pickle, which can run any code: save it with skops, or give a policy with "
+                    "allow_pickle = true under [robustness], where you trust it"
+                )
             raise InvalidInput(
                 f"{model} does not tell its platform by its name or how it begins: name the platform "
                 f"({recognisable()}, python), and give a signature where the model does not tell how it is called"

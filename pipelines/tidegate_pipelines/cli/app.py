@@ -63,7 +63,7 @@ from tidegate_serving.contract.errors import (
 _A_NO = (Refused, NotAdmitted, PermissionRefused, ModelFailed, ResourceExhausted, DeadlinePassed)
 _BUG = 70
 _NOT_HERE = {
-    *(errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EROFS),
+    *(errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EROFS),
     *(errno.ENOSPC, errno.EDQUOT, errno.ENAMETOOLONG, errno.ELOOP),
 }
 """What the system says of a path where it is the path's fault, its owner's or the disk's."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -102,18 +103,26 @@ def skew(
       tidegate skew models/flights/2 --log log --previous models/flights/1
       tidegate skew models/flights/2 --log log --since 2013-06-05 --labels labels.jsonl
     """
-    from tidegate_operators.steps import parse_time, require_no_skew
+    from tidegate_operators.steps import parse_time, require_no_skew, skew_of_tables
 
+    of_tables = {"time": time, "key": key, "prediction": prediction, "label": label, "ignore": ignore, "column": column}
+    of_log = {"log": log, "control": control, "since": since, "until": until, "received-since": received_since}
     if current:
-        columns = {"time": time or None, "keys": key or (), "prediction": prediction or None, "label": label or None}
-        found = _of_tables(
-            reference,
-            current,
-            {**columns, "ignore": ignore or (), "columns": _renamed(column or [])},
-            report,
-            log or control or previous or labels,
+        _refuse(
+            {**of_log, "previous": previous, "labels": labels},
+            "of the log of an engine, and two tables were given: leave CURRENT out, or that",
         )
+        columns: dict[str, Any] = {
+            "time": time or None,
+            "keys": key or (),
+            "prediction": prediction or None,
+            "label": label or None,
+        }
+        columns |= {"ignore": ignore or (), "columns": _renamed(column or [])}
+        found = skew_of_tables(reference, current, report=report, **columns)
     else:
+        if log or control:
+            _refuse(of_tables, "of two tables, and a log is compared as the version's manifest says: leave it out")
         bounds = {"since": parse_time(since), "until": parse_time(until), "received_since": parse_time(received_since)}
         found = _of_log(Path(reference), log, control, report, {**bounds, "previous": previous, "labels": labels})
     _show(found, output)
@@ -127,15 +136,13 @@ def _renamed(texts: list[str]) -> dict[str, str]:
     return dict(text.split("=", 1) for text in texts)
 
 
-def _of_tables(reference: str, current: str, columns: dict[str, Any], report: Path | None, log: Any) -> Skew:
-    from tidegate_operators.steps import skew_of_tables
+def _refuse(options: Mapping[str, Any], why: str) -> None:
+    """InvalidInput for options of the other comparison, which would change nothing."""
     from tidegate_serving.contract.errors import InvalidInput
 
-    if log:
-        raise InvalidInput(
-            "two tables were given and a log too: leave CURRENT out, or --log, --control, --previous and --labels"
-        )
-    return skew_of_tables(reference, current, report=report, **columns)
+    given = [f"--{name}" for name, value in options.items() if value]
+    if given:
+        raise InvalidInput(f"{', '.join(given)} is {why}")
 
 
 def _of_log(

@@ -95,15 +95,29 @@ def read_manifest(directory: Path) -> tuple[Manifest, str]:
     path = directory / FILE_NAME
     try:
         data = read_plain(path, "publish the version again")
-    except FileNotFoundError as error:
-        if not directory.exists():
-            raise NotFound(f"{directory} is missing: mend the path, or publish it again") from error
-        raise NotFound(f"{directory} has no {FILE_NAME}: the version is not complete, publish it again") from error
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NotFound(_why_none(directory)) from error
     manifest = manifest_of(data, str(path))
     for entry in manifest.files:
         if not entry.sha256:
             raise Tampered(f"{path} lists {entry.path} without its SHA-256: publish the version again")
     return manifest, digest(data)
+
+
+def versions_within(directory: Path) -> list[Path]:
+    """The version directories one and two levels below, as a model's folder and a model repository have them."""
+    found = [*directory.glob(f"*/{FILE_NAME}"), *directory.glob(f"*/*/{FILE_NAME}")]
+    return sorted(path.parent for path in found)
+
+
+def _why_none(directory: Path) -> str:
+    if not directory.exists():
+        return f"{directory} is missing: mend the path, or publish it again"
+    if not directory.is_dir():
+        return f"{directory} is a file: name a version's directory, which `tidegate publish` makes of a model"
+    if versions := versions_within(directory):
+        return f"{directory} is no version but holds {len(versions)}: name one, such as {versions[-1]}"
+    return f"{directory} has no {FILE_NAME}: the version is not complete, publish it again"
 
 
 def manifest_of(data: bytes, where: str) -> Manifest:

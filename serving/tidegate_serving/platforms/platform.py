@@ -22,6 +22,12 @@ from tidegate_serving.platforms.loader import Servable
 
 _log = logging.getLogger(__name__)
 
+ALLOWING_PICKLES = (
+    "set allow_pickle (in an engine's config, under [robustness] of a gate's policy, or --allow-pickle where a command "
+    "has it)"
+)
+"""What a refusal of a file that can run any code says of who may allow it, and where."""
+
 
 @dataclass(frozen=True, slots=True)
 class WarmUpOptions:

@@ -16,7 +16,7 @@ from tests.operators.airflow.test_parsing import python
 from tests.support.engine.process import free_port
 from tests.support.models.gate import Gate
 from tests.support.orchestrators.killer import Killer
-from tests.support.release.world import HONEST, Endpoints, World, available, serve_first
+from tests.support.release.world import HONEST, SIGNATURE, Endpoints, World, available, serve_first
 
 from tidegate_serving.files import remove_folder
 
@@ -97,6 +97,38 @@ def test_a_name_that_cannot_be_a_models_is_named(tasks: Tasks, world: World, tmp
     assert not (tmp_path / "models").exists() or not list((tmp_path / "models").rglob("manifest.json"))
     kind, code, words = tasks("RollbackOperator", servable=name)
     assert (kind, code in ("invalid_input", "not_found", "failed_precondition")) == (AT_ONCE, True), words
+
+
+@pytest.mark.parametrize("number", ["1.7", "nan", "1e400", "20261127T141312"])
+def test_a_version_that_is_no_whole_number_is_named(tasks: Tasks, number: str) -> None:
+    kind, code, words = tasks("RollbackOperator", servable="m", version=number)
+    assert (kind, code) == (AT_ONCE, "invalid_input")
+    assert f"version is {number!r}, which is no whole number" in words
+
+
+def test_a_version_of_nineteen_digits_keeps_its_last_one(tasks: Tasks, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(HONEST)
+    (tmp_path / "signature.json").write_text(json.dumps(SIGNATURE.to_dict()))
+    (tmp_path / "row.json").write_text(json.dumps({"x": 1.0, "kind": "a"}))
+    kind, ended, words = tasks(
+        "PublishModelOperator",
+        files=str(tmp_path / "model.py"),
+        servable="m",
+        version="1795789000123456789",
+        platform="python",
+        repository=str(tmp_path / "models"),
+        signature=str(tmp_path / "signature.json"),
+        example=str(tmp_path / "row.json"),
+    )
+    assert ended == "done", (kind, words)
+    assert [path.parent.name for path in (tmp_path / "models").rglob("manifest.json")] == ["1795789000123456789"]
+
+
+@pytest.mark.parametrize("seconds", ["soon", "nan", "inf"])
+def test_a_time_that_is_none_is_named_before_anything_is_done(tasks: Tasks, world: World, seconds: str) -> None:
+    kind, code, words = tasks("CanaryOperator", directory=str(world.admitted(1, name="soon")), poll_seconds=seconds)
+    assert (kind, code) == (AT_ONCE, "invalid_input")
+    assert f"poll_seconds is {seconds!r}, which is no number" in words
 
 
 def test_a_repository_that_lies_is_found_out(tasks: Tasks, endpoints: Endpoints, world: World) -> None:

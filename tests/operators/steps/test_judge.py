@@ -69,6 +69,13 @@ def test_what_is_no_model_is_said(tmp_path: Path) -> None:
     (tmp_path / "model.bin").write_bytes(b"?")
     with pytest.raises(InvalidInput, match="does not tell its platform"):
         judge(tmp_path / "model.bin", Evidence(rows(2), "late"))
+    (tmp_path / "model.joblib").write_bytes(b"?")
+    with pytest.raises(InvalidInput, match=r"model\.joblib is a pickle.*allow_pickle = true under \[robustness\]"):
+        judge(tmp_path / "model.joblib", Evidence(rows(2), "late"))
+    (tmp_path / "m" / "7").mkdir(parents=True)
+    (tmp_path / "m" / "7" / "manifest.json").write_text("{}")
+    with pytest.raises(InvalidInput, match=r"is no version but holds 1: name one, such as .*m/7"):
+        judge(tmp_path / "m", Evidence(rows(2), "late"))
     with pytest.raises(InvalidInput, match="fitted on b, which"):
         judge(model(tmp_path / "m.skops"), Evidence(rows(2).drop(columns="b"), "late"))
 
@@ -93,7 +100,7 @@ def test_a_pickled_model_tells_its_signature_where_the_policy_lets_it_be_loaded(
     path = tmp_path / "model.pkl"
     path.write_bytes(pickle.dumps(LogisticRegression().fit(training[["a", "b"]], training["late"])))
     evidence = Evidence(rows(2), "late", baseline=path, policy=QUALITY)
-    with pytest.raises(InvalidInput, match=r"name the platform .* and give a signature"):
+    with pytest.raises(InvalidInput, match=r"model\.pkl is a pickle.*allow_pickle = true"):
         judge(path, evidence)
     allowed = replace(QUALITY, robustness=RobustnessLimits(allow_pickle=True))
     assert judge(path, replace(evidence, policy=allowed)).verdict.outcome is Outcome.PASS

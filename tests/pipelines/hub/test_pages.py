@@ -26,7 +26,15 @@ from tidegate_pipelines.hub.app import create_app
 from tidegate_pipelines.hub.config import HubConfig, ReleaseConfig
 from tidegate_pipelines.hub.pages import add_pages
 from tidegate_pipelines.hub.people_config import AccessConfig
-from tidegate_pipelines.hub.store import AuditLineRow, Database, ReleaseEventRow, ReleaseRow, ReleaseState
+from tidegate_pipelines.hub.store import (
+    AuditLineRow,
+    Database,
+    EngineRow,
+    ModelRow,
+    ReleaseEventRow,
+    ReleaseRow,
+    ReleaseState,
+)
 
 pytestmark = pytest.mark.xdist_group("browser")
 PAGES = {
@@ -201,6 +209,21 @@ def test_a_release_is_watched_as_it_goes_on(browser: Browser, tmp_path: Path) ->
         page.get_by_text("flights, version 4, serves").wait_for(timeout=60_000)
         assert "flights:4 serves" in page.locator(".log").inner_text()
         assert (heard.errors, heard.elsewhere) == ([], [])
+    database.close()
+
+
+def test_where_nothing_needs_a_person_no_box_touches_another(browser: Browser, tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path}/hub.db")
+    database.migrate()
+    with database.writing() as session:
+        session.add(ModelRow(name="flights", team="", first_seen=NOW))
+        session.add(EngineRow(name="a", addresses="x", state="UP", since=NOW, problem=""))
+    with serving(database) as hub, opened(browser, hub, own=hub) as (page, _):
+        numbers, calm = page.locator(".numbers").bounding_box(), page.get_by_text("No release waits").bounding_box()
+        assert numbers is not None
+        assert calm is not None
+        assert calm["y"] - (numbers["y"] + numbers["height"]) > 12
+        assert page.get_by_text("or when a program asks for it").is_visible()
     database.close()
 
 

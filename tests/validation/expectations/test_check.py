@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -60,6 +61,15 @@ def test_data_of_the_same_world_meet_everything_and_docs_are_written(profile: Pr
     assert (tmp_path / "docs" / "index.html").is_file()
     pages = [page.read_text() for page in (tmp_path / "docs").rglob("*.html")]
     assert any("weight: median" in page for page in pages), "the statistics table has docs too"
+
+
+def test_the_library_does_not_fill_a_tasks_log_where_info_is_on(
+    profile: Profile, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        checked(profile, world.parcels(500, seed=2))
+        assert not logging.getLogger("great_expectations.core").isEnabledFor(logging.INFO)
+    assert len([one for one in caplog.records if one.name.startswith("great_expectations")]) <= 1
 
 
 def test_broken_data_fail_by_severity(profile: Profile) -> None:

@@ -165,6 +165,18 @@ def test_yesterdays_value_of_an_entity_is_stale() -> None:
     assert (found.cause or {})["kind"] == "stale"
 
 
+def test_a_key_that_many_rows_have_names_no_example() -> None:
+    (found,) = compare_pairs(as_table(examples(), "a"), as_table(examples(), "b"), ["city", "hour"], None)
+    assert found.outcome is Outcome.INCONCLUSIVE
+    assert "have the same `city` and `hour`: training has 120 of them for 3,000 different rows" in found.sentence
+
+
+def test_examples_that_training_has_several_times_are_still_compared() -> None:
+    often = pd.concat([examples()] * 4)
+    (found,) = compare_pairs(as_table(often, "a"), as_table(examples().assign(hour=-1), "b"), ["id"], None)
+    assert (found.subject, found.outcome) == ("hour", Outcome.FAIL)
+
+
 def test_pairs_come_first_in_a_report_with_keys() -> None:
     now = examples().assign(price=lambda rows: rows["price"].mask(part(), rows["price"].shift(1)))
     found = report_on_tables(examples(), now, Columns(keys=("id",)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import warnings
 from collections.abc import Sequence
@@ -77,7 +78,11 @@ class Runner:
 
 
 def _library() -> Any:
-    """Great Expectations, whose import takes seconds and warns."""
+    """Great Expectations, whose import takes seconds, warns, and logs hundreds of lines where INFO is on, as in tasks
+    of Airflow's."""
+    logger = logging.getLogger("great_expectations")
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.WARNING)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return importlib.import_module("great_expectations")

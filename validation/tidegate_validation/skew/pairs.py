@@ -30,6 +30,7 @@ _TOLERATED = 0.001
 _SURE = 1.645
 _EXAMPLES = 5
 _LEAST_SHARE = 0.5
+_LEAST_NAMED = 0.5
 _DAY, _HOUR = 86_400.0, 3600.0
 _SAME_MOMENT = 1.0 / _HOUR
 """Hours by which time stamps may differ because one side keeps less of the second."""
@@ -47,7 +48,18 @@ class _Pairs:
 
 
 def compare_pairs(before: pa.Table, now: pa.Table, keys: Sequence[str], time: str | None) -> list[Finding]:
-    """One finding for each column of which too many examples differ, and one where few examples are in both tables."""
+    """One finding for each column of which too many examples differ, and one where few examples are in both tables.
+
+    Only one that says so where a table has many different rows for most keys, which then name no example.
+    """
+    for which, table in (("training", before), ("what is served", now)):
+        named, rows = _distinct(table, keys)
+        if named < _LEAST_NAMED * rows:
+            sentence = (
+                f"many examples have the same {_words(keys)}: {which} has {named:,} of them for {rows:,} different "
+                "rows, so no example could be compared"
+            )
+            return [Finding(CHECK, SUBJECT, Outcome.INCONCLUSIVE, sentence)]
     first, second = _join(before, now, keys)
     pairs = _Pairs(before, now, first, second, keys)
     if not len(first):
@@ -61,6 +73,19 @@ def compare_pairs(before: pa.Table, now: pa.Table, keys: Sequence[str], time: st
         sentence = f"only {len(first):,} of {now.num_rows:,} examples are in both tables by their {_words(keys)}"
         found.append(Finding(CHECK, SUBJECT, Outcome.WARN, sentence, number=missing, limit=_LEAST_SHARE))
     return found
+
+
+def _distinct(table: pa.Table, keys: Sequence[str]) -> tuple[int, int]:
+    """How many different keys a table has, and how many different rows: those that oversampling repeats count once."""
+    import duckdb
+
+    with duckdb.connect() as connection:
+        connection.register("examples", table)
+        names = ", ".join(quote(key) for key in keys)
+        values = connection.execute(f"SELECT count(*) FROM (SELECT DISTINCT {names} FROM examples)").fetchall()[0][0]
+        if values >= _LEAST_NAMED * table.num_rows:
+            return values, table.num_rows
+        return values, connection.execute("SELECT count(*) FROM (SELECT DISTINCT * FROM examples)").fetchall()[0][0]
 
 
 def _words(keys: Sequence[str]) -> str:

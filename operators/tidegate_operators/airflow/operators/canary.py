@@ -70,6 +70,7 @@ class CanaryOperator(WithLineage, BaseOperator):
         from tidegate_operators.steps import CanaryTurn, canary_turn, require_passed
 
         with steps_errors():
+            pause = as_number(self.poll_seconds, "poll_seconds")
             version = read_version(self.directory)
             found = canary_turn(
                 directory=version.here(),
@@ -84,6 +85,5 @@ class CanaryOperator(WithLineage, BaseOperator):
                     context["ti"].xcom_push(key="return_value", value=result)
                 require_passed(found)
                 return result
-            pause = as_number(self.poll_seconds, "poll_seconds")
         self.defer(trigger=TimeDeltaTrigger(timedelta(seconds=pause)), method_name="execute")
         return {}

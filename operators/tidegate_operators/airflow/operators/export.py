@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate_operators.airflow.compat import BaseOperator
-from tidegate_operators.airflow.fields import COLOUR, as_bool, as_number, given, read_version
+from tidegate_operators.airflow.fields import COLOUR, as_bool, as_whole, given, read_version
 from tidegate_operators.airflow.lineage import Lineage, directory_of
 from tidegate_operators.airflow.refusals import steps_errors
 from tidegate_operators.airflow.with_lineage import WithLineage
@@ -109,7 +109,7 @@ class ExportModelOperator(WithLineage, BaseOperator):
         if "labels" in said:
             said["labels"] = tuple(_several(said["labels"]))
         if "max_batch_size" in said:
-            said["max_batch_size"] = int(as_number(said["max_batch_size"], "max_batch_size"))
+            said["max_batch_size"] = as_whole(said["max_batch_size"], "max_batch_size")
         if "keep_config" in said:
             said["keep_config"] = as_bool(said["keep_config"], "keep_config")
         if said["server"] == KSERVE and address:

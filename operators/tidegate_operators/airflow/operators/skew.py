@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate_operators.airflow.assets import emit, skew_asset, with_outlet
 from tidegate_operators.airflow.compat import BaseOperator, TimeDeltaTrigger, defers_by_default
-from tidegate_operators.airflow.fields import COLOUR, as_bool, as_number
+from tidegate_operators.airflow.fields import COLOUR, as_bool, as_whole
 from tidegate_operators.airflow.hook import DEFAULT_CONNECTION, TidegateHook
 from tidegate_operators.airflow.links import SkewReportLink
 from tidegate_operators.airflow.refusals import steps_errors
@@ -108,7 +108,7 @@ class SkewReportOperator(BaseOperator):
                 report=Path(self.report) if self.report else None,
                 over_time=OverTime(
                     watch=Path(self.watch) if self.watch else None,
-                    windows_per_alarm=int(as_number(self.windows_per_alarm, "windows_per_alarm")),
+                    windows_per_alarm=as_whole(self.windows_per_alarm, "windows_per_alarm"),
                     previous=Path(self.previous) if self.previous else None,
                     labels=self.labels or None,
                 ),

@@ -25,7 +25,7 @@ from tidegate_serving.contract.words import words_of
 from tidegate_serving.platforms.arrays import as_text
 from tidegate_serving.platforms.loader import Servable
 from tidegate_serving.platforms.mlflow.mlmodel import MlModel
-from tidegate_serving.platforms.platform import IMPORTING, library
+from tidegate_serving.platforms.platform import ALLOWING_PICKLES, IMPORTING, library
 
 _importing = threading.RLock()  # what is imported is the whole process's: one model with own code runs at a time
 
@@ -34,8 +34,8 @@ def load_pyfunc(model: MlModel, manifest: Manifest, *, allowed: bool) -> Servabl
     """The model, loaded by MLflow. PermissionRefused unless the engine's operator allows files that run code."""
     if not allowed:
         raise PermissionRefused(
-            f"{model.root} is an MLflow pyfunc model, which can run any code: log it with a native flavour, or set "
-            "allow_pickle"
+            f"{model.root} is an MLflow pyfunc model, which can run any code: log it with a native flavour, or "
+            f"{ALLOWING_PICKLES}"
         )
     with library("MLflow", "mlflow"):
         from mlflow import pyfunc

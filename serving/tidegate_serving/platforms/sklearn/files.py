@@ -14,7 +14,7 @@ from typing import Any
 
 from tidegate_serving.contract.errors import ModelFailed, PermissionRefused
 from tidegate_serving.contract.words import words_of
-from tidegate_serving.platforms.platform import library, missing_library
+from tidegate_serving.platforms.platform import ALLOWING_PICKLES, library, missing_library
 
 SUFFIXES = (".skops", ".pkl", ".pickle", ".joblib")
 # How much larger than its file an estimator was seen to be; compressed pickles do not say how large they are unpacked.
@@ -65,7 +65,9 @@ def read_estimator(path: Path, *, allow_pickle: bool) -> Any:
     if path.suffix == ".skops":
         return _read_skops(path)
     if not allow_pickle:
-        raise PermissionRefused(f"{path} is a pickle, which can run any code: save it with skops, or set allow_pickle")
+        raise PermissionRefused(
+            f"{path} is a pickle, which can run any code: save it with skops, or {ALLOWING_PICKLES}"
+        )
     return _read_pickle(path)
 
 
@@ -81,7 +83,7 @@ def _read_skops(path: Path) -> Any:
     if refused:
         raise PermissionRefused(
             f"{path} holds {', '.join(refused)}, which may run any code: train without it (of a search, save "
-            "best_estimator_ alone), or save a pickle and set allow_pickle"
+            f"best_estimator_ alone), or save a pickle and {ALLOWING_PICKLES}"
         )
     try:
         return io.load(path, trusted=names)

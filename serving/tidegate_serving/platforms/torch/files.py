@@ -15,7 +15,7 @@ from typing import Any
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed, PermissionRefused, Unsupported
 from tidegate_serving.contract.signature import DTYPES, SERVING_DEFAULT, Signature, TensorSpec
 from tidegate_serving.platforms.fixed_batch import fixed_batch
-from tidegate_serving.platforms.platform import ModelDescription
+from tidegate_serving.platforms.platform import ALLOWING_PICKLES, ModelDescription
 
 _ENDLESS = 2**31
 _log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ def read_model(torch: Any, path: Path, device: Any, *, allow_pickle: bool) -> To
         return _exported(torch, _read_exported(torch, path), device)
     if path.suffix == ".pth" and not allow_pickle:
         raise PermissionRefused(
-            f"{path} is a pickle, which can run any code: save it with torch.export, or set allow_pickle"
+            f"{path} is a pickle, which can run any code: save it with torch.export, or {ALLOWING_PICKLES}"
         )
     try:
         if path.suffix == ".pt":

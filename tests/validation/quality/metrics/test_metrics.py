@@ -18,9 +18,9 @@ from tidegate_validation.quality.metrics import ranking
 from tidegate_validation.quality.metrics.auc import auc_replicates
 from tidegate_validation.quality.metrics.calibration import recalibration
 from tidegate_validation.quality.metrics.catalogue import METRICS, Metric, canonical, metrics_for
-from tidegate_validation.quality.metrics.gains import gain_of, power, value_of
+from tidegate_validation.quality.metrics.gains import Gain, gain_of, power, value_of
 from tidegate_validation.statistics.arrays import Floats
-from tidegate_validation.statistics.jackknife import Replicates
+from tidegate_validation.statistics.jackknife import Estimate, Replicates
 
 
 def metric(name: str, evaluation: Evaluation, scores: Floats) -> Metric:
@@ -91,6 +91,20 @@ def test_replicates_are_the_metric_of_the_rows_that_are_left(make: Callable[[], 
             assert made.without[group] == pytest.approx(again.value, rel=1e-9), one.name
         tried += 1
     assert tried >= 2
+
+
+@pytest.mark.parametrize(
+    ("value", "amount", "change"),
+    [
+        (0.0714, "7.14 %", "+7.1 %"),
+        (9.994, "999 %", "+999.4 %"),
+        (9.996, "1,000 %", "+999.6 %"),
+        (73.1, "7,310 %", "+7,310.0 %"),
+    ],
+)
+def test_a_change_is_written_without_an_exponent_however_large(value: float, amount: str, change: str) -> None:
+    gain = Gain("squared error", 1.0, 1.0, Estimate(value, 0.0, 9), relative=True)
+    assert (gain.amount(value), gain.change(value)) == (amount, change)
 
 
 def test_groups_without_rows_have_no_replicate() -> None:

@@ -17,6 +17,8 @@ from tidegate_validation.statistics.jackknife import Estimate, mean, paired_rati
 _NOTHING = 1e-300
 _SMALL = 0.0005
 """Below that three decimals show nothing."""
+_TENFOLD = 9.995
+"""From there on three digits of per cent would be written with an exponent."""
 MEASURES: dict[str, str] = {Task.BINARY: "AUC", Task.MULTICLASS: "AUC", Task.REGRESSION: "R²", Task.RANKING: "NDCG"}
 EVERYTHING = "all examples"
 SERVING = "the version that serves now"
@@ -44,13 +46,15 @@ class Gain:
 
     def amount(self, value: float) -> str:
         """A size of change in the metric's unit, in words."""
-        return f"{100 * value:.3g} %" if self.relative else f"{value:.3g}"
+        if not self.relative:
+            return f"{value:.3g}"
+        return f"{100 * value:.3g} %" if abs(value) < _TENFOLD else f"{100 * value:,.0f} %"
 
 
 def change_in_words(value: float, relative: bool) -> str:
     """A signed change, in per cent or in points."""
     if relative:
-        return f"{100 * value:+.1f} %"
+        return f"{100 * value:+,.1f} %"
     return f"{value:+.3f}" if abs(value) >= _SMALL or not value else f"{value:+.2g}"
 
 
