@@ -41,6 +41,7 @@ EXTRAS = {
             *(f"{PLATFORMS}/{folder}" for folder in ("python", "stages", "warm_up")),
             "tests/serving/engine/test_without_arrow.py",
         ),
+        ("pandas",),
     ),
     "table": Extra(("pyarrow",), (f"{PLATFORMS}/table",)),
     "sklearn": Extra(("sklearn", "skops", "pandas"), (f"{PLATFORMS}/sklearn",)),

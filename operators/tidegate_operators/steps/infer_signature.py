@@ -65,7 +65,7 @@ def infer_signature(
     estimator = None if training is None else _estimator_that_lacks_dtypes(files, platform, allow_pickle)
     if training is not None and estimator is not None:
         return _with_event_time(_from_sklearn(estimator, training, label, event_time), event_time)
-    found = _discovered(files, platform)
+    found = _discovered(files, platform, allow_pickle)
     if platform in _BOOSTED and training is not None:
         found = replace(found, signatures={name: _as_trained(one, training) for name, one in found.signatures.items()})
     return _with_event_time(found, event_time)
@@ -122,13 +122,13 @@ def _with_event_time(inferred: InferredSignatures, event_time: str | None) -> In
     return replace(inferred, signatures={**inferred.signatures, name: timed})
 
 
-def _discovered(files: Sequence[Path], platform: str) -> InferredSignatures:
+def _discovered(files: Sequence[Path], platform: str, allow_pickle: bool) -> InferredSignatures:
     """What the platform reads off the files, which lie as they would in the version's directory."""
     from tidegate_serving.platforms.platform import PlatformOptions
     from tidegate_serving.platforms.registry import installed_platforms
 
     root, bare = _unpublished(files, platform)
-    found = installed_platforms(PlatformOptions()).discover(root, bare).complete(bare)
+    found = installed_platforms(PlatformOptions(allow_pickle)).discover(root, bare).complete(bare)
     return InferredSignatures(found.signatures, found.metadata, found.example)
 
 

@@ -162,6 +162,10 @@ def test_a_pickle_of_ones_own_tells_what_a_skops_file_tells(name: str, tmp_path:
     safe = estimator(tmp_path / "m.skops", LogisticRegression(), "late")
     told = infer_signature([tmp_path / name], "sklearn", TABLE, "late", None, allow_pickle=True)
     assert told == infer_signature([safe], "sklearn", TABLE, "late", None)
+    texts = make_pipeline(CountVectorizer(), LogisticRegression()).fit(["good", "bad"], [1, 0])
+    joblib.dump(texts, tmp_path / f"texts_{name}")
+    alone = infer_signature([tmp_path / f"texts_{name}"], "sklearn", None, None, None, allow_pickle=True)
+    assert [spec.dtype for spec in alone.signatures["serving_default"].inputs] == ["string"]
     (tmp_path / "broken.pkl").write_bytes(b"no pickle")
     with pytest.raises(ModelFailed, match=r"broken\.pkl cannot be unpickled"):
         infer_signature([tmp_path / "broken.pkl"], "sklearn", TABLE, "late", None, allow_pickle=True)
