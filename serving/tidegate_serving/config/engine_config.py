@@ -103,8 +103,9 @@ class EngineConfig:
     call_seconds: a worker process in which a model's call takes longer is ended and replaced, and the batch fails; of a
         stream, a call makes one message. 0 for no such limit.
     load_threads: versions that load at the same time.
-    initial_load_threads: versions that load at the same time at the start; 0 for four per processor.
-    unload_threads: versions that unload at the same time.
+    initial_load_threads: versions that load at the same time at the start, and unload at the end, while nothing is
+        served; 0 for four per processor.
+    unload_threads: versions that unload at the same time while others serve.
     load_seconds: a version that loads or unloads for longer does not count as one of these any more: where others wait,
         one of them begins beside it. 0 for no such limit.
     memory_limit_bytes: budget for all loaded versions by estimate, then by measured size; 0 for none.

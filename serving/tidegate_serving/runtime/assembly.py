@@ -56,6 +56,11 @@ class Lifecycle:
         """Where versions load; wide until the first ones are settled."""
         return self.pools[0]
 
+    @property
+    def unload_pool(self) -> ThreadPool:
+        """Where versions unload; wide once nothing is served any more."""
+        return self.pools[1]
+
 
 def make_lifecycle(live: LiveConfig) -> Lifecycle:
     """Bus, monitor, front, reconciler and manager, each knowing the next. Threads of the pools wait for work.
@@ -69,9 +74,8 @@ def make_lifecycle(live: LiveConfig) -> Lifecycle:
     if config.prediction_log_path is not None:
         make_folder(config.prediction_log_path, "prediction_log_path")
     front = PlaneFront(config, lambda name, version: manager.released(name, version))
-    first_load = config.initial_load_threads or _THREADS_PER_PROCESSOR * (os.cpu_count() or 1)
     pools = (
-        ThreadPool("tidegate-load", max(first_load, config.load_threads), enter_low_priority, config.load_seconds),
+        ThreadPool("tidegate-load", threads_beside_nothing(config), enter_low_priority, config.load_seconds),
         ThreadPool("tidegate-unload", config.unload_threads, enter_low_priority, config.load_seconds),
         ThreadPool("tidegate-reconciler", 1),
     )
@@ -90,6 +94,12 @@ def make_lifecycle(live: LiveConfig) -> Lifecycle:
     manager = AspiredVersionsManager(reconciler, events, pools[0], pools[1], manager_options(config))
     journal, monitor = Journal(config.state_directory), StateMonitor(events)
     return Lifecycle(events, monitor, front, reconciler, owners, manager, journal, problems, pools)
+
+
+def threads_beside_nothing(config: EngineConfig) -> int:
+    """For loads at the start and for unloads at the end, when no request is there that they could hold up."""
+    wide = config.initial_load_threads or _THREADS_PER_PROCESSOR * (os.cpu_count() or 1)
+    return max(wide, config.load_threads, config.unload_threads)
 
 
 def manager_options(config: EngineConfig) -> ManagerOptions:

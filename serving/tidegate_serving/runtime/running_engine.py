@@ -35,7 +35,7 @@ from tidegate_serving.requests.running_plane import (
     RunningPlane,
     start_plane,
 )
-from tidegate_serving.runtime.assembly import Lifecycle, LiveConfig, make_lifecycle
+from tidegate_serving.runtime.assembly import Lifecycle, LiveConfig, make_lifecycle, threads_beside_nothing
 from tidegate_serving.runtime.assembly_sources import Sources, make_sources
 from tidegate_serving.runtime.control_port import CheckDecision, ControlPort
 from tidegate_serving.runtime.data_ports import DataPorts
@@ -248,6 +248,7 @@ class RunningEngine:
         def left() -> float:
             return max(0.0, deadline - time.monotonic())
 
+        self.lifecycle.unload_pool.resize(threads_beside_nothing(self.live.now))
         unloaded = self.lifecycle.manager.stop(left())
         if self._control is not None:
             self._control.stop(left())

@@ -13,7 +13,7 @@ from tests.support.clients.raw_calls import predict_later, wait_until_read
 from tests.support.engine.control import push, push_and_wait
 from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.models.gate import AT_LOAD, AT_PREDICT, Gate
+from tests.support.models.gate import AT_LOAD, AT_PREDICT, AT_UNLOAD, Gate
 from tests.support.models.versions import Draft, adding, publish
 
 from tidegate_serving.contract.errors import TidegateError, Unavailable
@@ -115,3 +115,19 @@ def test_a_load_that_never_ends_does_not_keep_the_process(tmp_path: Path) -> Non
         eventually(gate.entered.exists)
         assert engine.stop() == 1, "it says that something was left undone"
         assert "not everything was answered or unloaded in time" in engine.said()
+
+
+def test_versions_unload_side_by_side_once_it_stops(tmp_path: Path) -> None:
+    """One after the other, those in processes of their own took more than all the time that there is."""
+    gates = [Gate.make(tmp_path / f"gate{number}") for number in range(3)]
+    for number, gate in enumerate(gates):
+        publish(tmp_path / "r", f"m{number}", 1, Draft(files={"model.py": gate.source(AT_UNLOAD, 1)}))
+    engine = EngineProcess(
+        tmp_path / "engine", repository=tmp_path / "r", allow_unverified=True, isolation="engine", drain_seconds=60
+    )
+    with engine:
+        engine.terminate()
+        eventually(lambda: all(gate.entered.exists() for gate in gates), 30)
+        for gate in gates:
+            gate.open()
+        assert engine.wait() == 0, engine.said()
