@@ -6,11 +6,13 @@ resamples single rows and would call such data more certain than it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tidegate_validation.statistics.arrays import Floats, Integers
+
+_FEWEST_PARTS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,19 @@ class Estimate:
         if not np.isfinite(self.error):
             return float("inf")
         return float(special.stdtrit(self.freedom, 1 - alpha) + special.ndtri(power)) * self.error
+
+    def of_few(self, parts: float) -> Estimate:
+        """The same where no more than so many `parts` make up what a share is taken of: as many degrees of freedom, and
+        nothing is known where it is hardly more than one, as that leaves no error by which to tell.
+        """
+        if parts < _FEWEST_PARTS:
+            return replace(self, error=float("inf"), freedom=1)
+        return replace(self, freedom=max(min(self.freedom, round(parts) - 1), 1))
+
+
+def parts_of(values: Floats) -> float:
+    """How many values make up their sum: 1 where one alone does, their number where all are alike."""
+    return float(values.sum() ** 2 / (values**2).sum()) if values.any() else 0.0
 
 
 @dataclass(frozen=True, slots=True)

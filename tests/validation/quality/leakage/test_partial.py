@@ -18,6 +18,7 @@ from tidegate_serving.contract.tensors import Array
 from tidegate_validation.quality.evaluation import Evaluation
 from tidegate_validation.quality.leakage.investigation import CandidateModel
 from tidegate_validation.quality.leakage.partial import Answers, partial_leak
+from tidegate_validation.quality.leakage.parts import parts_of
 from tidegate_validation.quality.rule import QualityRule
 from tidegate_validation.sandbox.examples import Examples
 from tidegate_validation.statistics.arrays import Floats, Mask
@@ -133,6 +134,19 @@ def test_numbers_leak_in_parts_as_well(kind: str) -> None:
     found = one.judged()
     assert found is not None
     assert (found.subject, found.outcome) == ("leak", Outcome.FAIL)
+
+
+@pytest.mark.parametrize("shares", [(0.4, 0.25, 0.15, 0.12, 0.08), (0.85, 0.15)])
+def test_frequent_and_rare_values_that_tell_the_label_are_one_part(shares: tuple[float, ...]) -> None:
+    """Of 8 % of the rows an input knows the class; only the most frequent class has a mass of rows there."""
+    random = np.random.default_rng(6)
+    labels = random.choice(len(shares), 12_000, p=shares).astype(np.float64)
+    known = random.random(12_000) < 0.08
+    task = "binary" if len(shares) == 2 else "multiclass"
+    evaluation = Evaluation(task, labels, np.arange(12_000) % 40, tuple("abcde"[: len(shares)]), clustered=False)
+    inputs = {"leak": np.where(known, labels, -9.0), "noise": random.normal(0, 1, 12_000)}
+    found = [*parts_of(evaluation, inputs, 0.05, 0.95, lambda inside: False)]
+    assert any(one.name == "leak" and (one.inside == known).all() for one in found)
 
 
 @pytest.mark.parametrize("task", ["binary", "regression"])

@@ -316,3 +316,19 @@ def test_numbers_and_ranks_have_slices_too() -> None:
     assert failing(found)[0] == ("slice", "kind=b")
     with pytest.raises(InvalidInput, match="cannot be cut into slices of whole examples"):
         requested_columns(table, ranked, ["row"])
+
+
+@pytest.mark.parametrize("clustered", [True, False])
+def test_slices_of_one_positive_each_say_nothing_of_models_that_are_alike(clustered: bool) -> None:
+    """One lost positive makes up nearly all of the loss there, so that nothing is left to tell an error by."""
+    for seed in range(12):
+        random = np.random.default_rng(seed)
+        rows = 20_000
+        table = pa.table({"hour": random.integers(0, 24, rows).astype(str), "vip": random.random(rows) < 0.3})
+        truth = random.normal(-6.2, 1.2, rows)
+        labels = (random.random(rows) < 1 / (1 + np.exp(-truth))).astype(np.float64)
+        groups = random.integers(0, 45, rows)
+        evaluation = Evaluation("binary", labels, groups, ("0", "1"), clustered=clustered)
+        mine, theirs = (1 / (1 + np.exp(-truth - random.normal(0, 0.5, rows))) for _ in range(2))
+        scored = ScoredExamples(HeldOut(table, evaluation, "45 days"), mine, theirs, ("hour", "vip"))
+        assert {outcome for _, outcome in told(judge_scores(scored, LAX))} == {Outcome.PASS}

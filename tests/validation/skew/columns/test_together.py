@@ -75,6 +75,41 @@ def test_a_column_that_was_shuffled_within_its_days_is_blamed(seed: int, column:
     assert column in together(rows, week)
 
 
+def tanks(seed: int, days: int = 40) -> pd.DataFrame:
+    """Two temperatures that are spread alike; one goes with the valve, the other with the load."""
+    random = np.random.default_rng(seed)
+    rows = 300 * days
+    inlet, outlet = (20 + 4 * random.normal(size=rows) for _ in range(2))
+    return pd.DataFrame(
+        {
+            "at": np.repeat(16_000 + np.arange(days), 300) * DAY + np.tile(np.arange(300), days) * 280,
+            "inlet": np.round(inlet, 2),
+            "outlet": np.round(outlet, 2),
+            "valve": np.round(50 + 2 * inlet + 4 * random.normal(size=rows), 1),
+            "load": np.round(200 - 6 * outlet + 20 * random.normal(size=rows), 1),
+            "noise": random.normal(size=rows),
+        }
+    )
+
+
+def of_tanks(week: pd.DataFrame) -> list[tuple[str, str]]:
+    rows = tanks(3)
+    report = report_on_tables(rows[rows["at"] < 16_033 * DAY], week, COLUMNS)
+    return [(one.subject, str((one.cause or {})["kind"])) for one in report.findings if one.check == "together"]
+
+
+def test_columns_that_changed_places_and_are_spread_alike_are_told_by_what_they_go_with() -> None:
+    rows = tanks(3)
+    week = rows[rows["at"] >= 16_033 * DAY]
+    assert not of_tanks(week)
+    swapped = week.assign(inlet=week["outlet"], outlet=week["inlet"])
+    assert sorted(of_tanks(swapped)) == [("inlet", "other column"), ("outlet", "other column")]
+    order = np.random.default_rng(1).permutation(len(week))
+    assert of_tanks(week.assign(inlet=week["inlet"].to_numpy()[order])) == [("inlet", "shuffled")]
+    both = week.assign(**{name: week[name].to_numpy()[order] for name in ("inlet", "outlet")})
+    assert {kind for _, kind in of_tanks(both)} == {"shuffled"}
+
+
 def test_a_pair_that_not_every_day_shows_is_not_missed() -> None:
     random = np.random.default_rng(2)
     blocks = np.repeat(np.arange(60), 400)

@@ -52,8 +52,11 @@ def parts_of(
     cells = {name: _cells(column) for name, column in columns.items()}
     for name, column in columns.items():
         codes, names = cells[name]
-        found = [_told(name, column, codes, evaluation), _equal(name, column, evaluation)]
-        found.append(_pure(name, codes, names, evaluation))
+        pure = _pure_places(codes, names, evaluation)
+        found = [_told(name, column, codes < 0, evaluation), _equal(name, column, evaluation)]
+        found.append(_pure(name, codes, names, pure, evaluation))
+        if pure:
+            found.append(_told(name, column, (codes < 0) | np.isin(codes, pure), evaluation))
         for part in found:
             if part is not None and fewest <= part.inside.sum() < len(evaluation) and part.alone >= limit:
                 yield part
@@ -88,9 +91,10 @@ def _word(value: object) -> str:
     return f"`{value.decode(errors='replace')}`" if isinstance(value, bytes) else f"{value:g}"
 
 
-def _told(name: str, column: Array, codes: Integers, evaluation: Evaluation) -> Part | None:
-    """Where it has a value that few other rows have, while elsewhere it is missing or a default."""
-    inside = codes < 0
+def _told(name: str, column: Array, inside: Mask, evaluation: Evaluation) -> Part | None:
+    """Where it has a value that few other rows have, or only rows of one class, while elsewhere it is missing or a
+    default.
+    """
     if not FEWEST <= inside.sum() < len(inside):
         return None
     return Part(name, f"where `{name}` has a value of its own", inside, _alone(evaluation, inside, column))
@@ -117,20 +121,30 @@ def _on_a_line(part: Evaluation, column: Array) -> float:
     return float(np.corrcoef(values, part.labels)[0, 1] ** 2)
 
 
-def _pure(name: str, codes: Integers, names: list[str], evaluation: Evaluation) -> Part | None:
-    """The single values with which all labels are the same, and not the same as nearly everywhere."""
+def _pure_places(codes: Integers, names: list[str], evaluation: Evaluation) -> list[int]:
+    """The single values with which all labels are the same."""
     if evaluation.task == Task.REGRESSION:
-        return None
-    labels, pure = evaluation.labels, list[int]()
-    for place in range(len(names)):
+        return []
+    rows = [np.flatnonzero(codes == place) for place in range(len(names))]
+    return [place for place, inside in enumerate(rows) if len(inside) >= _CELL and _of_one_label(evaluation, inside)]
+
+
+def _of_one_label(evaluation: Evaluation, rows: Integers) -> bool:
+    labels = evaluation.labels[rows]
+    return bool((labels == labels[0]).all())
+
+
+def _pure(name: str, codes: Integers, names: list[str], places: list[int], evaluation: Evaluation) -> Part | None:
+    """Of the values with labels all the same, those whose label is not that of nearly all other rows."""
+    labels, telling = evaluation.labels, list[int]()
+    for place in places:
         inside = codes == place
-        own = labels[inside]
-        if inside.sum() >= _CELL and (own == own[0]).all() and (labels[~inside] == own[0]).mean() < _COMMON:
-            pure.append(place)
-    if not pure:
+        if (labels[~inside] == labels[inside][0]).mean() < _COMMON:
+            telling.append(place)
+    if not telling:
         return None
-    words = " or ".join(names[place] for place in pure[:3]) + (" ..." if len(pure) > 3 else "")
-    return Part(name, f"where `{name}` is {words}", np.isin(codes, pure), 1.0)
+    words = " or ".join(names[place] for place in telling[:3]) + (" ..." if len(telling) > 3 else "")
+    return Part(name, f"where `{name}` is {words}", np.isin(codes, telling), 1.0)
 
 
 def _equal(name: str, column: Array, evaluation: Evaluation) -> Part | None:

@@ -12,7 +12,7 @@ from tidegate_validation.quality.metrics import classification, ranking, regress
 from tidegate_validation.quality.metrics.catalogue import Metric, metrics_for
 from tidegate_validation.quality.metrics.margins import Margin, Margins
 from tidegate_validation.statistics.arrays import Floats, Integers
-from tidegate_validation.statistics.jackknife import Estimate, mean, paired_ratio, ratio
+from tidegate_validation.statistics.jackknife import Estimate, mean, paired_ratio, parts_of, ratio
 
 _NOTHING = 1e-300
 _SMALL = 0.0005
@@ -152,5 +152,7 @@ def _mean(values: Floats, evaluation: Evaluation) -> Estimate:
 def _ratio(above: Floats, below: Floats, evaluation: Evaluation) -> Estimate:
     """The ratio of sums over units, with an error that fits whether units come in groups."""
     if evaluation.clustered:
-        return ratio(above, below, _unit_groups(evaluation)).estimate()
-    return paired_ratio(above, below)
+        found = ratio(above, below, _unit_groups(evaluation)).estimate()
+    else:
+        found = paired_ratio(above, below)
+    return found.of_few(parts_of(below))

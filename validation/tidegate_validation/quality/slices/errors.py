@@ -24,7 +24,8 @@ _ENOUGH_GROUPS = 20
 @dataclass(frozen=True, slots=True)
 class LinearGains:
     """A metric's gains in some slices, the candidate's and baseline's values there, shape [slices]; and each unit's
-    part in its slice's gain, shape [units], which add up to 0 in each slice. `margins` are the losses allowed.
+    part in its slice's gain, shape [units], which add up to 0 in each slice. `margins` are the losses allowed, `shares`
+    how many units make up what a share is taken of, shape [slices].
     """
 
     metric: Metric
@@ -33,6 +34,7 @@ class LinearGains:
     baseline: Floats
     parts: Floats
     margins: Sequence[Margin]
+    shares: Floats
 
 
 GainsOf = Callable[[Integers, Integers], LinearGains]
@@ -78,7 +80,9 @@ class ErrorModel:
                 linear.metric.name,
                 float(linear.candidate[number]),
                 float(linear.baseline[number]),
-                Estimate(float(linear.value[number]), float(np.sqrt(variance[place])), int(freedom[place])),
+                Estimate(float(linear.value[number]), float(np.sqrt(variance[place])), int(freedom[place])).of_few(
+                    float(linear.shares[number])
+                ),
                 linear.margins[number].relative,
                 margin=linear.margins[number].limit,
             )

@@ -202,7 +202,9 @@ def _ratios(
     parts = np.where(inside, (above - value[here] * np.where(shares[here], below, 1.0)) / whole[here], 0.0)
     mine = theirs - value * np.where(shares, theirs, 1.0)
     kept = [allowed[place] for place in places]
-    return LinearGains(metric, value[places], mine[places], theirs[places], np.nan_to_num(parts), kept)
+    squares = np.bincount(codes[inside], weights=below[inside] ** 2, minlength=size)
+    several = np.where(shares, np.nan_to_num(total**2 / np.where(squares > 0, squares, np.nan)), rows)
+    return LinearGains(metric, value[places], mine[places], theirs[places], np.nan_to_num(parts), kept, several[places])
 
 
 def _areas(
@@ -216,14 +218,15 @@ def _areas(
 ) -> LinearGains:
     """Of AUC: slice by slice."""
     mine, theirs = np.full(len(places), np.nan), np.full(len(places), np.nan)
-    parts = np.zeros(len(codes))
+    parts, several = np.zeros(len(codes)), np.zeros(len(places))
     for number, place in enumerate(places):
         rows = np.flatnonzero(codes == place)
         kind = positive[rows]
+        several[number] = len(rows)
         if min(kind.sum(), len(rows) - kind.sum()) < LEAST_OF_A_CLASS:
             continue
         mine[number], first = auc_influence(kind, candidate[rows])
         theirs[number], second = auc_influence(kind, baseline[rows])
         parts[rows] = first - second
     allowed = [margins.of(metric, float(one)) for one in theirs]
-    return LinearGains(metric, mine - theirs, mine, theirs, parts, allowed)
+    return LinearGains(metric, mine - theirs, mine, theirs, parts, allowed, several)

@@ -1,20 +1,25 @@
-"""Do columns still go together as in training: a column whose values were given to other rows looks right by itself."""
+"""Do columns still go together as in training: a column whose values were given to other rows looks right by itself,
+and so do two that changed places and hold much the same.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.skew.diagnosis.rivals import OTHER_COLUMN
 from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.statistics.arrays import Integers
 from tidegate_validation.statistics.association import Association
 from tidegate_validation.statistics.associations import LEVELS, Strengths, chosen_columns, leveled, strengths
+from tidegate_validation.statistics.bins import NumericBins
 from tidegate_validation.statistics.counts import TIME_OF_DAY
-from tidegate_validation.statistics.profile import Profile
+from tidegate_validation.statistics.profile import FeatureProfile, Profile
 from tidegate_validation.statistics.rows import Rows
 from tidegate_validation.statistics.window import Window
 
@@ -46,24 +51,89 @@ def looser_columns(
     rule: SkewRule,
 ) -> list[Finding]:
     """One finding for each of the `comparable` columns that no longer goes with others; `read` are the window's rows,
-    `excused` columns differ by themselves already."""
+    `excused` columns differ by themselves already, and are only asked whether they changed places with another."""
     features = [one for one in chosen_columns(profile.inputs) if one.name in comparable and one.name not in excused]
     moment = window.moment if TIME_OF_DAY in profile.counts else None
     names = {one.name for one in features} | ({TIME_OF_DAY} if moment is not None else set())
     pairs = [one for one in profile.pairs if one.ranked and {one.first, one.second} <= names]
     if not pairs:
         return []
+    blocks, levels = _levels(features, profile, window, read, moment)
+    lost = [replace(one, turned=_turned(one.pair, levels, blocks)) for one in _lost(pairs, levels, blocks, rule)]
+    if not lost:
+        return []
+    everything = [one for one in chosen_columns(profile.inputs) if one.name in {*comparable, *excused}]
+    moved = _Places(everything, profile, window, read, rule).exchanged(lost)
+    left = [one for one in lost if not {one.pair.first, one.pair.second} & {name for two in moved for name in two}]
+    return [*_of_other_places(moved), *_blamed(pairs, left, profile.event_time or "")]
+
+
+def _levels(
+    features: Sequence[FeatureProfile], profile: Profile, window: Window, read: Rows, moment: str | None
+) -> tuple[Integers, dict[str, Integers]]:
     carried = {window.columns.get(one.name, one.name): one for one in features}
-    blocks, levels = leveled(read, carried, profile.counts, moment)
-    losses = [
-        _loss(pair, strengths(levels[pair.first], levels[pair.second], blocks, pair.cells, pair.odds)) for pair in pairs
-    ]
-    lost = [
-        replace(one, turned=_turned(one.pair, levels, blocks))
-        for one in losses
-        if one is not None and one.p_value * len(pairs) < rule.alpha / 2
-    ]
-    return _blamed(pairs, lost, profile.event_time or "")
+    return leveled(read, carried, profile.counts, moment)
+
+
+def _lost(
+    pairs: Sequence[Association], levels: Mapping[str, Integers], blocks: Integers, rule: SkewRule
+) -> Iterator[_Loss]:
+    """The pairs that surely lost more than a quarter."""
+    for pair in pairs:
+        one = _loss(pair, strengths(levels[pair.first], levels[pair.second], blocks, pair.cells, pair.odds))
+        if one is not None and one.p_value * len(pairs) < rule.alpha / 2:
+            yield one
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """All columns that may have changed places."""
+
+    features: Sequence[FeatureProfile]
+    profile: Profile
+    window: Window
+    read: Rows
+    rule: SkewRule
+
+    def exchanged(self, lost: Sequence[_Loss]) -> list[tuple[str, str]]:
+        """Two columns of numbers each that go with others as in training once they change places, where one of them
+        goes with something that it did not go with in training."""
+        blocks, levels = _levels(self.features, self.profile, self.window, self.read, None)
+        pairs = [one for one in self.profile.pairs if one.ranked and {one.first, one.second} <= levels.keys()]
+        known = {frozenset((one.first, one.second)) for one in pairs if one.telling}
+        numbers = [one.name for one in self.features if isinstance(one.bins, NumericBins)]
+        found: list[tuple[str, str]] = []
+        for two in itertools.combinations(numbers, 2):
+            mine = [one.pair for one in lost if len({one.pair.first, one.pair.second} & {*two}) == 1]
+            mine = [one for one in mine if {one.first, one.second} <= levels.keys()]
+            if all(_as_exchanged(one, two) in known for one in mine) or {*two} & {
+                name for one in found for name in one
+            }:
+                continue
+            turned = {**levels, two[0]: levels[two[1]], two[1]: levels[two[0]]}
+            theirs = [one for one in pairs if {one.first, one.second} & {*two}]
+            if not any(_lost(theirs, turned, blocks, self.rule)) and all(_goes(one, turned, blocks) for one in mine):
+                found.append((two[0], two[1]))
+        return found
+
+
+def _as_exchanged(pair: Association, two: tuple[str, str]) -> frozenset[str]:
+    """The pair's columns, the other one in the place of that of the `two` which it has."""
+    other = {two[0]: two[1], two[1]: two[0]}
+    return frozenset(other.get(name, name) for name in (pair.first, pair.second))
+
+
+def _goes(pair: Association, levels: Mapping[str, Integers], blocks: Integers) -> bool:
+    now = _loss(pair, strengths(levels[pair.first], levels[pair.second], blocks, pair.cells, pair.odds))
+    return now is not None and now.kept >= _RETURNED
+
+
+def _of_other_places(moved: Sequence[tuple[str, str]]) -> Iterator[Finding]:
+    for two in moved:
+        for name, other in (two, two[::-1]):
+            sentence = f"`{name}`: it goes with other columns as `{other}` did in training: have they changed places?"
+            cause = {"kind": OTHER_COLUMN, "share": 1.0, "column": other}
+            yield Finding(CHECK, name, Outcome.FAIL, sentence, number=1.0, limit=_TOLERATED, cause=cause)
 
 
 def _loss(pair: Association, now: Strengths) -> _Loss | None:
