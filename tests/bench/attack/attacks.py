@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from tests.bench.attack import floods, trickles, wire
+from tests.bench.attack import floods, full_queues, trickles, wire
 from tests.bench.attack.models import PIXELS, TABLES
 from tests.bench.attack.wire import CLASSIFY, MEGABYTE, PREDICT, Target
 from tests.bench.rows import Row
@@ -232,6 +232,9 @@ ATTACKS: dict[str, Attack] = {
     "busy-model": Attack(busy_model),
     "busy-threads": Attack(busy_threads, config={"isolation": "own"}),
     "always-raises": Attack(always_raises, 20),
+    "full-queue": Attack(full_queues.of_few),
+    "full-queue-of-many": Attack(full_queues.of_many),
+    "full-queue-of-huge": Attack(full_queues.of_huge),
     "resets": Attack(resets),
     "packed-headers": Attack(floods.packed_headers),
     "endless-headers": Attack(floods.endless_headers),

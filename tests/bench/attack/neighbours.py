@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import subprocess
-import tempfile
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from tests.bench.attack.places import CLIENT_CORE, crowd, good_client, on_core
+from tests.bench.attack.full_queues import Load, loaded
+from tests.bench.attack.places import crowd, good_client
 from tests.bench.attack.siege import GoodClients, engine_with_models, quiet
-from tests.bench.attack.wire import PREDICT, predict_request
 from tests.bench.rows import Row
-from tests.support.clients.http2 import grpc_message
 
 REQUESTS = 16_000
 LONE, ROUNDS = 10_000, 5
@@ -54,7 +50,7 @@ def lone_request() -> Sequence[Row]:
         address = engine.addresses["grpc"]
         for _ in range(ROUNDS):
             alone += _run(good_client("lone", address, "small", str(LONE // ROUNDS)))
-            with _flood(address, "other"):
+            with loaded(address, Load("other", 1, 8, 32), FLOOD_SECONDS):
                 beside += _run(good_client("lone", address, "small", str(LONE // ROUNDS)))
     (half, most), (half_beside, most_beside) = (
         (1e3 * np.quantile(one, [0.5, 0.99])).tolist() for one in (alone, beside)
@@ -73,19 +69,3 @@ def _run(process: subprocess.Popen[str]) -> Any:
             process.kill()
             raise
     return json.loads(said.splitlines()[-1])
-
-
-@contextlib.contextmanager
-def _flood(address: str, model: str) -> Iterator[None]:
-    """256 requests to a model under way at any time, from 8 connections."""
-    with tempfile.NamedTemporaryFile() as body:
-        Path(body.name).write_bytes(grpc_message(predict_request(model, (1,), bytes(4))))
-        load = ["h2load", "-t1", "-c8", "-m32", f"-D{FLOOD_SECONDS}", f"-d{body.name}"]
-        headers = ["-H", "content-type: application/grpc", "-H", "te: trailers"]
-        with on_core(CLIENT_CORE):
-            process = subprocess.Popen([*load, *headers, f"http://{address}{PREDICT}"], stdout=subprocess.DEVNULL)
-        try:
-            yield
-        finally:
-            process.kill()
-            process.wait()

@@ -19,6 +19,7 @@ struct Client {
     gone: bool,
     silent: bool,
     connection: usize,
+    rows: Arc<AtomicUsize>,
 }
 
 impl Reply for Client {
@@ -28,6 +29,10 @@ impl Reply for Client {
 
     fn connection(&self) -> usize {
         self.connection
+    }
+
+    fn rows_under_way(&self) -> Option<&AtomicUsize> {
+        Some(&self.rows)
     }
 
     fn is_gone(&mut self, waits: bool) -> bool {
@@ -47,6 +52,8 @@ struct Waiting {
     fixture: Fixture,
     inflight: Inflight<Client>,
     asked: Arc<AtomicUsize>,
+    /// Rows under way.
+    rows: Arc<AtomicUsize>,
     began: Instant,
     /// Whether clients of requests from now on may have gone, or wait without a word.
     silent: bool,
@@ -55,7 +62,8 @@ struct Waiting {
 impl Waiting {
     fn new() -> Waiting {
         let (inflight, asked) = (Inflight::default(), Arc::default());
-        Waiting { fixture: fixture(8, 1 << 20), inflight, asked, began: Instant::now(), silent: false }
+        let (fixture, rows, began) = (fixture(8, 1 << 20), Arc::default(), Instant::now());
+        Waiting { fixture, inflight, asked, rows, began, silent: false }
     }
 
     /// A request with this deadline in milliseconds.
@@ -68,7 +76,8 @@ impl Waiting {
         let (queue, received) = (self.fixture.queue.clone(), self.began);
         let deadline = received + Duration::from_millis(deadline);
         let id = RequestId::choose(None, &self.fixture.ids);
-        let reply = Client { asked: self.asked.clone(), gone, silent: self.silent, connection };
+        let (asked, rows) = (self.asked.clone(), self.rows.clone());
+        let reply = Client { asked, gone, silent: self.silent, connection, rows };
         let key = self.inflight.insert(Pending { reply, id, received, deadline, queue, place: None });
         let place = self.fixture.append(0, 1, 4).unwrap().place.unwrap();
         self.inflight.place(key, place);
@@ -90,6 +99,18 @@ impl Waiting {
     fn at(&self, millis: u64) -> Instant {
         self.began + Duration::from_millis(millis)
     }
+}
+
+#[test]
+fn rows_are_under_way_until_their_request_is_taken_out() {
+    let mut waiting = Waiting::new();
+    let keys: Vec<u64> = [10, 20, 60_000, 60_000].map(|deadline| waiting.add(deadline, false)).into();
+    assert_eq!(waiting.rows.load(Ordering::Relaxed), 4);
+    assert_eq!(waiting.take_late(15, 9).len(), 1);
+    assert!(waiting.inflight.take(keys[2]).is_some() && waiting.inflight.take(keys[2]).is_none());
+    assert_eq!(waiting.rows.load(Ordering::Relaxed), 2);
+    waiting.inflight.take_all();
+    assert_eq!(waiting.rows.load(Ordering::Relaxed), 0);
 }
 
 #[test]

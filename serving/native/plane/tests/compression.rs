@@ -6,7 +6,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
-use tidegate_codec::protobuf::wire;
 use tidegate_codec::status::Code;
 use tidegate_codec::status::Status;
 use tidegate_engine::memory::Memory;
@@ -14,10 +13,9 @@ use tidegate_plane::endpoints::compression;
 use tidegate_plane::endpoints::grpc::reflection;
 
 use crate::support::grpc::{PREDICT, frame};
+use crate::support::infer::{STREAM_INFER, infer, raw};
 use crate::support::messages::predict_x;
 use crate::support::{Model, Running, eventually};
-
-const STREAM_INFER: &str = "/inference.GRPCInferenceService/ModelStreamInfer";
 
 fn inflate(encoding: &str, data: &[u8], limit: usize) -> Result<Option<Bytes>, Status> {
     let memory = Arc::new(Memory::new(64 << 20, 1 << 20));
@@ -60,23 +58,6 @@ fn limits_broken_streams_and_unknown_encodings_are_refused() {
 /// The frame of a message that says it is compressed.
 fn packed(message: &[u8]) -> Vec<u8> {
     [&[1][..], &frame(message)[1..]].concat()
-}
-
-/// A `ModelInferRequest` for rows of model `m`.
-fn infer(values: &[f32]) -> Vec<u8> {
-    let (mut request, mut input, mut shape) = (Vec::new(), Vec::new(), Vec::new());
-    wire::put_bytes(&mut request, 1, b"m");
-    wire::put_bytes(&mut input, 1, b"x");
-    wire::put_bytes(&mut input, 2, b"FP32");
-    wire::put_varint(&mut shape, values.len() as u64);
-    wire::put_bytes(&mut input, 3, &shape);
-    wire::put_bytes(&mut request, 5, &input);
-    wire::put_bytes(&mut request, 7, &raw(values));
-    request
-}
-
-fn raw(values: &[f32]) -> Vec<u8> {
-    values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
+use crate::support::infer::STREAM_INFER;
 use crate::support::messages::{Request, predict_x, tensor};
 use crate::support::{
     Gate, Model, Running, batching, eventually, grpc, publish, publish_with, scalar_signature, settings,
@@ -204,8 +205,7 @@ fn calls_that_stay_are_counted_until_they_end() {
         assert!(client.next(watch).is_ok());
     }
     assert!(used(&running) >= 40.0 * 4096.0, "{}", used(&running));
-    let talk =
-        |client: &mut grpc::Client| client.open_ended("/inference.GRPCInferenceService/ModelStreamInfer", &[], vec![]);
+    let talk = |client: &mut grpc::Client| client.open_ended(STREAM_INFER, &[], vec![]);
     let talks: Vec<_> = (0..150).map(|_| talk(&mut client)).collect();
     eventually("some are refused", || running.sample("tidegate_request_memory_refusals_total") >= 30.0);
     drop((watches, talks, client));

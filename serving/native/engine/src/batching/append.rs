@@ -3,17 +3,16 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tidegate_codec::signatures::{RequestRows, Signature, show_shape};
 use tidegate_codec::status::Status;
 use tidegate_codec::tensors::{Column, Lease, Page};
 
+use crate::batching::admission::Admitted;
 use crate::batching::batch::{Batch, Entry, KeepAlive, Role};
 use crate::batching::lane::Lane;
 use crate::batching::limits::Batching;
-use crate::batching::pacing::{SHORT, too_slow};
 use crate::batching::queue::Queue;
 use crate::batching::ragged::{common, padded_bytes};
 use crate::batching::taking::Taking;
@@ -61,15 +60,17 @@ pub struct Appended {
 pub type Decode<'a> = dyn Fn(&mut Page<'_>) -> Result<RequestRows, Status> + 'a;
 
 /// A request that comes.
-struct Incoming<'a> {
+pub(super) struct Incoming<'a> {
     version: &'a dyn Fn() -> KeepAlive,
     lane: usize,
-    level: usize,
-    received: Instant,
-    deadline: Instant,
+    pub(super) level: usize,
+    pub(super) received: Instant,
+    pub(super) deadline: Instant,
     /// Whether it waits where there is no place for it.
-    may_wait: bool,
-    batching: &'a Batching,
+    pub(super) may_wait: bool,
+    /// Rows of its connection that are under way.
+    pub(super) under_way: usize,
+    pub(super) batching: &'a Batching,
     decode: &'a Decode<'a>,
 }
 
@@ -83,16 +84,6 @@ struct Decoded {
     beyond: bool,
     /// Whether no other request may share its batch.
     alone: bool,
-}
-
-/// What is known of a request that is counted in.
-#[derive(Default)]
-struct Admitted {
-    /// Rows that the limit does not count: as many rows as the queue never holds count as one batch, since they run batch
-    /// by batch.
-    excess: usize,
-    /// Whether the queue has no place for it.
-    beyond: bool,
 }
 
 impl Queue {
@@ -109,26 +100,23 @@ impl Queue {
         decode: &Decode<'_>,
     ) -> Result<Appended, Status> {
         let batching = self.batching.load();
-        let Entry { received, deadline, level, .. } = entry;
+        let Entry { received, deadline, level, under_way, .. } = entry;
+        let (version, batching) = (&|| -> KeepAlive { version.clone() }, &*batching);
         // Nobody waits for a copy.
         let may_wait = batching.waits_when_full && entry.role == Role::Primary;
-        if !may_wait && self.counted_rows(level) >= batching.max_queued_rows {
-            return Err(self.full(1, batching.max_queued_rows));
-        }
-        let version = || -> KeepAlive { version.clone() };
-        let incoming =
-            Incoming { version: &version, lane, level, received, deadline, may_wait, batching: &batching, decode };
+        let incoming = Incoming { version, lane, level, received, deadline, may_wait, under_way, batching, decode };
+        self.check_place(&incoming)?;
         let place = self.lane(level, lane);
         if bytes <= IN_PLACE_BYTES {
             let lane = &mut *lock(place);
             if let Some(decoded) = self.decode_in_place(lane, &incoming)? {
                 (entry.rows, entry.flat) = (decoded.request.rows, decoded.request.flat);
-                return Ok(self.enter(lane, entry, &decoded, &batching));
+                return Ok(self.enter(lane, entry, &decoded, batching));
             }
         }
         let (own, columns, decoded) = self.decode_apart(&incoming)?;
         (entry.rows, entry.flat) = (decoded.request.rows, decoded.request.flat);
-        Ok(self.enter_apart(&mut lock(place), (own, columns), entry, &decoded, &batching))
+        Ok(self.enter_apart(&mut lock(place), (own, columns), entry, &decoded, batching))
     }
 
     /// Decodes a small request where it stays, in the open batch; none where it turns out to be large.
@@ -193,56 +181,6 @@ impl Queue {
         let Admitted { excess, beyond } = admitted.inspect_err(|_| memory.shrink(bytes))?;
         let alone = request.unbatched || self.is_kept_apart() || bytes > ALONE_BYTES || excess > 0;
         Ok(Some(Decoded { request, bytes, excess, beyond, alone }))
-    }
-
-    /// Rows that count against the limit of requests of this priority: those of lower ones do not.
-    fn counted_rows(&self, level: usize) -> usize {
-        self.rows_ahead(level).saturating_sub(self.excess_rows.load(Ordering::Relaxed))
-    }
-
-    /// Counts a request's rows in, where there is place for them and they can be answered in time, or where it may wait.
-    fn admit(&self, rows: usize, incoming: &Incoming<'_>) -> Result<Admitted, Status> {
-        let (batching, limit) = (incoming.batching, incoming.batching.max_queued_rows);
-        if rows == 0 {
-            return Ok(Admitted::default());
-        }
-        let excess = if rows > limit { rows - batching.max_batch_rows.min(limit) } else { 0 };
-        if excess > 0 {
-            self.excess_rows.fetch_add(excess, Ordering::Relaxed);
-        }
-        let queued = self.queued_rows.fetch_add(rows, Ordering::Relaxed);
-        let before = if self.lower.get().is_none() { queued } else { self.rows_ahead(incoming.level) - rows };
-        self.count_level(incoming.level, rows, true);
-        let counted = (before + rows).saturating_sub(self.excess_rows.load(Ordering::Relaxed));
-        let ahead = match excess > 0 {
-            // A request of many batches must itself be through in time.
-            true => before + rows,
-            // It has its turn between their parts.
-            false if self.served.unanswered.is_little(rows) => counted.saturating_sub(rows),
-            false => before,
-        };
-        let wait = if ahead > 0 { self.expected_wait(ahead, rows - excess, incoming) } else { Duration::ZERO };
-        let beyond = counted > limit;
-        let refused = match beyond {
-            _ if incoming.may_wait => None,
-            true => Some(self.full(rows - excess, limit)),
-            false if wait > Duration::ZERO && incoming.received + wait > incoming.deadline => {
-                self.served.metrics.rejections.fetch_add(1, Ordering::Relaxed);
-                Some(too_slow(ahead, wait))
-            }
-            false => None,
-        };
-        if let Some(status) = refused {
-            self.queued_rows.fetch_sub(rows, Ordering::Relaxed);
-            self.excess_rows.fetch_sub(excess, Ordering::Relaxed);
-            self.count_level(incoming.level, rows, false);
-            return Err(status);
-        }
-        self.served.metrics.count_queued(rows as i64);
-        if beyond {
-            self.served.metrics.waiting_requests.fetch_add(1, Ordering::Relaxed);
-        }
-        Ok(Admitted { excess, beyond })
     }
 
     fn open_batch(&self, incoming: &Incoming<'_>) -> Batch {
@@ -433,21 +371,6 @@ impl Queue {
             (false, true) => Urgency::WhenIdle,
         };
         Appended { request, urgency, place }
-    }
-
-    #[cold]
-    fn full(&self, rows: usize, limit: usize) -> Status {
-        self.served.metrics.rejections.fetch_add(1, Ordering::Relaxed);
-        Status::exhausted(format!("the batch queue is full: {rows} more rows would pass its limit of {limit} rows"))
-    }
-
-    /// How long it will be until rows are answered that come behind those that wait, by what earlier runs took.
-    fn expected_wait(&self, ahead: usize, rows: usize, incoming: &Incoming<'_>) -> Duration {
-        let wait = self.time_for(ahead, rows, incoming.batching);
-        if wait < SHORT {
-            return wait;
-        }
-        wait + self.service.busy_after(incoming.received) / incoming.batching.concurrency as u32
     }
 }
 

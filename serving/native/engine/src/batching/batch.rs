@@ -64,6 +64,8 @@ pub struct Entry {
     pub role: Role,
     /// The place of its priority, 0 for the highest.
     pub level: usize,
+    /// Rows of its connection that were under way when it came; of a copy, which has none, as many as there can be.
+    pub under_way: usize,
     /// Whether its answer is logged.
     pub logged: bool,
     /// What a drain waits for; none where it waits for the client's connection.

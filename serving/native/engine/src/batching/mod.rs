@@ -1,5 +1,6 @@
 //! Batching: queues, the threads that empty them, and finished batches.
 
+mod admission;
 pub mod allowed_sizes;
 pub mod append;
 pub mod batch;

@@ -148,6 +148,7 @@ impl<R: Reply> Dispatcher<R> {
             deadline,
             role: Role::Primary,
             level,
+            under_way: reply.rows_under_way().map_or(0, |rows| rows.load(Ordering::Relaxed)),
             logged: id.sampled(model.logged),
             token: None,
             stream: reply.stream().cloned(),
@@ -175,7 +176,8 @@ impl<R: Reply> Dispatcher<R> {
     }
 
     fn copy_of(&self, entry: &Entry) -> Entry {
-        Entry { role: Role::Shadow, token: Some(Arc::new(self.copies.enter())), stream: None, ..entry.clone() }
+        let token = Some(Arc::new(self.copies.enter()));
+        Entry { role: Role::Shadow, under_way: usize::MAX, token, stream: None, ..entry.clone() }
     }
 
     /// Answers a request that has no rows, without its model.

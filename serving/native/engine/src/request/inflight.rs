@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::batching::{Place, Queue};
@@ -120,6 +121,9 @@ impl<R: Reply> Inflight<R> {
             return None;
         }
         let pending = slot.pending.take()?;
+        if let (Some(all), Some(place)) = (pending.reply.rows_under_way(), &pending.place) {
+            all.fetch_sub(place.rows, Ordering::Relaxed);
+        }
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(index);
         Some(pending)
@@ -167,6 +171,9 @@ impl<R: Reply> Inflight<R> {
     /// answered already.
     pub fn place(&mut self, key: u64, place: Place) {
         let Some(pending) = self.find(key) else { return };
+        if let Some(all) = pending.reply.rows_under_way() {
+            all.fetch_add(place.rows, Ordering::Relaxed);
+        }
         pending.place = Some(place);
         let deadline = pending.deadline;
         self.deadlines.push(Reverse((deadline, key)));

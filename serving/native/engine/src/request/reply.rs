@@ -1,6 +1,7 @@
 //! The trait of the way back to a client, which each protocol implements.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use http::HeaderValue;
 use tidegate_codec::signatures::Signature;
@@ -29,6 +30,11 @@ pub trait Reply: Send + 'static {
     /// A number of the connection that it leads through: answers that follow each other there go out in one write.
     fn connection(&self) -> usize {
         0
+    }
+
+    /// Rows of that connection that are under way, where more than one of its requests may be.
+    fn rows_under_way(&self) -> Option<&AtomicUsize> {
+        None
     }
 
     /// What is noted of the request; none where nobody is told of it.

@@ -115,6 +115,7 @@ impl Fixture {
             deadline: received + Duration::from_secs(60),
             role: Role::Primary,
             level: 0,
+            under_way: 0,
             logged: false,
             token: None,
             stream: None,

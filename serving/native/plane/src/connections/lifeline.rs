@@ -59,6 +59,8 @@ pub struct Lifeline {
     writes: AtomicU64,
     calls: AtomicU64,
     open_calls: AtomicUsize,
+    /// Rows of its requests that wait or run.
+    pub(crate) rows_under_way: AtomicUsize,
     completed: AtomicBool,
     /// The peer sends no more.
     half_closed: AtomicBool,
@@ -84,6 +86,7 @@ impl Lifeline {
             writes: AtomicU64::new(0),
             calls: AtomicU64::new(0),
             open_calls: AtomicUsize::new(0),
+            rows_under_way: AtomicUsize::new(0),
             completed: AtomicBool::new(false),
             half_closed: AtomicBool::new(false),
             silence: AtomicU8::new(CUT_SHORT),
@@ -250,6 +253,11 @@ impl OpenCall {
     /// A number that no other connection has as long as this call is open.
     pub fn connection(&self) -> usize {
         Arc::as_ptr(&self.lifeline).addr()
+    }
+
+    /// Its connection.
+    pub fn lifeline(&self) -> &Arc<Lifeline> {
+        &self.lifeline
     }
 
     /// Counts what the call takes for as long as it stays: its message comes later, or its answer has no end. It gets

@@ -1,6 +1,7 @@
 //! One type for the replies of all protocols: what waits in the engine.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use tidegate_codec::signatures::Signature;
 use tidegate_codec::status::{Code, Status};
@@ -43,6 +44,12 @@ macro_rules! any_reply {
             fn connection(&self) -> usize {
                 match self {
                     $(AnyReply::$variant(reply) => reply.connection(),)*
+                }
+            }
+
+            fn rows_under_way(&self) -> Option<&AtomicUsize> {
+                match self {
+                    $(AnyReply::$variant(reply) => reply.rows_under_way(),)*
                 }
             }
 

@@ -1,5 +1,6 @@
 //! The way back of a streaming answer, in any protocol: the reply that waits in the engine, and what its reader needs.
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::{Reply, Rows, Tags};
 use tidegate_engine::telemetry::Observation;
 
+use crate::connections::lifeline::Lifeline;
 use crate::endpoints::open_inference::InferReply;
 
 /// What a request's answer says beside its messages, once that is known.
@@ -48,6 +50,8 @@ pub struct StreamReply {
     /// Whether a signature that answers once may be asked, too.
     takes_single: bool,
     observation: Observation,
+    /// Whose rows its request's are, where a connection may have several under way.
+    lifeline: Option<Arc<Lifeline>>,
 }
 
 impl StreamReply {
@@ -60,7 +64,14 @@ impl StreamReply {
     ) -> (StreamReply, StreamAnswer) {
         let (stream, head) = (Stream::new(patience), Arc::<Head>::default());
         let answer = StreamAnswer { stream: stream.clone(), head: head.clone() };
-        (StreamReply { stream, head, endpoint, takes_single, observation: observation.clone() }, answer)
+        let (observation, lifeline) = (observation.clone(), None);
+        (StreamReply { stream, head, endpoint, takes_single, observation, lifeline }, answer)
+    }
+
+    /// The same over a connection that may have several requests under way.
+    pub fn over(mut self, lifeline: &Arc<Lifeline>) -> StreamReply {
+        self.lifeline = Some(lifeline.clone());
+        self
     }
 
     fn end(&self, end: Result<(), Status>, tags: Tags<'_>) {
@@ -82,6 +93,10 @@ impl InferReply for StreamReply {
 impl Reply for StreamReply {
     fn endpoint(&self) -> Endpoint {
         self.endpoint
+    }
+
+    fn rows_under_way(&self) -> Option<&AtomicUsize> {
+        self.lifeline.as_ref().map(|lifeline| &lifeline.rows_under_way)
     }
 
     fn observation(&self) -> Option<&Observation> {

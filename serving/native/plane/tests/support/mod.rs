@@ -8,6 +8,7 @@
 mod codec;
 pub mod examples;
 pub mod grpc;
+pub mod infer;
 pub mod inference;
 pub mod process;
 pub mod rest;

@@ -1,5 +1,6 @@
 //! Fan-in: one answer to the tasks of a MultiInference call, sent when all are answered or the first has failed.
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
 use tidegate_codec::inference::InferenceOutputs;
@@ -11,6 +12,7 @@ use tidegate_engine::request::{Reply, Rows, Tags};
 use tidegate_engine::sync::lock;
 use tidegate_engine::telemetry::Observation;
 
+use crate::connections::lifeline::Lifeline;
 use crate::endpoints::examples::InferenceReply;
 use crate::endpoints::grpc::reply::GrpcReply;
 
@@ -29,14 +31,18 @@ pub struct TaskReply {
     index: usize,
     outputs: InferenceOutputs,
     observation: Observation,
+    /// The connection of its call.
+    lifeline: Option<Arc<Lifeline>>,
 }
 
 /// One reply for each task, given the outputs that answer it.
 pub fn fan_in(reply: GrpcReply, tasks: impl ExactSizeIterator<Item = InferenceOutputs>) -> Vec<TaskReply> {
-    let observation = reply.observation.clone();
+    let (observation, lifeline) = (reply.observation.clone(), reply.lifeline().cloned());
     let fan_in = Arc::new(Mutex::new(FanIn { reply: Some(reply), results: vec![None; tasks.len()] }));
-    let task =
-        |(index, outputs)| TaskReply { fan_in: fan_in.clone(), index, outputs, observation: observation.clone() };
+    let task = |(index, outputs)| {
+        let (fan_in, observation, lifeline) = (fan_in.clone(), observation.clone(), lifeline.clone());
+        TaskReply { fan_in, index, outputs, observation, lifeline }
+    };
     tasks.enumerate().map(task).collect()
 }
 
@@ -49,6 +55,10 @@ impl InferenceReply for TaskReply {
 impl Reply for TaskReply {
     fn endpoint(&self) -> Endpoint {
         Endpoint::Grpc
+    }
+
+    fn rows_under_way(&self) -> Option<&AtomicUsize> {
+        self.lifeline.as_ref().map(|lifeline| &lifeline.rows_under_way)
     }
 
     fn observation(&self) -> Option<&Observation> {

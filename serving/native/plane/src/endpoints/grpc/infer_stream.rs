@@ -23,6 +23,7 @@ use tidegate_engine::trace_context::trace_of;
 use tokio::time::sleep_until;
 
 use crate::aside::LARGE;
+use crate::connections::lifeline::OpenCall;
 use crate::endpoints::body::held;
 use crate::endpoints::grpc::conversation::{Conversation, Messages, send};
 use crate::endpoints::grpc::reply::trailers_of;
@@ -49,6 +50,7 @@ struct InferStream<R> {
     patience: Duration,
     errors_end: bool,
     sent: usize,
+    open: OpenCall,
 }
 
 /// A request that is under way.
@@ -85,10 +87,10 @@ pub async fn converse<R: Reply + From<StreamReply>>(
 ) -> Code {
     let Conversation { head, messages, deadline, reply, .. } = call;
     let (observation, patience) = (reply.observation.clone(), reply.patience());
-    let Some((mut stream, _open)) = reply.begin(Tags::default()) else { return Code::Cancelled };
+    let Some((mut stream, open)) = reply.begin(Tags::default()) else { return Code::Cancelled };
     let errors_end = head.headers.get(ERRORS_END).is_some_and(|value| value == "true");
     let head = Arc::new(head);
-    let mut call = InferStream { dispatcher, state, head, deadline, observation, patience, errors_end, sent: 0 };
+    let mut call = InferStream { dispatcher, state, head, deadline, observation, patience, errors_end, sent: 0, open };
     let ending = call.run(messages, &mut stream).await;
     call.observation.answered(ending.code, call.sent);
     let _ = stream.send_trailers(trailers_of(&ending));
@@ -242,6 +244,7 @@ impl<R: Reply + From<StreamReply>> InferStream<R> {
         let deadline = self.deadline.unwrap_or(received + wait);
         let patience = self.deadline.is_none().then_some(wait);
         let (reply, answer) = StreamReply::open(Endpoint::Grpc, patience, true, &self.observation);
+        let reply = reply.over(self.open.lifeline());
         let (dispatcher, state, head) = (self.dispatcher.clone(), self.state.clone(), self.head.clone());
         let bytes = message.len();
         let work = move || {

@@ -1,6 +1,7 @@
 //! Predict and SessionRun requests as the engine takes them, and the answers to these and all others.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use bytes::Bytes;
 use tidegate_codec::inference::InferenceOutputs;
@@ -148,6 +149,10 @@ impl Reply for PredictionReply {
 
     fn connection(&self) -> usize {
         self.call.connection()
+    }
+
+    fn rows_under_way(&self) -> Option<&AtomicUsize> {
+        self.call.lifeline().map(|lifeline| &lifeline.rows_under_way)
     }
 
     fn observation(&self) -> Option<&Observation> {

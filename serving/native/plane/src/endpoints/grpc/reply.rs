@@ -16,7 +16,7 @@ use tidegate_engine::request::Tags;
 use tidegate_engine::telemetry::Observation;
 use tokio::time::timeout;
 
-use crate::connections::lifeline::OpenCall;
+use crate::connections::lifeline::{Lifeline, OpenCall};
 use crate::endpoints::headers::{TRACEPARENT, write_tags};
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -61,6 +61,11 @@ impl GrpcReply {
     /// A number of the connection.
     pub fn connection(&self) -> usize {
         self.open.as_ref().map_or(0, OpenCall::connection)
+    }
+
+    /// Its connection, until the call is handed on.
+    pub fn lifeline(&self) -> Option<&Arc<Lifeline>> {
+        self.open.as_ref().map(OpenCall::lifeline)
     }
 
     /// Counts what the call takes, because it stays.
