@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import subprocess
+import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.eventually import at_best
 from tidegate_native import enter_low_priority, file_sha256
 
 from tidegate_serving.contract.errors import Tampered
@@ -15,6 +20,25 @@ from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.low_priority import LARGE_BYTES, verify_at_low_priority
 
 PIECE_BYTES = 256 << 10
+BUSY = 12
+NAPPING = """
+import sys, threading, time
+from tidegate_native import enter_low_priority
+end = time.monotonic() + 2
+turns = []
+def nap(stands_back):
+    if stands_back:
+        enter_low_priority()
+    while time.monotonic() < end:
+        time.sleep(0.005)
+        turns.append(sum(range(1000)))
+threads = [threading.Thread(target=nap, args=[number == 0 and sys.argv[1] == "back"]) for number in range(9)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(len(turns))
+"""
 
 
 @pytest.mark.parametrize("size", [0, 1, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, LARGE_BYTES + 7])
@@ -76,6 +100,35 @@ def test_a_thread_that_stands_back_keeps_its_share_and_hands_nothing_down() -> N
     thread.join()
     assert seen == [os.SCHED_OTHER, os.SCHED_OTHER | os.SCHED_RESET_ON_FORK, os.SCHED_OTHER]
     assert len(set(niceness)) == 1
+
+
+def test_a_thread_that_stands_back_does_not_hold_up_its_process_beside_busy_ones() -> None:
+    """On Linux 6.12 and later: a process whose threads wake for a moment each had a fifth of its turns where one of
+    them had turns of 100 ms, and an engine that stopped stood still for half a minute."""
+    with _busy_core():
+        at_best(3, lambda: _turns("back") > _turns("none") / 2)
+
+
+@contextlib.contextmanager
+def _busy_core() -> Iterator[None]:
+    """This process and those that it starts on one core, where others, sessions of their own, are always busy."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    loop = [sys.executable, "-S", "-c", "while True: pass"]
+    busy = [subprocess.Popen(loop, start_new_session=True) for _ in range(BUSY)]
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+def _turns(who: str) -> int:
+    """How often nine threads of a process ran that sleep for 5 ms each time, one of which may stand back."""
+    command = [sys.executable, "-c", NAPPING, who]
+    return int(subprocess.run(command, start_new_session=True, capture_output=True, check=True).stdout)
 
 
 def _policies() -> dict[str, set[int]]:

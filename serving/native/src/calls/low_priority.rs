@@ -101,8 +101,10 @@ mod priority {
     }
 
     /// A turn ends as soon as a thread with shorter ones wakes: Linux lets the shorter turn go first, from 6.12 on, and
-    /// takes no notice of the length before. The usual length is between one and three milliseconds.
-    const LONG_TURN_NANOSECONDS: u64 = 100_000_000;
+    /// takes no notice of the length before. The usual length is between one and three milliseconds. A longer turn than
+    /// this would hold up all of a process beside busy ones of other sessions or containers, which compete as one: Linux
+    /// owes it no more than two usual turns or a tick (4 ms), so that the end of a long one never comes near.
+    const LONG_TURN_NANOSECONDS: u64 = 4_000_000;
     const SHORT_TURN_NANOSECONDS: u64 = 400_000;
 
     /// Keeps its share, and gives way at once.
