@@ -26,14 +26,23 @@ def arrays_of(columns: Mapping[str, Sequence[Any]], signature: Signature) -> dic
 def _array(spec: TensorSpec, values: Sequence[Any]) -> Array:
     import numpy as np
 
+    from tidegate_serving.contract.tensors import PARTS, from_parts
+
     try:
+        if spec.dtype in PARTS:
+            return from_parts(values, spec.dtype)
         return np.asarray(values, dtype=object if spec.dtype == "string" else spec.dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"input {spec.name!r} wants {spec.dtype}: {error}") from error
 
 
 def plain_values(array: Array) -> Any:
-    """An output in JSON's own types, nested as its shape is; strings, which come as bytes, in one list."""
+    """An output in JSON's own types, nested as its shape is, complex numbers as pairs; strings, which come as bytes, in
+    one list."""
+    if array.dtype.kind == "c":
+        from tidegate_serving.contract.tensors import to_parts
+
+        return to_parts(array).tolist()
     if array.dtype.kind != "O":
         return array.tolist()
     return [item.decode(errors="replace") if isinstance(item, bytes) else item for item in array.ravel().tolist()]

@@ -44,13 +44,16 @@ _DTYPES = {datatype: dtype for dtype, datatype in _DATATYPES.items()}
 def infer_request(model: str, version: int | str | None, signature: str, inputs: Mapping[str, Array]) -> Any:
     """A `ModelInferRequest` for a version by number or label, None for the one that answers ordinary requests.
 
-    InvalidInput, naming the dtype, for an array that cannot be served.
+    InvalidInput, naming the dtype, for an array that cannot be served; Unsupported for complex numbers.
     """
     request = message("inference.ModelInferRequest")(model_name=model)
     request.model_version = "" if version is None else str(version)
     request.parameters["signature_name"].string_param = signature
     for name, array in inputs.items():
-        datatype = _DATATYPES[dtype_name(array)]
+        dtype = dtype_name(array)
+        if dtype not in _DATATYPES:
+            raise Unsupported(f"streams carry no {dtype}: use one of {', '.join(_DATATYPES)} for input {name!r}")
+        datatype = _DATATYPES[dtype]
         request.inputs.add(name=name, datatype=datatype, shape=array.shape)
         request.raw_input_contents.append(_strings(array) if datatype == "BYTES" else encode(array))
     return request

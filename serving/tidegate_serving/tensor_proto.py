@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tidegate_serving.contract.errors import InvalidInput, Unsupported
-from tidegate_serving.contract.tensors import Array, decode, dtype_name, element_count, encode
+from tidegate_serving.contract.tensors import PARTS, Array, decode, dtype_name, element_count, encode
 
 DATA_TYPES = {
     "float32": 1,
@@ -20,9 +20,11 @@ DATA_TYPES = {
     "int16": 5,
     "int8": 6,
     "string": 7,
+    "complex64": 8,
     "int64": 9,
     "bool": 10,
     "uint16": 17,
+    "complex128": 18,
     "float16": 19,
     "uint32": 22,
     "uint64": 23,
@@ -39,6 +41,8 @@ _TYPED_FIELDS = {
     "uint32": "uint32_val",
     "uint64": "uint64_val",
 }
+_PARTS_FIELDS = {"complex64": "scomplex_val", "complex128": "dcomplex_val"}
+"""Fields of pairs, real part first."""
 
 
 def dtype_of(data_type: int) -> str:
@@ -79,6 +83,12 @@ def to_array(proto: Any) -> Array:
         return decode(proto.tensor_content, name, shape)
     if name == "float16":
         return _halves(proto, shape).view(name)
+    if name in _PARTS_FIELDS:
+        field = _PARTS_FIELDS[name]
+        parts = np.array(getattr(proto, field), dtype=PARTS[name])
+        if parts.size % 2:
+            raise InvalidInput(f"a number in {field} has no imaginary part")
+        return _filled(parts.view(name), shape)
     try:
         values = np.array(getattr(proto, _TYPED_FIELDS.get(name, "int_val")), dtype=name)
     except OverflowError as error:

@@ -13,6 +13,7 @@ import numpy as np
 
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.signature import FirstAxis, Signature, TensorSpec, default_name, inputs_by_name
+from tidegate_serving.contract.tensors import PARTS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,6 +70,8 @@ def check_training(
 def _check_shape(given: Any, spec: TensorSpec, *, whole: bool) -> None:
     """InvalidInput where one row's value has not the shape that the signature says; `whole` takes no row apart."""
     wanted = spec.shape if whole else spec.shape[1:]
+    if spec.dtype in PARTS:
+        wanted = (*wanted, 2)
     try:
         shape = np.shape(given)
     except ValueError as error:
@@ -105,6 +108,6 @@ def _fits(value: Any, dtype: str) -> bool:
         return isinstance(value, bool)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    if dtype.startswith("float"):
+    if dtype.startswith(("float", "complex")):
         return math.isfinite(value) and abs(value) <= float(np.finfo(dtype).max)
     return isinstance(value, int) and int(np.iinfo(dtype).min) <= value <= int(np.iinfo(dtype).max)

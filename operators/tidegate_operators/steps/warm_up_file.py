@@ -19,7 +19,7 @@ from tidegate_serving.contract.errors import AlreadyExists, InvalidInput
 from tidegate_serving.contract.manifest import FILE_NAME, read_manifest
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.signature import FirstAxis, Signature
-from tidegate_serving.contract.tensors import Array
+from tidegate_serving.contract.tensors import PARTS, Array, from_parts
 from tidegate_serving.files import written_aside
 from tidegate_serving.platforms.warm_up.records import read_records, write_records
 from tidegate_serving.platforms.warm_up.runner import FILE, MOST_RECORDS
@@ -119,6 +119,8 @@ def _array(column: Any, dtype: str | None, what: str) -> Array:
     rows = column.to_pylist()
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind)
     try:
+        if dtype in PARTS:
+            return from_parts(rows, dtype)
         return np.array(rows, dtype=object if is_text else dtype or kind.to_pandas_dtype())
     except ValueError as error:
         raise InvalidInput(f"{what} has rows of different shapes: leave that request out") from error

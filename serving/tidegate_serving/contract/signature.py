@@ -27,6 +27,8 @@ DTYPES = (
     "float32",
     "float64",
     "string",
+    "complex64",
+    "complex128",
 )
 SERVING_DEFAULT = "serving_default"
 PREDICT = "tensorflow/serving/predict"

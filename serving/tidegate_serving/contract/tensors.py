@@ -16,6 +16,8 @@ from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.signature import DTYPES
 
 Array = npt.NDArray[Any]
+PARTS = {"complex64": "float32", "complex128": "float64"}
+"""What the two parts of a complex number are."""
 _MOST_ELEMENTS = 1 << 58  # of 8 bytes; numpy refuses shapes of more, empty ones too
 
 
@@ -57,6 +59,21 @@ def decode(data: bytes, dtype: str, shape: tuple[int, ...]) -> Array:
     if len(data) != count * kind.itemsize:
         raise InvalidInput(f"{dtype} of shape {list(shape)} takes {count * kind.itemsize} bytes, not {len(data)}")
     return np.frombuffer(bytearray(data), dtype=kind).reshape(shape)
+
+
+def from_parts(values: Any, dtype: str) -> Array:
+    """Complex numbers from lists of which the innermost have real and imaginary part, as JSON and the log have them.
+    ValueError for others.
+    """
+    parts = np.ascontiguousarray(values, dtype=PARTS[dtype])
+    if parts.shape[-1] != 2:
+        raise ValueError("a complex number is a list of its real and its imaginary part")
+    return parts.view(dtype)[..., 0]
+
+
+def to_parts(array: Array) -> Array:
+    """The contrary of `from_parts`: real and imaginary part on a last axis of their own."""
+    return np.stack([array.real, array.imag], axis=-1)
 
 
 def _decode_strings(data: bytes, count: int) -> Array:

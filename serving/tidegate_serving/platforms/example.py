@@ -9,7 +9,7 @@ import numpy as np
 
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.signature import FirstAxis, Signature, TensorSpec
-from tidegate_serving.contract.tensors import Array
+from tidegate_serving.contract.tensors import PARTS, Array, from_parts
 
 
 def example_inputs(signature: Signature, example: Mapping[str, Any]) -> dict[str, Array] | None:
@@ -35,6 +35,8 @@ def default_array(signature: Signature, name: str) -> Array:
 
 def _array(spec: TensorSpec, value: Any) -> Array:
     try:
+        if spec.dtype in PARTS:
+            return from_parts(value, spec.dtype)
         if spec.dtype != "string":
             return np.asarray(value).astype(spec.dtype)
         nested = np.asarray(value, dtype=object)
@@ -54,6 +56,8 @@ def one_row(spec: TensorSpec, value: Any, whole: bool = False) -> Array:
     """
     shape = np.shape(value) if whole else (1, *np.shape(value))
     try:
+        if spec.dtype in PARTS:
+            value, shape = from_parts(value, spec.dtype), shape[:-1]
         if spec.dtype == "string":
             items = np.empty(int(np.prod(shape)), dtype=object)
             items[:] = [str(item).encode() for item in np.ravel(np.asarray(value, dtype=object)).tolist()]

@@ -189,7 +189,11 @@ def _shapes(tf: Any, directory: Path) -> None:
 
     @_takes(tf, tf.TensorSpec([None], tf.complex64, name="x"))
     def complexes(x: Any) -> dict[str, Any]:
-        return {"y": tf.math.real(x)}
+        return {"y": tf.math.conj(x), "size": tf.abs(x)}
+
+    @_takes(tf, tf.TensorSpec([None], tf.quint8, name="x"))
+    def quantized(x: Any) -> dict[str, Any]:
+        return {"y": tf.bitcast(x, tf.uint8)}
 
     signatures = {
         "serving_default": sums(None, 3),
@@ -200,6 +204,7 @@ def _shapes(tf: Any, directory: Path) -> None:
         "vanishing": vanishing,
         "scaled": scaled,
         "complex": complexes,
+        "quantized": quantized,
     }
     _save(tf, tf.Module(), directory, signatures)
 

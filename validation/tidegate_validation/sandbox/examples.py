@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import SERVING_DEFAULT, FirstAxis, Signature, TensorSpec
-from tidegate_serving.contract.tensors import Array
+from tidegate_serving.contract.tensors import PARTS, Array
 
 Indices = npt.NDArray[np.int64]
 _SHOWN = 200
@@ -49,6 +49,11 @@ def default_signature(manifest: Manifest) -> tuple[str, Signature]:
         raise InvalidInput(
             f"signature {name!r} of {manifest.id} takes no rows (its first axis is 'free'), and gates judge rows: give "
             f"the model a signature {SERVING_DEFAULT!r} whose first axis is the batch"
+        )
+    if complex_ones := [spec.name for spec in (*signature.inputs, *signature.outputs) if spec.dtype in PARTS]:
+        raise InvalidInput(
+            f"signature {name!r} of {manifest.id} has complex numbers ({', '.join(complex_ones)}), which gates cannot "
+            f"judge: give the model a signature {SERVING_DEFAULT!r} of real ones"
         )
     return name, signature
 

@@ -112,6 +112,8 @@ def _tensors(what: str, specs: Sequence[TensorSpec], batched: bool) -> list[str]
             )
         if any(character in spec.name for character in '"\\\n'):
             raise Unsupported(f"{what} {spec.name!r} has a quote or a backslash in its name: rename it")
+        if spec.dtype not in _TYPES:
+            raise Unsupported(f"{what} {spec.name!r} is {spec.dtype}, which Triton has no type for: leave it out")
         dims = ", ".join(map(str, shape))
         lines += [f'{what} {{ name: "{spec.name}" data_type: TYPE_{_TYPES[spec.dtype]} dims: [ {dims} ] }}']
     return lines

@@ -29,10 +29,14 @@ pub enum DType {
     Float64,
     /// Byte strings of any length.
     String,
+    /// Real and imaginary part in single precision.
+    Complex64,
+    /// Real and imaginary part in double precision.
+    Complex128,
 }
 
 /// Every supported type, in the order of the tables below.
-pub const ALL: [DType; 13] = [
+pub const ALL: [DType; 15] = [
     DType::Bool,
     DType::Int8,
     DType::Int16,
@@ -46,10 +50,12 @@ pub const ALL: [DType; 13] = [
     DType::Float32,
     DType::Float64,
     DType::String,
+    DType::Complex64,
+    DType::Complex128,
 ];
 
 /// Of each type, in the order of `ALL`: numpy's name, the number in TensorFlow's `DataType`, bytes, TensorFlow's constant.
-const TABLE: [(&str, u64, usize, &str); 13] = [
+const TABLE: [(&str, u64, usize, &str); 15] = [
     ("bool", 10, 1, "DT_BOOL"),
     ("int8", 6, 1, "DT_INT8"),
     ("int16", 5, 2, "DT_INT16"),
@@ -63,21 +69,21 @@ const TABLE: [(&str, u64, usize, &str); 13] = [
     ("float32", 1, 4, "DT_FLOAT"),
     ("float64", 2, 8, "DT_DOUBLE"),
     ("string", 7, 0, "DT_STRING"),
+    ("complex64", 8, 8, "DT_COMPLEX64"),
+    ("complex128", 18, 16, "DT_COMPLEX128"),
 ];
 
 /// The number of bfloat16 in TensorFlow's `DataType`, which no tensor of ours has; it is taken where floats are asked for.
 pub const BFLOAT16: u64 = 14;
 
 /// Names of the `DataType` numbers that we refuse.
-const UNSUPPORTED: [(u64, &str); 16] = [
-    (8, "complex64"),
+const UNSUPPORTED: [(u64, &str); 14] = [
     (11, "qint8"),
     (12, "quint8"),
     (13, "qint32"),
     (BFLOAT16, "bfloat16"),
     (15, "qint16"),
     (16, "quint16"),
-    (18, "complex128"),
     (20, "resource"),
     (21, "variant"),
     (24, "float8_e5m2"),
@@ -116,9 +122,21 @@ impl DType {
         TABLE[self as usize].2
     }
 
-    /// Whether its elements are numbers.
+    /// Whether its elements are numbers of one part.
     pub fn is_number(self) -> bool {
-        !matches!(self, DType::Bool | DType::String)
+        !matches!(self, DType::Bool | DType::String) && !self.is_complex()
+    }
+
+    /// Whether its elements have a real and an imaginary part.
+    #[inline]
+    pub fn is_complex(self) -> bool {
+        matches!(self, DType::Complex64 | DType::Complex128)
+    }
+
+    /// Whether TensorFlow Serving's JSON has a form for its elements.
+    #[inline]
+    pub fn has_json(self) -> bool {
+        self != DType::Float16 && !self.is_complex()
     }
 
     /// Whether it is a floating-point type.

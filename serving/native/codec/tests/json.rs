@@ -134,7 +134,7 @@ fn what_is_printed_is_read_again() {
 }
 
 #[test]
-fn halves_have_no_json_as_in_tensorflow_serving() {
+fn halves_and_complex_numbers_have_no_json_as_in_tensorflow_serving() {
     let half = one(DType::Float16, &[-1]);
     let place = "Failed to process element: 0 of 'instances' list. Error: UNIMPLEMENTED: ";
     let said = refused(&half, r#"{"instances":[1.5]}"#);
@@ -144,6 +144,13 @@ fn halves_have_no_json_as_in_tensorflow_serving() {
     let column = raw_column(&[0, 0x3c]);
     let answer = predict_response::encode(&[("y", slice(DType::Float16, &column, &[], 1))], Form::Row).unwrap_err();
     assert_eq!(answer, Status::invalid("Failed to write JSON value for tensor type: half"));
+    for (dtype, name) in [(DType::Complex64, "complex64"), (DType::Complex128, "complex128")] {
+        let said = refused(&one(dtype, &[-1]), r#"{"instances":[1.5]}"#);
+        assert_eq!(said, format!("{place}Conversion of JSON Value: 1.5 to type: {name}"));
+        let column = raw_column(&vec![0; dtype.size()]);
+        let answer = predict_response::encode(&[("y", slice(dtype, &column, &[], 1))], Form::Row).unwrap_err();
+        assert_eq!(answer, Status::invalid(format!("Failed to write JSON value for tensor type: {name}")));
+    }
 }
 
 #[test]

@@ -7,11 +7,11 @@ use crate::support::random::Random;
 use crate::support::{signature, spec};
 use tidegate_codec::dtype::{ALL, DType};
 use tidegate_codec::protobuf::predict::PredictRequest;
-use tidegate_codec::protobuf::tensor as tensor_proto;
+use tidegate_codec::protobuf::tensor::{self as tensor_proto, Numbers};
 use tidegate_codec::protobuf::wire;
 use tidegate_codec::signatures::{Signature, TensorSpec};
 use tidegate_codec::status::{Code, Status};
-use tidegate_codec::tensors::{Column, ColumnPool, Lease, Lender, Page, Tensor};
+use tidegate_codec::tensors::{Column, ColumnPool, Lease, Lender, Page, Slice, Tensor};
 
 const LIMIT: usize = 1 << 20;
 
@@ -48,7 +48,9 @@ fn samples(dtype: DType) -> (Vec<u8>, Vec<i64>) {
         DType::UInt32 => ([u32::MAX.to_le_bytes(), 7u32.to_le_bytes()].concat(), vec![i64::from(u32::MAX), 7]),
         DType::UInt64 => ([u64::MAX.to_le_bytes(), 7u64.to_le_bytes()].concat(), vec![-1, 7]),
         DType::Float16 => (vec![0x00, 0x3c, 0x00, 0xc0], vec![0x3c00, 0xc000]),
-        DType::Float32 | DType::Float64 | DType::String => (Vec::new(), Vec::new()),
+        DType::Float32 | DType::Float64 | DType::String | DType::Complex64 | DType::Complex128 => {
+            (Vec::new(), Vec::new())
+        }
     }
 }
 
@@ -93,6 +95,45 @@ fn floats_are_read_packed_unpacked_and_filled() {
     let mut packed = Vec::new();
     wire::put_bytes(&mut packed, 6, &0.1f64.to_le_bytes());
     assert_eq!(raw(read(&double, &tensor(2, &[1], &packed)).unwrap()), 0.1f64.to_le_bytes());
+}
+
+#[test]
+fn complex_numbers_are_read_from_their_parts_and_written_so() {
+    for (dtype, field, size) in [(DType::Complex64, 9, 4), (DType::Complex128, 12, 8)] {
+        let part = |value: f64| match size {
+            4 => (value as f32).to_le_bytes().to_vec(),
+            _ => value.to_le_bytes().to_vec(),
+        };
+        let parts = [1.5, -2.25, 0.5, f64::NEG_INFINITY].map(part);
+        let (bytes, x) = (parts.concat(), spec("x", dtype, &[-1]));
+        let (mut packed, mut apart, mut odd) = (Vec::new(), Vec::new(), Vec::new());
+        wire::put_bytes(&mut packed, field, &bytes);
+        for part in &parts {
+            wire::put_key(&mut apart, field, if size == 4 { wire::FIXED32 } else { wire::FIXED64 });
+            apart.extend_from_slice(part);
+        }
+        wire::put_bytes(&mut odd, field, &bytes[..3 * size]);
+        let number = dtype.tensorflow();
+        for fields in [&packed, &apart, &content(&bytes)] {
+            assert_eq!(raw(read(&x, &tensor(number, &[2], fields)).unwrap()), bytes);
+        }
+        let last = &bytes[2 * size..];
+        assert_eq!(raw(read(&x, &tensor(number, &[3], &packed)).unwrap()), [&bytes[..], last].concat());
+        assert!(refused(&x, &tensor(number, &[2], &odd)).contains("has no imaginary part, send both parts of each"));
+        assert!(
+            refused(&x, &tensor(number, &[1], &packed))
+                .contains(&format!("has 2 values in {}complex_val", ["s", "d"][size / 8]))
+        );
+        assert!(refused(&x, &tensor(1, &[1], &[])).contains(&format!("to be {} but float is provided", dtype.name())));
+        let column = read(&x, &tensor(number, &[2], &packed)).unwrap();
+        let slice = Slice { dtype, column: &column, inner: &[], first: 0, rows: 2, unbatched: false };
+        for numbers in [Numbers::InFields, Numbers::AsContent] {
+            let mut written = Vec::new();
+            tensor_proto::write(&mut written, &slice, numbers);
+            assert_eq!(written.len(), tensor_proto::length(&slice, numbers));
+            assert_eq!(raw(read(&x, &written).unwrap()), bytes, "{numbers:?}");
+        }
+    }
 }
 
 #[test]

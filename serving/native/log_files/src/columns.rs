@@ -142,6 +142,8 @@ fn tensor(
     for rows in rows {
         let (mut start, mut before) = (0, 0);
         for (end, inner) in logged.shapes.runs() {
+            let parts = inner.filter(|_| spec.dtype.is_complex()).map(|inner| [inner, &[2]].concat());
+            let inner = parts.as_deref().or(inner);
             if let Some(inner) = inner.filter(|inner| inner.len() != depth) {
                 let name = &spec.name;
                 return Err(ParquetError::General(format!("rows of '{name}' have {inner:?}, not {depth} dimensions")));
@@ -194,8 +196,8 @@ fn numbers(
         };
     }
     match dtype {
-        DType::Float32 => as_they_are!(FloatType, f32),
-        DType::Float64 => as_they_are!(DoubleType, f64),
+        DType::Float32 | DType::Complex64 => as_they_are!(FloatType, f32),
+        DType::Float64 | DType::Complex128 => as_they_are!(DoubleType, f64),
         DType::Int32 | DType::UInt32 => as_they_are!(Int32Type, i32),
         DType::Int64 | DType::UInt64 => as_they_are!(Int64Type, i64),
         DType::Int8 => widened!(i8),

@@ -44,7 +44,7 @@ pub(crate) fn event_times(block: &LogBlock) -> Vec<Option<i64>> {
             let halves = bytes.chunks_exact(2).map(|half| f16::from_le_bytes([half[0], half[1]]));
             halves.map(|half| microseconds(half.to_f64())).collect()
         }
-        DType::Bool | DType::String => Vec::new(),
+        DType::Bool | DType::String | DType::Complex64 | DType::Complex128 => Vec::new(),
     }
 }
 

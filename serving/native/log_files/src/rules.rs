@@ -59,7 +59,8 @@ impl ColumnRules {
     }
 
     /// Each element as the first half of HMAC-SHA256 of its text: strings as they are, whole numbers in decimal, truth
-    /// values as `true` and `false`, others as the shortest decimal that reads back as the same number.
+    /// values as `true` and `false`, others as the shortest decimal that reads back as the same number, and of
+    /// complex ones each part.
     pub(crate) fn hashed(&self, dtype: DType, values: &Column) -> Strings {
         let mut hashes = Strings::default();
         let mut hash = |value: &[u8]| {
@@ -92,8 +93,8 @@ impl ColumnRules {
             DType::UInt16 => each!(u16),
             DType::UInt32 => each!(u32),
             DType::UInt64 => each!(u64),
-            DType::Float32 => each!(f32),
-            DType::Float64 => each!(f64),
+            DType::Float32 | DType::Complex64 => each!(f32),
+            DType::Float64 | DType::Complex128 => each!(f64),
             DType::Float16 => cast_slice::<u8, u16>(words)
                 .iter()
                 .for_each(|value| hash(f16::from_bits(*value).to_f32().to_string().as_bytes())),

@@ -17,9 +17,10 @@ const FORMAT: &str = "tidegate.inference-log/1";
 pub(crate) const META: [&str; 9] =
     ["request_id", "trace_id", "row", "role", "status", "signature", "received_at", "event_time", "latency_us"];
 
-/// How many lists a row of this input or output is nested in.
+/// How many lists a row of this input or output is nested in. Each complex number is a list of its two parts.
 pub(crate) fn depth(spec: &TensorSpec) -> usize {
-    if spec.admits_any_rank() { 1 } else { spec.inner().len() }
+    let axes = if spec.admits_any_rank() { 1 } else { spec.inner().len() };
+    axes + usize::from(spec.dtype.is_complex())
 }
 
 /// The columns' names and types.
@@ -135,8 +136,8 @@ fn element(dtype: DType) -> (Physical, Option<LogicalType>) {
         DType::UInt16 => (Physical::INT32, whole(16, false)),
         DType::UInt32 => (Physical::INT32, whole(32, false)),
         DType::UInt64 => (Physical::INT64, whole(64, false)),
-        DType::Float16 | DType::Float32 => (Physical::FLOAT, None),
-        DType::Float64 => (Physical::DOUBLE, None),
+        DType::Float16 | DType::Float32 | DType::Complex64 => (Physical::FLOAT, None),
+        DType::Float64 | DType::Complex128 => (Physical::DOUBLE, None),
         DType::String => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
     }
 }

@@ -168,9 +168,9 @@ fn every_type_comes_back_in_its_value_field() {
                 wire::put_bytes(&mut fields, field, b"\xff");
                 fields
             }
-            DType::Float32 | DType::Float64 => {
+            DType::Float32 | DType::Float64 | DType::Complex64 | DType::Complex128 => {
                 let mut fields = Vec::new();
-                wire::put_bytes(&mut fields, field, &[1; 16][..2 * dtype.size()]);
+                wire::put_bytes(&mut fields, field, &[1; 32][..2 * dtype.size()]);
                 fields
             }
             DType::Int8 | DType::Int16 | DType::Int32 | DType::Int64 => varints(field, &[-5, 100]),

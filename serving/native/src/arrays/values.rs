@@ -77,7 +77,7 @@ fn cast<'py>(
         return Err(PyTypeError::new_err(format!("{subject} of dtype {found}, which does not become {want}")));
     }
     let cast = array.call_method1("astype", (wanted,))?;
-    let whole = !spec.dtype.is_float();
+    let whole = !spec.dtype.is_float() && !spec.dtype.is_complex();
     if whole && !can_cast("safe")? && !cast.eq_elements(array)? {
         return Err(PyTypeError::new_err(format!("{subject} of dtype {found} with values that do not fit {want}")));
     }

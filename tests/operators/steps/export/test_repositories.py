@@ -117,6 +117,14 @@ def test_a_name_cannot_write_into_the_config(world: World, name: str) -> None:
         export_triton(replace(version, manifest=manifest), world.root / "triton")
 
 
+def test_complex_numbers_have_no_type_in_triton(world: World) -> None:
+    version = twice(world)
+    signature = Signature((TensorSpec("z", "complex64", (-1, 3)),), (TensorSpec("y", "float32", (-1, 3)),))
+    manifest = replace(version.manifest, platform="tensorflow", signatures={"serving_default": signature})
+    with pytest.raises(Unsupported, match="input 'z' is complex64, which Triton has no type for: leave it out"):
+        export_triton(replace(version, manifest=manifest), world.root / "triton")
+
+
 @pytest.mark.parametrize(("shape", "batch"), [(["n"], 64), (["n", 3], 0), ([4, 3], 64), ([4, 1], 64)])
 def test_what_triton_cannot_put_together_runs_alone(world: World, shape: list[Any], batch: int) -> None:
     export_triton(twice(world, shape=shape), world.root / "triton", max_batch_size=batch)

@@ -180,10 +180,10 @@ def test_every_dtype_comes_back_as_it_went(client: Client, dtype: str) -> None:
 def test_what_cannot_be_served_is_said_and_hurts_no_other_signature(engine: EngineProcess, client: Client) -> None:
     assert ask(client, "shapes", x=np.ones((2, 3), "f4"))["sum"].tolist() == [3.0, 3.0]
     assert ask(client, "shapes", "wide", x=np.ones((2, 5, 2), "f4"))["sum"].tolist() == [10.0, 10.0]
-    others = {"fixed", "hidden", "scaled", "unranked", "vanishing"}
+    others = {"complex", "fixed", "hidden", "scaled", "unranked", "vanishing"}
     assert set(client.signatures("shapes")) == {"serving_default", "wide", *others}
-    (line,) = [line for line in engine.said().splitlines() if "signature 'complex' is not served" in line]
-    assert "data type 8" in line
+    (line,) = [line for line in engine.said().splitlines() if "signature 'quantized' is not served" in line]
+    assert "data type 12" in line
 
 
 def test_outputs_that_no_trial_shows_come_as_they_are(client: Client) -> None:

@@ -1,6 +1,6 @@
 //! The body of a REST predict answer, in the form of the request.
 
-use crate::dtype::DType;
+use crate::dtype::{DType, tensorflow_type};
 use crate::json::predict_request::Form;
 use crate::json::text::{write_double, write_float, write_list, write_object, write_string, write_text};
 use crate::status::Status;
@@ -18,9 +18,12 @@ pub fn encode_plain(outputs: &[Named<'_>]) -> Result<Vec<u8>, Status> {
 }
 
 fn check_types(outputs: &[Named<'_>]) -> Result<(), Status> {
-    match outputs.iter().any(|(_, slice)| slice.dtype == DType::Float16) {
-        true => Err(Status::invalid("Failed to write JSON value for tensor type: half")),
-        false => Ok(()),
+    match outputs.iter().find(|(_, slice)| !slice.dtype.has_json()) {
+        Some((_, slice)) => {
+            let dtype = tensorflow_type(slice.dtype);
+            Err(Status::invalid(format!("Failed to write JSON value for tensor type: {dtype}")))
+        }
+        None => Ok(()),
     }
 }
 
@@ -118,7 +121,7 @@ fn write_element(out: &mut Vec<u8>, name: &str, slice: &Slice<'_>, index: usize)
     write_number(out, slice.dtype, &words.as_bytes()[index * size..(index + 1) * size]);
 }
 
-/// Writes one element of a type other than half floats and strings.
+/// Writes one element of a type other than half floats, complex numbers and strings.
 #[inline]
 pub(crate) fn write_number(out: &mut Vec<u8>, dtype: DType, element: &[u8]) {
     let mut wide = [0u8; 8];

@@ -27,7 +27,7 @@ pub(crate) fn read_scalar(
         Column::Strings(strings) => return strings.push_with(|out| read_string(scanner, level, out)),
     };
     match scanner.peek() {
-        next if spec.dtype == DType::Float16 && next != b'[' && next != b'{' => Err(no_half(*scanner)),
+        next if !spec.dtype.has_json() && next != b'[' && next != b'{' => Err(no_json(*scanner, spec.dtype)),
         b'-' | b'0'..=b'9' | b'N' | b'I' => {
             let start = *scanner;
             let number = scanner.number()?;
@@ -80,14 +80,14 @@ fn wrong_type(mut scanner: Scanner<'_>, wanted: &str, level: usize) -> Status {
     Status::invalid(format!("JSON Value: {value} Type: {kind} is not of expected type: {wanted}{cure}"))
 }
 
-/// TensorFlow Serving has no JSON for halves.
+/// TensorFlow Serving has no JSON for this type.
 #[cold]
-fn no_half(mut scanner: Scanner<'_>) -> Status {
+fn no_json(mut scanner: Scanner<'_>, dtype: DType) -> Status {
     if let Err(malformed) = { scanner }.skip() {
         return malformed;
     }
     scanner.peek();
-    let text = format!("Conversion of JSON Value: {} to type: half", scanner.show_value());
+    let text = format!("Conversion of JSON Value: {} to type: {}", scanner.show_value(), tensorflow_type(dtype));
     Status::new(Code::Unimplemented, text)
 }
 

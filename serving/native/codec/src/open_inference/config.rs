@@ -114,5 +114,6 @@ fn data_type(dtype: DType) -> (u64, &'static str) {
         DType::Float32 => (11, "FP32"),
         DType::Float64 => (12, "FP64"),
         DType::String => (13, "STRING"),
+        DType::Complex64 | DType::Complex128 => (0, "INVALID"),
     }
 }

@@ -21,7 +21,7 @@ fn value_field(dtype: DType) -> Option<(u32, &'static str)> {
         DType::Float32 => (6, "fp32_contents"),
         DType::Float64 => (7, "fp64_contents"),
         DType::String => (8, "bytes_contents"),
-        DType::Float16 => return None,
+        DType::Float16 | DType::Complex64 | DType::Complex128 => return None,
     })
 }
 

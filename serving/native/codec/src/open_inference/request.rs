@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::model_spec::{ModelSpec, VersionChoice};
 use crate::open_inference::answer::{AnswerOutput, InferAnswer, OutputForm};
 use crate::open_inference::classification::Classification;
+use crate::open_inference::datatype;
 use crate::open_inference::input::{InferData, InferInput};
 use crate::open_inference::shared_memory::{OpenPlace, Place, Region};
 use crate::protobuf::wire::push_entry;
@@ -117,6 +118,8 @@ impl<'a> InferRequest<'a> {
             let output = |index| AnswerOutput { index, form: self.form, classification: None, place: None };
             outputs.extend((0..signature.outputs.len()).map(output));
         }
+        let wanted = outputs.iter().map(|output| &signature.outputs[output.index]);
+        datatype::check(signature.needed_inputs().chain(wanted))?;
         Ok(InferAnswer { id: self.id.as_ref().into(), outputs: outputs.into() })
     }
 

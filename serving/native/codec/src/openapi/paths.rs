@@ -1,6 +1,7 @@
 //! The paths of one version: by default, by its number, and by its labels, all with the same schemas.
 
 use crate::inference::InferenceMethod;
+use crate::open_inference::datatype;
 use crate::openapi::described::DescribedVersion;
 use crate::openapi::text::{encoded, quoted};
 use crate::openapi::{examples, schema};
@@ -37,7 +38,8 @@ impl<'a> Described<'a> {
         described.add_any(PREDICT, written().flat_map(schema::predict_requests));
         described.add_any(PREDICTED, written().flat_map(schema::predict_answers));
         let only = version.signatures.len() == 1;
-        described.add_any(INFER, signatures().map(|signature| schema::infer_request(signature, only)));
+        let spoken = signatures().filter(|signature| datatype::check(signature.needed_inputs()).is_ok());
+        described.add_any(INFER, spoken.map(|signature| schema::infer_request(signature, only)));
         for (what, method) in [(CLASSIFY, InferenceMethod::Classify), (REGRESS, InferenceMethod::Regress)] {
             described.add_any(what, signatures().filter_map(|signature| examples::request(method, signature)));
         }

@@ -10,12 +10,10 @@ use crate::signatures::{FirstAxis, Signature, TensorSpec};
 const BASE64: &str = "{\"$ref\":\"#/components/schemas/Base64\"}";
 
 /// Whether TensorFlow Serving's JSON, and with it that of plain objects, can carry what a signature takes and gives: it has
-/// no halves.
+/// no halves and no complex numbers.
 pub(super) fn is_written_in_json(signature: &Signature) -> bool {
-    let halves = |spec: &TensorSpec| spec.dtype == DType::Float16;
-    let inputs = signature.inputs.iter().zip(&*signature.defaults);
-    let needed = inputs.filter(|(_, default)| default.is_none()).any(|(spec, _)| halves(spec));
-    !needed && !signature.outputs.iter().any(halves)
+    let lacks = |spec: &TensorSpec| !spec.dtype.has_json();
+    !signature.needed_inputs().chain(&*signature.outputs).any(lacks)
 }
 
 /// `{"instances": [...]}` and `{"inputs": ...}`.
@@ -75,8 +73,7 @@ pub(super) fn infer_request(signature: &Signature, only: bool) -> String {
             "{{\"contains\":{{\"type\":\"object\",\"properties\":{{\"name\":{{\"const\":{name}}}}},\"required\":[\"name\"]}}}}"
         )
     };
-    let needed = signature.inputs.iter().zip(&*signature.defaults).filter(|(_, default)| default.is_none());
-    let needed: Vec<String> = needed.map(|(spec, _)| named(spec)).collect();
+    let needed: Vec<String> = signature.needed_inputs().map(named).collect();
     let all = if needed.is_empty() { String::new() } else { format!(",\"allOf\":[{}]", needed.join(",")) };
     let items = if inputs.is_empty() { "false".to_owned() } else { format!("{{\"anyOf\":[{}]}}", inputs.join(",")) };
     let most = inputs.len();
@@ -183,6 +180,7 @@ pub(super) fn element(dtype: DType) -> String {
         DType::UInt32 => whole(0, u32::MAX.into()),
         DType::UInt64 => whole(0, u64::MAX.into()),
         DType::Float16 | DType::Float32 | DType::Float64 => "{\"type\":\"number\"}".to_owned(),
+        DType::Complex64 | DType::Complex128 => "false".to_owned(),
         DType::String => format!("{{\"anyOf\":[{{\"type\":\"string\"}},{BASE64}]}}"),
     }
 }

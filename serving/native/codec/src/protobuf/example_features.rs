@@ -62,7 +62,7 @@ impl Kind {
         match self {
             Kind::Bytes => dtype == DType::String,
             Kind::Float => float,
-            Kind::Int64 => dtype != DType::String,
+            Kind::Int64 => dtype != DType::String && !dtype.is_complex(),
         }
     }
 }

@@ -17,8 +17,10 @@ pub mod field {
     pub const DOUBLE_VAL: u32 = 6;
     pub const INT_VAL: u32 = 7;
     pub const STRING_VAL: u32 = 8;
+    pub const SCOMPLEX_VAL: u32 = 9;
     pub const INT64_VAL: u32 = 10;
     pub const BOOL_VAL: u32 = 11;
+    pub const DCOMPLEX_VAL: u32 = 12;
     pub const HALF_VAL: u32 = 13;
     pub const UINT32_VAL: u32 = 16;
     pub const UINT64_VAL: u32 = 17;
@@ -36,6 +38,8 @@ pub fn value_field(dtype: DType) -> u32 {
         DType::Float16 => field::HALF_VAL,
         DType::UInt32 => field::UINT32_VAL,
         DType::UInt64 => field::UINT64_VAL,
+        DType::Complex64 => field::SCOMPLEX_VAL,
+        DType::Complex128 => field::DCOMPLEX_VAL,
     }
 }
 
@@ -48,6 +52,8 @@ fn value_field_name(dtype: DType) -> &'static str {
         field::INT64_VAL => "int64_val",
         field::BOOL_VAL => "bool_val",
         field::HALF_VAL => "half_val",
+        field::SCOMPLEX_VAL => "scomplex_val",
+        field::DCOMPLEX_VAL => "dcomplex_val",
         field::UINT32_VAL => "uint32_val",
         _ => "uint64_val",
     }
@@ -229,6 +235,12 @@ fn fill_from_bfloat16(view: &View<'_>, spec: &TensorSpec, words: &mut Words, ele
     Ok(())
 }
 
+#[cold]
+fn half_a_number(spec: &TensorSpec) -> Status {
+    let field = value_field_name(spec.dtype);
+    no_tensor(spec, &format!("a number in {field} has no imaginary part, send both parts of each"))
+}
+
 fn wrong_count(spec: &TensorSpec, shape: &[usize], count: usize, elements: usize) -> Status {
     Status::invalid(format!(
         "input '{}' has {count} values in {}, but shape {} needs {elements} (or fewer, the last one filling the rest)",
@@ -284,11 +296,14 @@ fn fill_numbers(view: &View<'_>, spec: &TensorSpec, words: &mut Words, elements:
                 .map_err(|why| why.unwrap_or_else(|| wrong_count(spec, &view.shape, elements + 1, elements)))?;
         }
     }
+    if (words.len() - before) % size != 0 {
+        return Err(half_a_number(spec));
+    }
     let count = (words.len() - before) / size;
     if count == 0 {
         words.grow_zeros(elements * size);
     } else if count < elements {
-        let mut last = [0u8; 8];
+        let mut last = [0u8; 16];
         last[..size].copy_from_slice(&words.as_bytes()[words.len() - size..]);
         words.grow((elements - count) * size).chunks_exact_mut(size).for_each(|to| to.copy_from_slice(&last[..size]));
     }
@@ -304,8 +319,11 @@ pub(crate) fn push_values(
     limit: usize,
 ) -> Result<(), Option<Status>> {
     let fits = |words: &Words, more: usize| if words.len() + more > limit { Err(None) } else { Ok(()) };
-    let size = spec.dtype.size();
-    let floats = matches!(spec.dtype, DType::Float32 | DType::Float64);
+    let (floats, size) = match spec.dtype {
+        // A real and an imaginary part, each a value of its own.
+        DType::Complex64 | DType::Complex128 => (true, spec.dtype.size() / 2),
+        dtype => (matches!(dtype, DType::Float32 | DType::Float64), dtype.size()),
+    };
     match found.value {
         Value::Bytes(packed) if floats => {
             if packed.len() % size != 0 {
@@ -402,7 +420,7 @@ pub fn write(out: &mut Vec<u8>, slice: &Slice<'_>, numbers: Numbers) {
             wire::put_bytes(out, field::TENSOR_CONTENT, slice.raw());
         }
         DType::String => slice.strings().for_each(|value| wire::put_bytes(out, number, value)),
-        DType::Float32 | DType::Float64 | DType::Bool => wire::put_bytes(out, number, slice.raw()),
+        dtype if is_copied(dtype) => wire::put_bytes(out, number, slice.raw()),
         _ => {
             wire::put_key(out, number, wire::BYTES);
             wire::put_varint(out, varints(slice).map(wire::varint_len).sum::<usize>() as u64);
@@ -419,14 +437,19 @@ pub fn length(slice: &Slice<'_>, numbers: Numbers) -> usize {
             wire::bytes_field_len(field::TENSOR_CONTENT, slice.raw().len())
         }
         DType::String => slice.strings().map(|value| wire::bytes_field_len(number, value.len())).sum(),
-        DType::Float32 | DType::Float64 | DType::Bool => wire::bytes_field_len(number, slice.raw().len()),
+        dtype if is_copied(dtype) => wire::bytes_field_len(number, slice.raw().len()),
         _ => wire::bytes_field_len(number, varints(slice).map(wire::varint_len).sum()),
     };
     let dtype = 1 + wire::varint_len(slice.dtype.tensorflow());
     dtype + wire::bytes_field_len(field::TENSOR_SHAPE, shape_length(slice)) + values
 }
 
-/// Elements of a type other than strings, floats and truth values.
+/// Whether the value field has elements as they lie in memory.
+fn is_copied(dtype: DType) -> bool {
+    matches!(dtype, DType::Float32 | DType::Float64 | DType::Bool) || dtype.is_complex()
+}
+
+/// Elements of a type other than strings, floats, complex numbers and truth values.
 fn varints<'a>(slice: &Slice<'a>) -> impl Iterator<Item = u64> + use<'a> {
     let dtype = slice.dtype;
     slice.raw().chunks_exact(dtype.size()).map(move |raw| element_varint(dtype, raw))

@@ -106,6 +106,11 @@ impl Signature {
         Signature { defaults: defaults.into(), ..self }
     }
 
+    /// Inputs that a request may not leave out.
+    pub fn needed_inputs(&self) -> impl Iterator<Item = &TensorSpec> {
+        self.inputs.iter().zip(&*self.defaults).filter(|(_, default)| default.is_none()).map(|(spec, _)| spec)
+    }
+
     /// The same with the input of this name, a number per row, as the time of the event; none where it is no such input.
     pub fn with_event_time(self, name: &str) -> Signature {
         let holds =

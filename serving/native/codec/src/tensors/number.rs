@@ -66,7 +66,7 @@ pub fn push_number(number: Number, dtype: DType, words: &mut Words) -> Option<()
             }
             words.push(&value.to_le_bytes()[..size]);
         }
-        DType::Bool | DType::String => return None,
+        DType::Bool | DType::String | DType::Complex64 | DType::Complex128 => return None,
     }
     Some(())
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tidegate_codec::json::plain_object::PlainObject;
 use tidegate_codec::model_spec::ModelSpec;
+use tidegate_codec::open_inference::datatype;
 use tidegate_codec::signatures::{RequestRows, Signature};
 use tidegate_codec::status::Status;
 use tidegate_codec::tensors::Page;
@@ -66,7 +67,7 @@ impl<R: Reply> Payload for Generate<'_, R> {
 
     fn select(&self, signature: &Signature, _: &mut R) -> Result<(), Status> {
         match signature.schema {
-            None => Ok(()),
+            None => datatype::check(signature.needed_inputs().chain(&*signature.outputs)),
             Some(_) => {
                 let name = &signature.name;
                 Err(Status::invalid(format!("signature '{name}' takes documents: send one to POST /inference/NAME")))
