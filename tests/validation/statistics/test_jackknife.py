@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate_validation.statistics.jackknife import mean, ratio
+from tidegate_validation.statistics.jackknife import Estimate, mean, parts_of, ratio
 
 ROWS = st.lists(st.tuples(st.floats(-100, 100), st.floats(0.1, 10), st.integers(0, 5)), min_size=2, max_size=40)
 
@@ -19,6 +19,15 @@ def test_the_jackknife_knows_the_error_of_a_mean() -> None:
     assert found.error == pytest.approx(2 / np.sqrt(4000), rel=0.4)
     without = [values[np.arange(4000) % 40 != group].mean() for group in range(40)]
     assert found.error == pytest.approx(np.sqrt(39 / 40 * np.sum((without - np.mean(without)) ** 2)))
+
+
+def test_a_share_of_what_one_row_alone_makes_up_says_nothing() -> None:
+    one, alike = np.append(np.full(200, 1e-4), 1.0), np.ones(200)
+    assert parts_of(one) == pytest.approx(1.04, abs=0.01)
+    assert parts_of(alike) == pytest.approx(200)
+    assert Estimate(-0.4, 1e-4, 40).of_few(parts_of(one)).p_below(-0.1) == 1.0
+    assert Estimate(-0.4, 1e-4, 40).of_few(parts_of(alike)) == Estimate(-0.4, 1e-4, 40)
+    assert Estimate(-0.4, 1e-4, 40).of_few(6.2).freedom == 5
 
 
 def test_rows_of_one_day_are_not_taken_for_many() -> None:

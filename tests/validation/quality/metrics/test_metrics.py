@@ -193,7 +193,8 @@ def test_paired_rows_and_groups_agree_where_rows_stand_alone() -> None:
     paired = gain_of(one, replace(evaluation, clustered=False), other, scores).gain
     assert paired.value == pytest.approx(clustered.value)
     assert paired.error == pytest.approx(clustered.error, rel=0.35)
-    assert (clustered.freedom, paired.freedom) == (39, ROWS - 1)
+    assert clustered.freedom == 39
+    assert paired.freedom == pytest.approx(ROWS / 3, rel=0.15)  # So many as alike would make up squares of a normal.
 
 
 def test_power_is_highest_for_who_knows() -> None:
