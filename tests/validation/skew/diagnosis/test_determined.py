@@ -402,6 +402,25 @@ def test_a_sign_that_all_rows_lost_is_named_where_values_grow_with_time() -> Non
     assert (found.cause["kind"], found.cause["factor"]) == ("constant factor", -1.0), found.sentence
 
 
+def moods(seed: int, middle: float) -> pd.DataFrame:
+    """Scores from -1 to 1 in thousandths: skewed ones, or symmetric ones about a middle that moves at the end."""
+    random = np.random.default_rng(seed)
+    day = np.repeat(np.arange(16_000, 16_037), 300)
+    skewed = random.beta(3, 2, len(day)) * 2 - 1
+    even = random.beta(4, 4, len(day)) * 1.4 - 0.7 + np.where(day < 16_030, middle, -middle)
+    return pd.DataFrame({"mood": np.round(even if middle else skewed, 3), "at": day * 86_400.0})
+
+
+@pytest.mark.parametrize("middle", [0.0, 0.1])
+def test_a_sign_that_changed_is_named_on_a_grid_of_both_signs_unless_an_offset_says_as_much(middle: float) -> None:
+    rows = moods(4, middle)
+    before, now = rows[rows["at"] < 16_030 * 86_400], rows[rows["at"] >= 16_030 * 86_400]
+    now = now if middle else now.assign(mood=-now["mood"])
+    found = report_on_tables(before, now, Columns(time="at")).feature("mood")
+    assert found.outcome is Outcome.FAIL
+    assert ((found.cause or {}).get("factor") == -1.0) is not bool(middle), found.sentence
+
+
 def test_values_between_those_of_training_are_not_called_half_of_them() -> None:
     """Halves of an even number of tenths are tenths, whatever they are."""
     report = report_on_tables(*power(31), Columns(time="at"))

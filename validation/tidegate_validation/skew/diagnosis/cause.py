@@ -192,7 +192,7 @@ def find_cause(
         most = max(one.share for one in told)
         return next(one for one in told if one.share >= most - _MORE)
     if home >= _FAMILIAR:
-        return None
+        return None if by_values else _turned(evidence)
     if by_values and evidence.grid is None:
         return None
     fit = _fitted(evidence)
@@ -202,9 +202,26 @@ def find_cause(
     return _best_shape(evidence, fit) or _part_of_rows(evidence)
 
 
+def _turned(evidence: _Evidence) -> Cause | None:
+    """Another sign, of values that are training's either way."""
+    turned = Cause(FACTOR, -1.0)
+    there = evidence.known.min(initial=0.0) < 0 < evidence.known.max(initial=0.0)
+    return turned if there and _explains_shape(evidence, turned, evidence.delta(1.0, 0.0)) else None
+
+
+def _offset_will_do(evidence: _Evidence, cause: Cause) -> bool:
+    """Whether another sign explains values on both sides of zero no better than an offset, as days bring, does."""
+    low, high = evidence.feature.quantiles[0], evidence.feature.quantiles[-1]
+    if cause.factor != -1.0 or not low < 0 < high:
+        return False
+    return evidence.delta(1.0, _middle_offset(evidence).offset) - evidence.delta(-1.0, 0.0) <= _AS_WELL
+
+
 def _lands(evidence: _Evidence, cause: Cause, home: float, by_values: bool) -> bool:
     """Whether values are surely training's with the change undone; `home` is their share that are as they are."""
     if _is_nothing(evidence, cause) or (by_values and not _gives_away(evidence, cause)):
+        return False
+    if _offset_will_do(evidence, cause):
         return False
     if _evenly(evidence.known):  # On such a grid values land wherever they lie among training's.
         step = float(np.diff(evidence.known).min())
@@ -357,15 +374,20 @@ def is_usual(cause: Cause) -> bool:
 
 def _by_shape(evidence: _Evidence, fit: ScaleFit | None) -> Iterator[Cause]:
     """Changes that bring the distributions together, for values too many or too dense to be told one from another."""
-    levels, quantiles = np.array(evidence.feature.levels), np.array(evidence.feature.quantiles)
     if fit is not None:
-        yield _estimated(fit.factor, fit.log_error, float(np.abs(quantiles).max()))
+        yield _estimated(fit.factor, fit.log_error, float(np.abs(evidence.feature.quantiles).max()))
     yield Cause(FACTOR, -1.0)
     for one in affine():
         yield Cause(OFFSET if one.factor == 1.0 else AFFINE, one.factor, one.offset, name=one.words)
+    yield _middle_offset(evidence)
+
+
+def _middle_offset(evidence: _Evidence) -> Cause:
+    """By how much most values lie elsewhere."""
+    levels, quantiles = np.array(evidence.feature.levels), np.array(evidence.feature.quantiles)
     inner = (levels >= 0.1) & (levels <= 0.9)
     current = _quantiles(evidence.values, evidence.weights, levels)
-    yield Cause(OFFSET, 1.0, float(np.median((current - quantiles)[inner])))
+    return Cause(OFFSET, 1.0, float(np.median((current - quantiles)[inner])))
 
 
 def _explains(evidence: _Evidence, cause: Cause, *, enough: float) -> bool:
@@ -384,6 +406,8 @@ def _explains_shape(evidence: _Evidence, cause: Cause, before: float) -> bool:
     explains nothing.
     """
     if _is_nothing(evidence, cause) or (cause.precision > _VAGUE and not is_usual(cause)):
+        return False
+    if _offset_will_do(evidence, cause):
         return False
     gridded = evidence.grid is not None and cause.kind == FACTOR and is_usual(cause)
     if gridded and off_the_grid(evidence.values, evidence.grid or 0.0, cause.factor):
