@@ -78,6 +78,19 @@ def test_longer_delays_are_no_other_time_zone() -> None:
     assert (first.cause or {}).get("kind") != "clock"
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_minutes_of_which_only_the_longer_half_came_are_no_other_time_zone(seed: int) -> None:
+    """Answers after some minutes: without the quick ones they come about a quarter of an hour later."""
+    random = np.random.default_rng(seed)
+    at = np.repeat(16_000 + np.arange(60), ROWS) * DAY + random.integers(0, DAY, 60 * ROWS)
+    wait = 60 * np.round(25 * np.exp(0.7 * random.normal(size=len(at))), 1)
+    rows = pd.DataFrame({"at": at, "answered": pd.to_datetime(at + wait, unit="s")}).sort_values("at")
+    late = (rows["at"] >= 16_053 * DAY) & (wait[rows.index] > 25 * 60)
+    found = report_on_tables(rows[rows["at"] < 16_053 * DAY], rows[late], COLUMNS).feature("answered")
+    assert found.outcome is Outcome.FAIL
+    assert "time zone" not in found.sentence
+
+
 def test_a_stamp_that_is_not_served_is_missed_once() -> None:
     now = as_table(readings(2, 7, 16_055).drop(columns="sent"), "the week")
     failed = [one for one in report_on_table(training(), now, COLUMNS).findings if one.outcome is Outcome.FAIL]

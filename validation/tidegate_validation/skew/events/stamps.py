@@ -36,6 +36,7 @@ _SECONDS = 3600.0
 _WIDEST = 24.0
 _QUARTER = 0.25
 _ZONES = 14.0
+_LEAST_ZONE = 0.5
 _NEAR = 0.2
 _ENOUGH_ROWS = 20
 _FEW_DAYS = 7
@@ -212,14 +213,15 @@ def _moved(before: Floats, now: Floats, *, around: bool) -> float | None:
         now = (now - middle + DAY_HOURS / 2) % DAY_HOURS - DAY_HOURS / 2 + middle
     gaps = np.quantile(now, _LEVELS) - before
     hours = _QUARTER * round(float(np.median(gaps)) / _QUARTER)
-    return hours if float(np.median(np.abs(gaps - hours))) <= _NEAR * max(abs(hours), 2 * _QUARTER) else None
+    near = _NEAR * (abs(hours) or 2 * _QUARTER)
+    return hours if float(np.median(np.abs(gaps - hours))) <= near else None
 
 
 def _of_another_zone(finding: Finding, delay: str, move: _Move, *, summer: bool) -> Finding:
     stamp, _, time = delay.rpartition(_MIDDLE)
     way, far = "later" if move.hours > 0 else "earlier", abs(move.hours)
     size = f"{far:g} h" if far <= _ZONES else f"about {far / DAY_HOURS:.2g} days"
-    why = " (time zone or summer time?)" if summer else " (time zone?)" if far <= _ZONES else ""
+    why = " (time zone or summer time?)" if summer else " (time zone?)" if _LEAST_ZONE <= far <= _ZONES else ""
     since = f", since {move.since}" if move.since else ""
     sentence = f"`{stamp}`: {size} {way} beside `{time}` than in training{why}{since}"
     outcome = Outcome.WARN if summer else finding.outcome
