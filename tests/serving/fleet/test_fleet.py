@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -68,9 +70,9 @@ def size(fleet: Fleet, model: str, bytes: int, least: int = 1, most: int = 1) ->
         operations.set_copies(model, Copies(least, most), bytes, None)
 
 
-def answer(server: EngineProcess | RouterProcess, model: str) -> float:
+def answer(server: EngineProcess | RouterProcess, model: str, seconds: float = 30.0) -> float:
     with server.client() as client:
-        return float(client.predict(model, {"x": np.array([1.0], np.float32)})["y"][0])
+        return float(client.predict(model, {"x": np.array([1.0], np.float32)}, timeout=seconds)["y"][0])
 
 
 def answered(router: RouterProcess, model: str) -> float:
@@ -300,6 +302,28 @@ def test_a_node_that_loses_its_key_alone_keeps_its_models(
     assert fleet.view().placement.nodes.items() >= before.placement.nodes.items()
     assert fleet.routes("staying") == (node,)
     assert answer(router, "staying") == 2.0
+
+
+def test_what_waits_at_a_node_that_stands_still_is_answered_once_the_fleet_has_lost_it(
+    fleet: Fleet, controller: ControllerProcess, router: RouterProcess
+) -> None:
+    """As its machine loses power: no connection ends, and a client's own deadline may be far."""
+    push(directory=publish(fleet.root, "still", 1, adding(1)), control=controller.address)
+    size(fleet, "still", 10, least=2, most=2)
+    node, _ = settled(fleet, "still", 2)
+    assert answered(router, "still") == 2.0
+    assert {answer(router, "still") for _ in range(32)} == {2.0}, "by then both nodes were asked"
+    process = fleet.nodes[node].process
+    assert process is not None
+    process.send_signal(signal.SIGSTOP)
+    try:
+        with ThreadPoolExecutor(16) as threads:
+            asked = [threads.submit(answer, router, "still", 600.0) for _ in range(16)]
+            eventually(lambda: all(one.done() for one in asked), 25.0)
+            assert {one.result() for one in asked} == {2.0}
+    finally:
+        process.send_signal(signal.SIGCONT)
+    eventually(lambda: node in fleet.view().nodes)
 
 
 def test_a_killed_node_and_a_killed_controller_and_an_etcd_that_restarts_leave_every_model_served(

@@ -1,7 +1,7 @@
 //! The way of one request: to a node, to a second one where the first does not answer it, and to a second one beside the first
-//! where that takes long. Only what no answer has begun for is sent again: all that is forwarded may be asked twice.
+//! where that takes long or the fleet has lost it. Only what no answer has begun for is sent again: all that is forwarded may be asked twice.
 
-use std::future::Future;
+use std::future::{Future, pending};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,9 +24,20 @@ pub enum Missed<A> {
     Refused(A),
 }
 
+/// When a second copy of a request goes while the first is under way.
+#[derive(Clone, Copy)]
+pub enum Copies<'a> {
+    /// Never: what is asked is more than one message.
+    Never,
+    /// Once the fleet has lost the first node.
+    OfLost,
+    /// Then, and where the first one takes long.
+    AlsoOfLate(&'a Hedging),
+}
+
 /// The answer of a node of the model, which is waited for until then. Both nodes of a pair that refused it are as good; an error
 /// says that none was reached.
-pub async fn forward<A, F, Fut>(model: &Model, hedging: Option<&Hedging>, until: Instant, send: F) -> Result<A, Status>
+pub async fn forward<A, F, Fut>(model: &Model, copies: Copies<'_>, until: Instant, send: F) -> Result<A, Status>
 where
     F: Fn(Arc<Node>) -> Fut,
     Fut: Future<Output = Result<A, Missed<A>>>,
@@ -34,18 +45,10 @@ where
     let chosen = model.choose(None, Instant::now());
     let copy = chosen.ok_or_else(|| unreachable(model, "it is on no node"))?;
     let mut first = pin!(ask(copy.clone(), until, &send));
-    let missed = match hedging.filter(|_| model.copies.len() > 1) {
-        None => first.await,
-        Some(hedging) => {
-            hedging.note();
-            match timeout(hedging.after, first.as_mut()).await {
-                Ok(ended) => ended,
-                Err(_) => match second(model, &copy, hedging) {
-                    Some(other) => return race(model, first, pin!(ask(other, until, &send))).await,
-                    None => first.await,
-                },
-            }
-        }
+    let missed = tokio::select! {
+        biased;
+        ended = first.as_mut() => ended,
+        other = due(model, &copy, copies) => return race(model, first, pin!(ask(other, until, &send))).await,
     };
     let missed = match missed {
         Ok(answer) => return Ok(answer),
@@ -75,14 +78,31 @@ where
     ended
 }
 
-/// Where the second one of a request goes, if one may.
-fn second(model: &Model, first: &Arc<ModelCopy>, hedging: &Hedging) -> Option<Arc<ModelCopy>> {
-    let now = Instant::now();
-    let other = model.choose(Some(first), now).filter(|other| other.is_fit(now))?;
-    hedging.take().then(|| {
-        model.counts.hedged.fetch_add(1, Ordering::Relaxed);
-        other
-    })
+/// Where a second copy goes, once it is to; never where there is no other node.
+async fn due(model: &Model, first: &Arc<ModelCopy>, copies: Copies<'_>) -> Arc<ModelCopy> {
+    if let Copies::AlsoOfLate(hedging) = copies
+        && model.copies.len() > 1
+    {
+        hedging.note();
+        if timeout(hedging.after, first.node.lost()).await.is_err()
+            && let Some(other) = model.choose(Some(first), Instant::now()).filter(|other| other.is_fit(Instant::now()))
+            && hedging.take()
+        {
+            return counted(model, other);
+        }
+    }
+    if !matches!(copies, Copies::Never) {
+        first.node.lost().await;
+        if let Some(other) = model.choose(Some(first), Instant::now()) {
+            return counted(model, other);
+        }
+    }
+    pending().await
+}
+
+fn counted(model: &Model, other: Arc<ModelCopy>) -> Arc<ModelCopy> {
+    model.counts.hedged.fetch_add(1, Ordering::Relaxed);
+    other
 }
 
 /// The first answer of two; the other copy is dropped, which cancels it.

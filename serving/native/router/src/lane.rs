@@ -12,7 +12,7 @@ use tidegate_plane::system::System;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout_at};
 
-use crate::forward::{Missed, forward};
+use crate::forward::{Copies, Missed, forward};
 use crate::hedging::Hedging;
 use crate::node::Node;
 use crate::routes::{Model, Routes};
@@ -73,12 +73,16 @@ impl Lane {
         let shared = &self.shared;
         let until = asked.deadline.unwrap_or_else(|| Instant::now() + NO_DEADLINE);
         let work = async {
-            let hedging = shared.hedging.as_ref().filter(|_| asked.hedges);
+            let copies = match &shared.hedging {
+                _ if !asked.hedges => Copies::Never,
+                None => Copies::OfLost,
+                Some(hedging) => Copies::AlsoOfLate(hedging),
+            };
             if asked.model.is_cold() {
                 let model = shared.node_for(&asked.model.name, asked.bytes, until).await?;
-                return forward(&model, hedging, until, send).await;
+                return forward(&model, copies, until, send).await;
             }
-            forward(&asked.model, hedging, until, send).await
+            forward(&asked.model, copies, until, send).await
         };
         let mut overdue = shared.overdue.subscribe();
         tokio::select! {

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use tokio::sync::watch;
+
 use crate::links::connect::Links;
 use crate::links::http1::RestLinks;
 use crate::links::http2::GrpcLinks;
@@ -32,6 +34,7 @@ pub struct Node {
     /// While it is left alone.
     pub pause: Pause,
     outstanding: AtomicUsize,
+    lost: watch::Sender<bool>,
 }
 
 /// A request that a node works on, until its answer is passed on or given up.
@@ -46,7 +49,19 @@ impl Node {
             format!("node '{id}' has gRPC address '{}': use host:port, such as 10.0.0.7:8500", addresses.grpc)
         })?;
         let (id, rest) = (id.to_owned(), RestLinks::new(&addresses.rest, links.lanes, links.connector.clone()));
-        Ok(Node { id, addresses, grpc, rest, pause: Pause::default(), outstanding: AtomicUsize::new(0) })
+        let (pause, outstanding, lost) = (Pause::default(), AtomicUsize::new(0), watch::Sender::new(false));
+        Ok(Node { id, addresses, grpc, rest, pause, outstanding, lost })
+    }
+
+    /// The fleet has no such node any more: what waits for its answer may wait for ever.
+    pub fn lose(&self) {
+        self.lost.send_replace(true);
+    }
+
+    /// Ends once the fleet has no such node any more.
+    pub async fn lost(&self) {
+        // The sender is this node's own, so that the wait cannot end for want of one.
+        let _ = self.lost.subscribe().wait_for(|lost| *lost).await;
     }
 
     /// A request goes to it.

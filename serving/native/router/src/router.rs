@@ -165,14 +165,16 @@ impl Router {
     }
 
     /// Swaps all routes at once: nodes by their ids, and of each model the ids of those that it is on. Requests that are under
-    /// way end where they are. The router is ready from then on. The error names what cannot be, and then nothing changes.
+    /// way end where they are; those at a node that is not among them any more are asked of another one, too. The router is ready from then on. The error names what cannot be, and then nothing changes.
     pub fn apply(&self, nodes: HashMap<String, Addresses>, models: HashMap<String, Vec<String>>) -> Result<(), String> {
         let _one_at_a_time = lock(&self.applying);
         if self.stopped.load(Ordering::Acquire) {
             return Err("the router is stopped".to_owned());
         }
-        let next = self.shared.routes.load().after(nodes, models, &self.links)?;
-        self.shared.routes.store(Arc::new(next));
+        let before = self.shared.routes.load_full();
+        let next = Arc::new(before.after(nodes, models, &self.links)?);
+        self.shared.routes.store(next.clone());
+        before.lost_in(&next).for_each(|node| node.lose());
         self.shared.changed.send_replace(());
         self.shared.state.set_readiness(true, "the router has routes");
         Ok(())

@@ -131,6 +131,12 @@ impl Routes {
         self.nodes.values()
     }
 
+    /// Nodes that are not in the next table, or whose addresses are others there.
+    pub fn lost_in<'a>(&'a self, next: &'a Routes) -> impl Iterator<Item = &'a Arc<Node>> {
+        let stays = |node: &Arc<Node>| next.nodes.get(&node.id).is_some_and(|now| Arc::ptr_eq(now, node));
+        self.nodes().filter(move |node| !stays(node))
+    }
+
     /// The next table: nodes with their addresses, and the nodes of each model. Nodes, copies and counts that were there before
     /// stay. The error names what cannot be.
     pub fn after(

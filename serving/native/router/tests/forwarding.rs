@@ -105,6 +105,7 @@ fn before_its_first_routes_a_router_knows_of_no_model_whether_it_is_there() {
     for answer in unknown {
         assert_eq!(answer.code, 14, "{}", answer.message);
         assert!(answer.message.contains("has not read the fleet's routes yet"), "{}", answer.message);
+        assert!(answer.headers.contains_key("x-request-id"), "clients tell it by that from a connection that failed");
     }
     for path in ["/v1/models/m", "/v2/models/m", "/v2/models/m/ready", "/v2/models"] {
         let answer = rest.get(path);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -35,6 +36,59 @@ fn the_copys_answer_counts_where_the_first_takes_long_and_the_first_is_cancelled
         eventually("what waits is cancelled", || a.cancelled.load(Ordering::SeqCst) == 1);
         let (_, errors, retried, copies, _) = running.router.stats()["m"];
         assert_eq!((errors, retried, copies), (0, 0, 1));
+    }
+}
+
+/// The answer to a request that waits at the first node when the routes change.
+fn answered_after(over_grpc: bool, nodes: &[&Node; 2], change: impl FnOnce(&Running)) -> (Vec<u8>, Running) {
+    let running = Running::before(nodes);
+    let answer = thread::scope(|scope| {
+        let asking = scope.spawn(|| {
+            let (mut grpc, mut rest) = (running.grpc(), running.rest());
+            loop {
+                let body = if over_grpc {
+                    grpc.predict(&predict("m", "x")).body.to_vec()
+                } else {
+                    rest.predict("1").body.into()
+                };
+                if nodes[0].asked() == 1 {
+                    return body;
+                }
+            }
+        });
+        eventually("one waits", || nodes[0].asked() == 1);
+        change(&running);
+        asking.join().unwrap()
+    });
+    (answer, running)
+}
+
+#[test]
+fn what_waits_at_a_node_that_the_fleet_lost_is_asked_of_another() {
+    for over_grpc in [true, false] {
+        let (a, b) = (Node::start("a"), Node::start("b"));
+        a.set(Mood::Wait(Arc::default()));
+        let (answer, running) = answered_after(over_grpc, &[&a, &b], |running| running.apply(&[&b], &[("m", &["b"])]));
+        assert_eq!(&answer[..2], b"b/");
+        eventually("what waits is cancelled", || a.cancelled.load(Ordering::SeqCst) == 1);
+        let (_, errors, retried, copies, _) = running.router.stats()["m"];
+        assert_eq!((errors, retried, copies), (0, 0, 1));
+    }
+}
+
+#[test]
+fn what_waits_at_a_node_that_only_the_model_leaves_ends_there() {
+    for over_grpc in [true, false] {
+        let told = Arc::new(Notify::new());
+        let (a, b) = (Node::start("a"), Node::start("b"));
+        a.set(Mood::Wait(told.clone()));
+        let (answer, running) = answered_after(over_grpc, &[&a, &b], |running| {
+            running.apply(&[&a, &b], &[("m", &["b"])]);
+            a.set(Mood::Echo);
+            told.notify_waiters();
+        });
+        assert_eq!(&answer[..2], b"a/");
+        assert_eq!(running.router.stats()["m"].3, 0);
     }
 }
 

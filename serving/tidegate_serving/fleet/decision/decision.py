@@ -132,8 +132,7 @@ def _routes(
             places = placed.nodes[name]
             among = seen if places else {node: one for node, one in seen.items() if node in leaving}
             found[name] = routed(model, places, among, name in evicted)
-    used = {node for nodes in found.values() for node in nodes}
-    addresses = {key: (one.grpc, one.rest) for key, one in view.nodes.items() if key in used}
+    addresses = {key: (one.grpc, one.rest) for key, one in view.nodes.items()}
     states = {name: tuple(listed(models[name], placed, seen, bool(found[name]))) for name in found}
     refused = {name: why for name in found if (why := models[name].refusal)}
     return Routes(addresses, found, states, refused)

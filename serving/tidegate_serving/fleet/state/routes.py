@@ -17,9 +17,11 @@ _KIND, _VERSION = "fleet-routes", "1"
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """`nodes` are gRPC and REST address by node, `models` the nodes by model that have its ordinary version AVAILABLE;
-    one without any is known to the fleet, and loaded nowhere. `states` are how its versions stand in the fleet;
-    `refused` says why no request for a model is answered, where operators decided so."""
+    """`nodes` are gRPC and REST address by node of the fleet, also of one without models. `models` are the nodes by
+    model that have its ordinary version AVAILABLE; one without any is known to the fleet, and loaded nowhere. `states`
+    are how its versions stand in the fleet; `refused` says why no request for a model is answered, where operators
+    decided so.
+    """
 
     nodes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     models: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -59,6 +59,12 @@ def decided(
     return decide(fleet, nodes, (), Memory(unrouted or {}), NOW)
 
 
+def test_routes_have_the_nodes_without_models_too_so_that_those_that_are_missing_are_lost() -> None:
+    decision = decided(view(serving(1, stable=1), "abc", placed={"m": ("a",)}), {"a": seen(desired(1), [1])})
+    assert decision.routes.models["m"] == ("a",)
+    assert sorted(decision.routes.nodes) == ["a", "b", "c"]
+
+
 def test_a_new_version_takes_the_label_once_every_node_has_it() -> None:
     before = serving(1, stable=1)
     model = replace(before, desired=desired(2, stable=2, revision=2), copies=Copies(2, 2))

@@ -8,8 +8,10 @@ use h2::{Reason, SendStream};
 use tidegate_codec::protobuf::frame::frame;
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::request::Tags;
+use tidegate_engine::request_id::RequestId;
 use tidegate_plane::endpoints::grpc::conversation::{Conversation, Messages, send};
 use tidegate_plane::endpoints::grpc::reply::{GrpcReply, trailers_of};
+use tidegate_plane::endpoints::headers::ID_HEADER;
 use tidegate_plane::security::gate::check_model;
 use tokio::time::timeout;
 
@@ -20,6 +22,7 @@ use crate::lane::{Asked, Lane};
 /// Forwards a call until either side ends it.
 pub async fn converse(lane: Arc<Lane>, call: Conversation, named: Named) {
     let Conversation { head, mut messages, deadline, patience, mut reply } = call;
+    let id = RequestId::choose(head.headers.get(ID_HEADER), &lane.shared.state.engine.ids);
     messages.allow(lane.shared.state.engine.limits.max_message_bytes());
     let first = tokio::select! {
         first = timeout(patience, messages.next()) => first.unwrap_or_else(|_| Err(silent())),
@@ -27,8 +30,8 @@ pub async fn converse(lane: Arc<Lane>, call: Conversation, named: Named) {
     };
     let first = match first {
         Ok(Some(first)) => first,
-        Ok(None) => return end(reply, &Status::new(Code::Ok, "")),
-        Err(status) => return end(reply, &status),
+        Ok(None) => return end(reply, &id, &Status::new(Code::Ok, "")),
+        Err(status) => return end(reply, &id, &status),
     };
     let found = splice(&first, named.path).and_then(|name| {
         let name = name.unwrap_or_default();
@@ -40,7 +43,7 @@ pub async fn converse(lane: Arc<Lane>, call: Conversation, named: Named) {
     });
     let model = match found {
         Ok(model) => model,
-        Err(status) => return end(reply, &status),
+        Err(status) => return end(reply, &id, &status),
     };
     let counts = model.counts.clone();
     counts.begin();
@@ -58,7 +61,7 @@ pub async fn converse(lane: Arc<Lane>, call: Conversation, named: Named) {
             code = send_on(messages, begun.messages) => code,
         },
         Err(status) => {
-            end(reply, &status);
+            end(reply, &id, &status);
             status.code
         }
     };
@@ -70,11 +73,12 @@ fn silent() -> Status {
 }
 
 /// Ends a call for which no node was asked.
-fn end(reply: GrpcReply, status: &Status) {
+fn end(reply: GrpcReply, id: &RequestId, status: &Status) {
+    let tags = Tags { version: None, id: Some(id) };
     if status.code != Code::Ok {
-        return reply.fail(status, Tags::default());
+        return reply.fail(status, tags);
     }
-    if let Some((mut stream, _open)) = reply.begin(Tags::default()) {
+    if let Some((mut stream, _open)) = reply.begin(tags) {
         let _ = stream.send_trailers(trailers_of(status));
     }
 }

@@ -77,6 +77,11 @@ impl Outgoing {
         Outgoing { path, headers, message, deadline, whole }
     }
 
+    /// The headers that go on to the node.
+    pub fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
     /// Sends it to a node, until the head of the answer has come; once more where the connection ends, as it may for what
     /// others gave up on it.
     pub async fn send(&self, lane: usize, node: Arc<Node>) -> Result<Begun, Missed<Begun>> {

@@ -6,11 +6,14 @@ use std::sync::Arc;
 use http::HeaderMap;
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::request::Tags;
+use tidegate_engine::request_id::RequestId;
 use tidegate_plane::control;
 use tidegate_plane::endpoints::grpc::conversation::Conversation;
 use tidegate_plane::endpoints::grpc::infer_methods::{self, Method};
 use tidegate_plane::endpoints::grpc::methods::{self, GrpcMethods};
+use tidegate_plane::endpoints::grpc::reply::GrpcReply;
 use tidegate_plane::endpoints::grpc::service::{GrpcCall, GrpcService};
+use tidegate_plane::endpoints::headers::ID_HEADER;
 use tidegate_plane::endpoints::reply::AnyReply;
 use tidegate_plane::security::access::Grant;
 use tidegate_plane::security::gate::check_model;
@@ -34,11 +37,11 @@ impl GrpcService for GrpcForwarder {
         if is_about_models(path)
             && let Err(status) = self.lane.shared.routes.load().check()
         {
-            return call.reply.fail(&status, Tags::default());
+            return refuse(&self.lane, call.reply, &call.head.headers, &status);
         }
         let Some(named) = named_by(path) else {
             return match unanswerable(path) {
-                Some(status) => call.reply.fail(&status, Tags::default()),
+                Some(status) => refuse(&self.lane, call.reply, &call.head.headers, &status),
                 None => self.local.call(call),
             };
         };
@@ -47,13 +50,13 @@ impl GrpcService for GrpcForwarder {
             Some(asked) if asked.model.is_cold() && path == methods::MODEL_STATUS => self.local.call(call),
             Some(asked) if asked.model.is_cold() && !named.needs => {
                 let status = on_no_node(&asked.model.name);
-                call.reply.fail(&status, Tags::default());
+                refuse(&self.lane, call.reply, &call.head.headers, &status);
             }
             Some(asked) => drop(tokio::spawn(forward(self.lane.clone(), call, asked))),
             None if splice(&call.message, named.path).is_ok_and(|name| name.is_none_or(str::is_empty)) => {
                 // Statistics of all models, above all: each node has its own.
                 match unanswerable_without_model(path) {
-                    Some(status) => call.reply.fail(&status, Tags::default()),
+                    Some(status) => refuse(&self.lane, call.reply, &call.head.headers, &status),
                     None => self.local.call(call),
                 }
             }
@@ -111,11 +114,18 @@ async fn forward(lane: Arc<Lane>, call: GrpcCall, asked: Asked) {
     let code = match answer {
         Ok(begun) => begun.answer.pass(reply, asked.deadline).await,
         Err(status) => {
-            reply.fail(&status, Tags::default());
+            refuse(&lane, reply, outgoing.headers(), &status);
             status.code
         }
     };
     counts.end(code);
+}
+
+/// Answers a call that no node is asked for with an error, which carries the call's id: by that clients tell it from a connection
+/// that failed.
+pub fn refuse(lane: &Lane, reply: GrpcReply, sent: &HeaderMap, status: &Status) {
+    let id = RequestId::choose(sent.get(ID_HEADER), &lane.shared.state.engine.ids);
+    reply.fail(status, Tags { version: None, id: Some(&id) });
 }
 
 /// Whether a method asks what only the fleet's routes tell: of one model, or which there are.
