@@ -1,15 +1,72 @@
-//! The last eighth of a long queue: what a connection may put there depends on what it has under way.
+//! Connections of which one has much under way and another little: who comes first, and for whom the last eighth of a long
+//! queue is.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use crate::support::{Fixture, fill, fixture};
+use crate::support::{Fixture, fill, fixture, fixture_of, limits};
 use tidegate_codec::status::{Code, Status};
-use tidegate_engine::batching::{Appended, Entry, Role};
+use tidegate_engine::batching::queue::NextBatch;
+use tidegate_engine::batching::{Appended, Batching, Entry, Role};
 
 /// Appends rows of a connection that has so many under way.
 fn append(fixture: &Fixture, rows: usize, under_way: usize) -> Result<Appended, Status> {
-    let entry = Entry { under_way, ..fixture.entry(1) };
-    fixture.queue.append(&Arc::new(()), 0, entry, 4 * rows, &|page| fill(page, 1.0, rows))
+    append_as(fixture, 1, rows, under_way)
+}
+
+/// The same with a slot of its own.
+fn append_as(fixture: &Fixture, slot: u64, rows: usize, under_way: usize) -> Result<Appended, Status> {
+    let entry = Entry { under_way, ..fixture.entry(slot) };
+    fixture.queue.append(&Arc::new(()), 0, entry, 4 * rows, &|page| fill(page, slot as f32, rows))
+}
+
+/// Slots in the order in which they run.
+fn order(fixture: &Fixture) -> Vec<u64> {
+    fixture.queue.release_open(0);
+    let mut taken = Vec::new();
+    while let NextBatch::Batch(batch) = fixture.queue.take(Instant::now()) {
+        taken.extend(batch.entries.iter().map(|entry| entry.slot.unwrap()));
+    }
+    assert_eq!((fixture.queue.queued_rows(), fixture.memory.used()), (0, 0));
+    taken
+}
+
+/// One connection that asks six times for a batch, and another that asks for a row behind it.
+fn crowd(fixture: &Fixture) -> Vec<u64> {
+    (0..6).for_each(|number| drop(append_as(fixture, number, 64, 64 * number as usize).unwrap()));
+    append_as(fixture, 10, 1, 3).unwrap();
+    append_as(fixture, 11, 1, 4).unwrap();
+    order(fixture)
+}
+
+#[test]
+fn where_more_than_a_batch_waits_little_comes_before_much() {
+    assert_eq!(crowd(&fixture(64, 1024)), [0, 1, 10, 2, 3, 4, 5, 11]);
+}
+
+#[test]
+fn who_waits_for_a_place_is_served_first_come_first_served() {
+    let waiting = fixture_of(&[-1], &Batching { waits_when_full: true, ..limits(64, 1024) });
+    assert_eq!(crowd(&waiting), [0, 1, 2, 3, 4, 5, 10, 11]);
+}
+
+#[test]
+fn of_eight_batches_one_is_the_oldest_of_who_has_much_under_way() {
+    let fixture = fixture(1, 1023);
+    (0..3).for_each(|slot| drop(append_as(&fixture, slot, 1, 1).unwrap()));
+    (10..30).for_each(|slot| drop(append_as(&fixture, slot, 1, 0).unwrap()));
+    let order = order(&fixture);
+    assert_eq!(order.iter().position(|slot| *slot == 2), Some(7), "{order:?}");
+    assert_eq!(order.len(), 23);
+}
+
+#[test]
+fn both_count_against_the_same_limit() {
+    let fixture = fixture(8, 40);
+    (0..5).for_each(|number| drop(append(&fixture, 8, 8 * number).unwrap()));
+    assert!(append(&fixture, 1, 0).unwrap_err().message.contains("limit of 40 rows"));
+    assert!(append(&fixture, 1, 8).unwrap_err().message.contains("limit of 40 rows"));
+    assert_eq!(fixture.queue.queued_rows(), 40);
 }
 
 /// A queue of which one connection has filled seven eighths.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::support;
 use crate::support::examples::{MULTI_INFERENCE, REGRESS, example, floats, list, multi, request};
 use crate::support::infer::{STREAM_INFER, infer};
-use crate::support::inference::{CLASSIFY_METHOD, REGRESS_METHOD, of_tensorflow, parse, running};
+use crate::support::inference::{CLASSIFY_METHOD, REGRESS_METHOD, of_tensorflow, parses_at, running};
 use crate::support::messages::predict_x;
 use crate::support::{Gate, Model, Running, eventually, grpc, publish_with, scalar_signature, settings};
 use tidegate_codec::status::Code;
@@ -68,12 +68,7 @@ fn messages_of_a_stream_are_under_way_on_its_connection() {
 #[test]
 fn all_tasks_of_a_call_are_under_way_on_its_connection() {
     let gate = Arc::new(Gate::default());
-    let at_gate = gate.clone();
-    let model = Model::new(move |work| {
-        at_gate.pass();
-        parse(work)
-    });
-    let running = running(&model, of_tensorflow());
+    let running = running(&parses_at(&gate), of_tensorflow());
     let input = list(&vec![example(&[("a", floats(&[1.0]))]); ROWS]);
     let tasks = [("m", "", CLASSIFY_METHOD), ("m", "value", REGRESS_METHOD)];
     let mut greedy = running.grpc();

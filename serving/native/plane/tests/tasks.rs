@@ -111,11 +111,7 @@ fn one_task_that_fails_is_the_answer_to_all() {
 #[test]
 fn tasks_of_a_client_that_went_away_are_not_computed() {
     let gate = Arc::new(Gate::default());
-    let at_gate = gate.clone();
-    let model = Model::new(move |work| {
-        at_gate.pass();
-        parse(work)
-    });
+    let model = parses_at(&gate);
     let running = running(&model, of_tensorflow());
     let mut grpc = running.grpc();
     let input = list(&[example(&[])]);

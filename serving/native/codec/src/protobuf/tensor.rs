@@ -296,7 +296,7 @@ fn fill_numbers(view: &View<'_>, spec: &TensorSpec, words: &mut Words, elements:
                 .map_err(|why| why.unwrap_or_else(|| wrong_count(spec, &view.shape, elements + 1, elements)))?;
         }
     }
-    if (words.len() - before) % size != 0 {
+    if !(words.len() - before).is_multiple_of(size) {
         return Err(half_a_number(spec));
     }
     let count = (words.len() - before) / size;

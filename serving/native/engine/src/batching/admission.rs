@@ -1,5 +1,5 @@
-//! Which requests a queue takes: those that it has place for and that can be answered in time. The last of its places are for
-//! connections that have little under way, so that no other one keeps them out.
+//! Which requests a queue takes: those that it has place for and that can be answered in time. Who has little under way comes
+//! before connections that have much, which leave them the last places, too.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -7,12 +7,19 @@ use std::time::Duration;
 use tidegate_codec::status::Status;
 
 use crate::batching::append::Incoming;
+use crate::batching::limits::Batching;
 use crate::batching::pacing::{SHORT, too_slow};
 use crate::batching::queue::Queue;
 
 /// Of a queue of at least so many rows the last eighth is shared: a connection's rows that are under way may be at most
 /// half of what is left.
 const SHARED: usize = 1024;
+
+/// A connection has a good part of a batch under way with so much of one.
+const PART: usize = 16;
+
+/// Of the two tiers of a level the lower one has this bit.
+const LOWER: usize = 1;
 
 /// What is known of a request that is counted in.
 #[derive(Default)]
@@ -28,7 +35,7 @@ impl Queue {
     /// Refuses a request that is not decoded yet where the queue has no place for the smallest.
     #[inline]
     pub(super) fn check_place(&self, incoming: &Incoming<'_>) -> Result<(), Status> {
-        let counted = self.counted_rows(incoming.level);
+        let counted = self.counted_rows(incoming.tier);
         if !incoming.may_wait && counted + SHARED >= incoming.batching.max_queued_rows {
             return self.place_for(1, counted, incoming);
         }
@@ -46,9 +53,12 @@ impl Queue {
             self.excess_rows.fetch_add(excess, Ordering::Relaxed);
         }
         let queued = self.queued_rows.fetch_add(rows, Ordering::Relaxed);
-        let before = if self.lower.get().is_none() { queued } else { self.rows_ahead(incoming.level) - rows };
-        self.count_level(incoming.level, rows, true);
-        let counted = (before + rows).saturating_sub(self.excess_rows.load(Ordering::Relaxed));
+        let (before, all) = match self.has_lower() {
+            true => (self.rows_ahead(incoming.tier).saturating_sub(rows), self.rows_ahead(incoming.tier | LOWER)),
+            false => (queued, queued + rows),
+        };
+        self.count_tier(incoming.tier, rows, true);
+        let counted = all.saturating_sub(self.excess_rows.load(Ordering::Relaxed));
         let ahead = match excess > 0 {
             // A request of many batches must itself be through in time.
             true => before + rows,
@@ -66,7 +76,7 @@ impl Queue {
         if let Err(status) = admitted {
             self.queued_rows.fetch_sub(rows, Ordering::Relaxed);
             self.excess_rows.fetch_sub(excess, Ordering::Relaxed);
-            self.count_level(incoming.level, rows, false);
+            self.count_tier(incoming.tier, rows, false);
             return Err(status);
         }
         let beyond = counted > limit;
@@ -77,9 +87,22 @@ impl Queue {
         Ok(Admitted { excess, beyond })
     }
 
-    /// Rows that count against the limit of requests of this priority: those of lower ones do not.
-    fn counted_rows(&self, level: usize) -> usize {
-        self.rows_ahead(level).saturating_sub(self.excess_rows.load(Ordering::Relaxed))
+    /// The tier of a request: where more than a batch waits, and its connection has a good part of one under way already, it
+    /// comes behind the others of its level.
+    pub(super) fn tier_of(&self, level: usize, under_way: usize, batching: &Batching) -> usize {
+        let busy = self.queued_rows() > batching.max_batch_rows;
+        let behind = busy && under_way > 0 && under_way >= batching.max_batch_rows / PART;
+        2 * level + if behind && !self.is_in_order(batching) { LOWER } else { 0 }
+    }
+
+    /// Whether requests run in the order in which they came.
+    fn is_in_order(&self, batching: &Batching) -> bool {
+        self.signature().sequences || batching.waits_when_full
+    }
+
+    /// Rows that count against the limit of requests of this tier: those of lower levels do not.
+    fn counted_rows(&self, tier: usize) -> usize {
+        self.rows_ahead(tier | LOWER).saturating_sub(self.excess_rows.load(Ordering::Relaxed))
     }
 
     /// Whether rows have a place behind others that count.

@@ -63,7 +63,8 @@ pub type Decode<'a> = dyn Fn(&mut Page<'_>) -> Result<RequestRows, Status> + 'a;
 pub(super) struct Incoming<'a> {
     version: &'a dyn Fn() -> KeepAlive,
     lane: usize,
-    pub(super) level: usize,
+    /// Where it stands among the tiers, 0 for the highest.
+    pub(super) tier: usize,
     pub(super) received: Instant,
     pub(super) deadline: Instant,
     /// Whether it waits where there is no place for it.
@@ -104,9 +105,10 @@ impl Queue {
         let (version, batching) = (&|| -> KeepAlive { version.clone() }, &*batching);
         // Nobody waits for a copy.
         let may_wait = batching.waits_when_full && entry.role == Role::Primary;
-        let incoming = Incoming { version, lane, level, received, deadline, may_wait, under_way, batching, decode };
+        let tier = self.tier_of(level, under_way, batching);
+        let incoming = Incoming { version, lane, tier, received, deadline, may_wait, under_way, batching, decode };
         self.check_place(&incoming)?;
-        let place = self.lane(level, lane);
+        let place = self.lane(tier, lane);
         if bytes <= IN_PLACE_BYTES {
             let lane = &mut *lock(place);
             if let Some(decoded) = self.decode_in_place(lane, &incoming)? {
@@ -184,10 +186,10 @@ impl Queue {
     }
 
     fn open_batch(&self, incoming: &Incoming<'_>) -> Batch {
-        self.batch((incoming.version)(), (incoming.level, incoming.lane), incoming.received)
+        self.batch((incoming.version)(), (incoming.tier, incoming.lane), incoming.received)
     }
 
-    fn batch(&self, version: KeepAlive, (level, lane): (usize, usize), opened: Instant) -> Batch {
+    fn batch(&self, version: KeepAlive, (tier, lane): (usize, usize), opened: Instant) -> Batch {
         Batch {
             version,
             columns: self.columns.lease(),
@@ -198,7 +200,7 @@ impl Queue {
             largest: 0,
             entries: Vec::with_capacity(64),
             rows: 0,
-            waiting: Arc::new(Waiting::of_level(level)),
+            waiting: Arc::new(Waiting::of_tier(tier)),
             oversized: false,
             unbatched: false,
             opened,
@@ -269,7 +271,7 @@ impl Queue {
                 Some(fixed) if !decoded.request.unbatched => fixed.clone(),
                 _ => lane.shapes.as_slice().into(),
             },
-            ..self.batch(open.version.clone(), (open.waiting.level, open.lane), received)
+            ..self.batch(open.version.clone(), (open.waiting.tier, open.lane), received)
         });
         for ((column, old), mark) in next.columns.iter_mut().zip(&mut open.columns).zip(&lane.marks) {
             column.extend(old, *mark..old.extent());

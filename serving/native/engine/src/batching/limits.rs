@@ -11,6 +11,9 @@ pub(crate) const OUTPUT_BYTES: usize = 16 << 20;
 /// Levels of priority, at most.
 pub const PRIORITY_LEVELS: usize = 8;
 
+/// Tiers of requests: of each level, those of connections with little under way come before the others.
+pub(super) const TIERS: usize = 2 * PRIORITY_LEVELS;
+
 /// When a batch closes and how long its queue may grow.
 #[derive(Clone, Debug)]
 pub struct Batching {

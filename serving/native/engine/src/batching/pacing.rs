@@ -85,9 +85,9 @@ impl Queue {
         // Counted before anybody can leave again.
         self.queued_rows.fetch_add(rows, Ordering::Relaxed);
         self.served.metrics.count_queued(rows as i64);
-        self.count_level(batch.waiting.level, rows, true);
+        self.count_tier(batch.waiting.tier, rows, true);
         let rest = batch.split_off(at, &self.served.signature.inputs, self.lease());
-        lock(self.lane(rest.waiting.level, rest.lane)).closed.push_front(rest);
+        lock(self.lane(rest.waiting.tier, rest.lane)).closed.push_front(rest);
         if self.batching.load().concurrency > 1 {
             self.executors.wake();
         }
@@ -101,8 +101,8 @@ impl Queue {
         if self.time_for(self.queued_rows(), 0, &batching) < SHORT {
             return found;
         }
-        for (level, lanes) in self.levels().enumerate() {
-            let all = self.rows_ahead(level);
+        for (tier, lanes) in self.tiers() {
+            let all = self.rows_ahead(tier);
             let time = self.time_for(all, 0, &batching);
             for lane in if time < SHORT { &[] } else { lanes } {
                 self.give_up_of(&mut lock(lane), (all, time), (now, &batching), &mut found);
@@ -111,7 +111,7 @@ impl Queue {
         found
     }
 
-    /// Those of one lane; `all` rows have as high a priority or a higher, which takes that time.
+    /// Those of one lane; `all` rows are of its tier or a higher one, which takes that time.
     fn give_up_of(
         &self,
         lane: &mut Lane,

@@ -13,14 +13,14 @@ use tidegate_codec::tensors::{ColumnPool, Lease};
 use crate::batching::batch::Batch;
 use crate::batching::executor_pool::ExecutorPool;
 use crate::batching::lane::{Lane, Ripe};
-use crate::batching::limits::{Batching, PRIORITY_LEVELS};
+use crate::batching::limits::{Batching, TIERS};
 use crate::batching::served_signature::ServedSignature;
 use crate::batching::service_time::ServiceTime;
 use crate::batching::waiting::{Count, Place, Waiting};
 use crate::per_thread::Apart;
 use crate::sync::lock;
 
-/// Of so many batches that lower priorities wait for, one is the oldest whatever its priority.
+/// Of so many batches that lower tiers wait for, one is the oldest whatever its tier.
 const FAIR: usize = 8;
 
 /// What an executor finds.
@@ -33,17 +33,22 @@ pub enum NextBatch {
     Nothing,
 }
 
+/// One lane per I/O thread.
+pub(super) type Lanes = Box<[Apart<Mutex<Lane>>]>;
+
 /// What waits to be run.
 #[derive(Debug)]
 pub struct Queue {
     pub(super) batching: ArcSwap<Batching>,
-    pub(super) lanes: Box<[Apart<Mutex<Lane>>]>,
-    /// Those of lower priorities, level by level; none before a request has one.
-    pub(super) lower: OnceLock<Box<[Apart<Mutex<Lane>>]>>,
-    /// Batches in a row that were taken while lower priorities waited.
+    pub(super) lanes: Lanes,
+    /// Those of lower tiers; none before a request is of one.
+    lower: [OnceLock<Lanes>; TIERS - 1],
+    /// Whether a request was ever of one.
+    has_lower: AtomicBool,
+    /// Batches in a row that were taken while lower tiers waited.
     passed_over: AtomicUsize,
-    /// Rows of lower priorities that wait, by level.
-    lower_rows: [AtomicUsize; PRIORITY_LEVELS - 1],
+    /// Rows of lower tiers that wait.
+    lower_rows: [AtomicUsize; TIERS - 1],
     /// Where `take` looks first: every lane has its turn.
     next_lane: Apart<AtomicUsize>,
     /// Every request of every lane writes it, and nothing else that they read is beside it.
@@ -71,8 +76,9 @@ impl Queue {
         let fixed = inputs.iter().map(TensorSpec::fixed_inner).collect::<Option<Vec<_>>>();
         let queue = Queue {
             batching: ArcSwap::from_pointee(batching.bounded_by(&served.signature.outputs)),
-            lanes: (0..lanes).map(|_| Apart::default()).collect(),
-            lower: OnceLock::new(),
+            lanes: make_lanes(lanes),
+            lower: Default::default(),
+            has_lower: AtomicBool::new(false),
             passed_over: AtomicUsize::new(0),
             lower_rows: Default::default(),
             next_lane: Apart::default(),
@@ -152,31 +158,40 @@ impl Queue {
         self.lanes_of(lane).for_each(|lane| lock(lane).release());
     }
 
-    /// The lane of one level.
-    pub(super) fn lane(&self, level: usize, lane: usize) -> &Mutex<Lane> {
-        if level == 0 {
-            return &self.lanes[lane];
-        }
-        let count = (PRIORITY_LEVELS - 1) * self.lanes.len();
-        let lower = self.lower.get_or_init(|| (0..count).map(|_| Apart::default()).collect());
-        &lower[(level - 1) * self.lanes.len() + lane]
+    /// The lane of one tier.
+    pub(super) fn lane(&self, tier: usize, lane: usize) -> &Mutex<Lane> {
+        let Some(below) = tier.checked_sub(1) else { return &self.lanes[lane] };
+        let lanes = self.lower[below].get_or_init(|| {
+            self.has_lower.store(true, Ordering::Relaxed);
+            make_lanes(self.lanes.len())
+        });
+        &lanes[lane]
     }
 
-    /// All lanes of one I/O thread, the highest priority first.
+    /// All lanes of one I/O thread, the highest tier first.
     fn lanes_of(&self, lane: usize) -> impl Iterator<Item = &Apart<Mutex<Lane>>> {
-        let lower = self.lower.get().into_iter().flat_map(|lower| lower.iter());
-        std::iter::once(&self.lanes[lane]).chain(lower.skip(lane).step_by(self.lanes.len()))
+        self.tiers().map(move |(_, lanes)| &lanes[lane])
     }
 
-    /// All lanes by level, the highest priority first.
-    pub(super) fn levels(&self) -> impl Iterator<Item = &[Apart<Mutex<Lane>>]> {
-        let lower = self.lower.get().into_iter().flat_map(|lower| lower.chunks(self.lanes.len()));
-        std::iter::once(&*self.lanes).chain(lower)
+    /// All lanes by tier, the highest first.
+    pub(super) fn tiers(&self) -> impl Iterator<Item = (usize, &[Apart<Mutex<Lane>>])> {
+        let lower = self.lower.iter().enumerate().filter_map(|(at, lanes)| Some((at + 1, &**lanes.get()?)));
+        std::iter::once((0, &*self.lanes)).chain(lower)
     }
 
-    /// Counts rows that wait, or wait no longer, where they have a lower priority than the highest.
-    pub(super) fn count_level(&self, level: usize, rows: usize, more: bool) {
-        if let Some(count) = level.checked_sub(1).map(|at| &self.lower_rows[at]) {
+    fn all_lanes(&self) -> impl Iterator<Item = &Mutex<Lane>> {
+        self.tiers().flat_map(|(_, lanes)| lanes).map(|lane| &**lane)
+    }
+
+    /// Whether a request was ever of a lower tier than the highest.
+    #[inline]
+    pub(super) fn has_lower(&self) -> bool {
+        self.has_lower.load(Ordering::Relaxed)
+    }
+
+    /// Counts rows that wait, or wait no longer, where they are of a lower tier than the highest.
+    pub(super) fn count_tier(&self, tier: usize, rows: usize, more: bool) {
+        if let Some(count) = tier.checked_sub(1).map(|at| &self.lower_rows[at]) {
             if more {
                 count.fetch_add(rows, Ordering::Relaxed)
             } else {
@@ -185,19 +200,19 @@ impl Queue {
         }
     }
 
-    /// Rows that wait and have at least this priority.
-    pub(super) fn rows_ahead(&self, level: usize) -> usize {
-        if self.lower.get().is_none() {
+    /// Rows that wait and are of this tier or a higher one.
+    pub(super) fn rows_ahead(&self, tier: usize) -> usize {
+        if !self.has_lower() {
             return self.queued_rows();
         }
-        let lower: usize = self.lower_rows[level..].iter().map(|rows| rows.load(Ordering::Relaxed)).sum();
+        let lower: usize = self.lower_rows[tier..].iter().map(|rows| rows.load(Ordering::Relaxed)).sum();
         self.queued_rows().saturating_sub(lower)
     }
 
     /// What is to be run next; an open batch closes here when its time has come.
     ///
-    /// Higher priorities go first, but of `FAIR` batches that lower ones wait for, one is the oldest of all: nobody waits
-    /// for ever.
+    /// Higher tiers go first, but of `FAIR` batches that lower ones wait for, one is the oldest of all: nobody waits for
+    /// ever.
     pub fn take(&self, now: Instant) -> NextBatch {
         let timeout_us = self.batching.load().timeout_us;
         if self.passed_over.load(Ordering::Relaxed) >= FAIR - 1 {
@@ -210,7 +225,7 @@ impl Queue {
         }
         let mut later: Option<Instant> = None;
         let (first, count) = (self.next_lane.load(Ordering::Relaxed), self.lanes.len());
-        for lanes in self.levels() {
+        for (_, lanes) in self.tiers() {
             for index in (first..first + count).map(|index| index % count) {
                 let found = lock(&lanes[index]).take(now, timeout_us);
                 match found {
@@ -231,37 +246,36 @@ impl Queue {
         }
         let timeout_us = self.batching.load().timeout_us;
         let is_light = |batch: &Batch| !batch.oversized && self.served.unanswered.is_little(batch.rows);
-        let batch = self.levels().flatten().find_map(|lane| lock(lane).take_passing(is_light, now, timeout_us))?;
+        let batch = self.all_lanes().find_map(|lane| lock(lane).take_passing(is_light, now, timeout_us))?;
         Some(self.taken(batch))
     }
 
     /// The lane whose next batch waits longest.
     fn oldest(&self, now: Instant, timeout_us: u64) -> Option<&Mutex<Lane>> {
         let since = |lane: &Mutex<Lane>| lock(lane).waits_since(now, timeout_us);
-        let waiting =
-            self.levels().flatten().map(|lane| &**lane).filter_map(|lane| since(lane).map(|since| (since, lane)));
+        let waiting = self.all_lanes().filter_map(|lane| since(lane).map(|since| (since, lane)));
         waiting.min_by_key(|(since, _)| *since).map(|(_, lane)| lane)
     }
 
     /// The next of all that waits, whether its time has come or not.
     pub fn take_early(&self) -> NextBatch {
-        let found = self.levels().flatten().find_map(|lane| lock(lane).take_early());
+        let found = self.all_lanes().find_map(|lane| lock(lane).take_early());
         found.map_or(NextBatch::Nothing, |batch| NextBatch::Batch(self.taken(batch)))
     }
 
     fn taken(&self, mut batch: Batch) -> Box<Batch> {
         batch.gather(|| self.lease());
         self.next_lane.store((batch.lane + 1) % self.lanes.len(), Ordering::Relaxed);
-        self.note_passed_over(batch.waiting.level);
+        self.note_passed_over(batch.waiting.tier);
         self.discount(&batch.waiting, batch.waiting.take());
         Box::new(batch)
     }
 
-    fn note_passed_over(&self, level: usize) {
-        if self.lower.get().is_none() {
+    fn note_passed_over(&self, tier: usize) {
+        if !self.has_lower() {
             return;
         }
-        if self.queued_rows() > self.rows_ahead(level) {
+        if self.queued_rows() > self.rows_ahead(tier) {
             self.passed_over.fetch_add(1, Ordering::Relaxed);
         } else {
             self.passed_over.store(0, Ordering::Relaxed);
@@ -278,7 +292,7 @@ impl Queue {
         if excess > 0 {
             self.excess_rows.fetch_sub(excess, Ordering::Relaxed);
         }
-        self.count_level(waiting.level, rows, false);
+        self.count_tier(waiting.tier, rows, false);
     }
 
     /// Counts a request no longer that is answered already, or whose client has gone: `cancelled` is its slot then.
@@ -303,4 +317,8 @@ impl Queue {
             self.served.metrics.deadline_drops.fetch_add(requests - cancelled, Ordering::Relaxed);
         }
     }
+}
+
+fn make_lanes(count: usize) -> Lanes {
+    (0..count).map(|_| Apart::default()).collect()
 }

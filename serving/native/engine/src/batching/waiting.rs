@@ -36,8 +36,8 @@ pub struct Waiting {
     count: AtomicU64,
     /// Rows among them that the queue's limit does not count.
     excess: AtomicUsize,
-    /// The place of its requests' priority, 0 for the highest.
-    pub(crate) level: usize,
+    /// Of which tier its requests are, 0 for the highest.
+    pub(crate) tier: usize,
     any_cancelled: AtomicBool,
     cancelled: Mutex<Vec<u64>>,
     /// What of a taken batch waits once more, and the seats of its requests, ascending.
@@ -69,9 +69,9 @@ impl Place {
 }
 
 impl Waiting {
-    /// Of an empty batch of requests of this priority.
-    pub(crate) fn of_level(level: usize) -> Waiting {
-        Waiting { level, ..Waiting::default() }
+    /// Of an empty batch of requests of this tier.
+    pub(crate) fn of_tier(tier: usize) -> Waiting {
+        Waiting { tier, ..Waiting::default() }
     }
 
     /// A request enters the batch, which no executor has.
@@ -107,7 +107,7 @@ impl Waiting {
     /// Of the batch that was taken, the requests on these seats wait once more.
     pub(crate) fn put_back(&self, seats: Box<[usize]>, rows: usize) -> Arc<Waiting> {
         let count = AtomicU64::new(Count { rows, beyond: 0 }.word());
-        let rest = Arc::new(Waiting { count, level: self.level, ..Waiting::default() });
+        let rest = Arc::new(Waiting { count, tier: self.tier, ..Waiting::default() });
         let _ = self.rest.set((seats, rest.clone()));
         rest
     }

@@ -127,7 +127,7 @@ impl Fixture {
         self.queue.append(&Arc::new(()), 0, self.entry(slot), bytes, &|page| fill(page, slot as f32, rows))
     }
 
-    /// Appends rows to the lane of this level, 0 for the highest priority.
+    /// Appends rows of this level, 0 for the highest priority.
     pub fn append_level(&self, slot: u64, rows: usize, level: usize) -> Result<Appended, Status> {
         let entry = Entry { level, ..self.entry(slot) };
         self.queue.append(&Arc::new(()), 0, entry, 4 * rows, &|page| fill(page, slot as f32, rows))

@@ -12,7 +12,7 @@ use tidegate_engine::batching::{Prediction, Work};
 use tidegate_engine::serving_map::{Change, Publish};
 
 use super::grpc::Answer as GrpcAnswer;
-use super::{Model, Running, batching, column_of, settings, spec};
+use super::{Gate, Model, Running, batching, column_of, settings, spec};
 
 pub const CLASSIFY_METHOD: &str = "tensorflow/serving/classify";
 pub const REGRESS_METHOD: &str = "tensorflow/serving/regress";
@@ -68,6 +68,15 @@ pub fn parse(work: &Work) -> Result<Prediction, Status> {
 
 pub fn parses_itself() -> Arc<Model> {
     Model::new(parse)
+}
+
+/// The same, once it is let through the gate.
+pub fn parses_at(gate: &Arc<Gate>) -> Arc<Model> {
+    let gate = gate.clone();
+    Model::new(move |work| {
+        gate.pass();
+        parse(work)
+    })
 }
 
 pub fn of_tensorflow() -> Vec<Signature> {
