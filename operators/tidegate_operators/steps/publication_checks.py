@@ -40,7 +40,9 @@ def check_example(example: Mapping[str, Any], signatures: Mapping[str, Signature
     inputs = inputs_by_name(signatures)
     missing = [name for name in signatures[default_name(signatures)].input_names if name not in example]
     if missing:
-        raise InvalidInput(f"the example lacks a value for input {', '.join(missing)}: give one value per input")
+        wide = [inputs[name] for name in missing if any(size != 1 for size in inputs[name].shape[1:])]
+        cure = f"; {_as_lists(wide[0])}" if wide else ""
+        raise InvalidInput(f"the example lacks a value for input {', '.join(missing)}: give one value per input{cure}")
     unknown = [name for name in example if name not in inputs]
     if unknown:
         raise InvalidInput(f"the example has {', '.join(unknown)}, which no signature takes: remove it")
@@ -65,6 +67,12 @@ def check_training(
         )
     if training.num_rows == 0:
         raise InvalidInput("the training data has no rows: a profile of nothing says nothing")
+
+
+def _as_lists(spec: TensorSpec) -> str:
+    """How data hold the input of several numbers a row."""
+    size = " times ".join("any number" if one < 0 else str(one) for one in spec.shape[1:])
+    return f"{spec.name} takes {size} values a row, so data need a column {spec.name} with a list of them in each row"
 
 
 def _check_shape(given: Any, spec: TensorSpec, *, whole: bool) -> None:

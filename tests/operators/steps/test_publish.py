@@ -159,6 +159,11 @@ def test_what_a_dead_publisher_left_is_cleaned(model: Path, tmp_path: Path) -> N
         ),
         ({"example": {**EXAMPLE, "x": [[1.0], [2.0, 3.0]]}}, InvalidInput, "input x has rows of unequal length"),
         ({"training": training().drop_columns(["kind"])}, InvalidInput, "training data lacks kind"),
+        (
+            {"signature": Signature((TensorSpec("m", "float32", (-1, 5)),), SIGNATURE.outputs), "example": None},
+            InvalidInput,
+            "for input m: .*; m takes 5 values a row, so data need a column m with a list of them in each row",
+        ),
         ({"label": "truth"}, InvalidInput, "training data lacks truth"),
         ({"training": training().slice(0, 0)}, InvalidInput, "no rows"),
         ({"signature": {}}, InvalidInput, "at least one signature"),
