@@ -74,7 +74,7 @@ def request(shelf: Path, version: int, draft: Draft, policy: Policy = QUICK) -> 
         world.LABEL,
         baseline=shelf / world.NAME / "1",
         training=draft.training,
-        log_root=shelf / "log",
+        log_root=log if (log := shelf / "log").is_dir() else None,
         policy=policy,
     )
     return Request(world.publish(shelf, version, draft), evidence)

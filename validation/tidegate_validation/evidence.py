@@ -14,6 +14,7 @@ from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.repository import golden_path
 from tidegate_serving.contract.signature import inputs_by_name
+from tidegate_serving.inference_log.reader import check_log
 from tidegate_validation.case import Case, Version
 from tidegate_validation.golden_requests import GoldenRequests, read_golden_requests
 from tidegate_validation.progress import SILENT, Progress
@@ -79,7 +80,7 @@ def open_case(
         held_out=held_out,
         label=label,
         training=training,
-        log_root=Path(evidence.log_root) if evidence.log_root is not None else None,
+        log_root=check_log(Path(evidence.log_root)) if evidence.log_root is not None else None,
         entity=evidence.entity,
         golden=_golden(directory, evidence.golden),
         report=report,

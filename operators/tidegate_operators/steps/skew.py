@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate_operators.steps.reference import find_reference
 from tidegate_serving.admission import Outcome
-from tidegate_serving.contract.errors import InvalidInput, NotFound, Refused
+from tidegate_serving.contract.errors import InvalidInput, Refused
 from tidegate_serving.contract.formats import MALFORMED
 from tidegate_serving.contract.manifest import FILE_NAME, read_manifest
 from tidegate_serving.contract.plain_file import check_given
@@ -162,13 +162,13 @@ def skew_of_log(
     known by now, as for `read_labels`; `report` is the directory for the page.
     NotFound where the version has no profile or there is no log.
     """
+    from tidegate_serving.inference_log.reader import check_log
     from tidegate_validation.report import write_report
     from tidegate_validation.skew import report_on_log
 
     identity = read_manifest(directory)[0].id
     profile, compared_with = find_reference(directory)
-    if not log_root.is_dir():
-        raise NotFound(f"inference log {log_root} is missing: name the engine's log path, see `tidegate status`")
+    check_log(log_root)
     found = report_on_log(
         profile,
         log_root,

@@ -130,6 +130,13 @@ def places_of(root: Path, request_id: str, model: str | None = None, most: int =
     return found
 
 
+def check_log(root: Path) -> Path:
+    """The same root; NotFound where there is no folder."""
+    if not root.is_dir():
+        raise NotFound(f"inference log {root} is missing: name the engine's log path, see `tidegate status`")
+    return root
+
+
 def is_engine_log(root: Path) -> bool:
     """Whether it holds the log of an engine, or one for each of several."""
     return any(next(root.glob(pattern), None) is not None for pattern in ("model=*/version=*", "*/model=*/version=*"))

@@ -63,6 +63,11 @@ def test_without_training_data_skew_is_not_made_up_from_the_held_out_rows(tmp_pa
     assert str(alone.verdict.id) == "m:1", "nothing stands before it"
 
 
+def test_a_log_that_is_not_there_is_no_want_of_one(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match=r"inference log .*typo is missing: name the engine's log path"):
+        judge(model(tmp_path / "m.skops"), Evidence(rows(2), "late", log_root=tmp_path / "typo", policy=QUALITY))
+
+
 def test_what_is_no_model_is_said(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match=r"gone\.onnx is missing"):
         judge(tmp_path / "gone.onnx", Evidence(rows(2), "late"))

@@ -10,10 +10,9 @@ use crate::support::examples::{
 };
 use crate::support::inference::*;
 use crate::support::messages::{answered_by, bytes_of, float_tensor, float_values, predict_x, shape_of, tensor};
-use crate::support::{Gate, Model, Random, Running, eventually, spec};
+use crate::support::{Gate, Model, Random, Running, eventually, spec, zeros};
 use tidegate_codec::dtype::{ALL, DType};
 use tidegate_codec::signatures::TensorSpec;
-use tidegate_codec::tensors::{Column, Tensor};
 use tidegate_engine::batching::Prediction;
 use tidegate_engine::serving_map::Change;
 
@@ -183,11 +182,7 @@ fn outputs_say_whether_a_signature_classifies_or_regresses() {
             .map(|spec| (spec.dtype, spec.inner().iter().map(|dim| usize::try_from(*dim).unwrap_or(3)).collect()))
             .collect();
         let model = Model::new(move |work| {
-            let output = |(dtype, inner): &(DType, Vec<usize>)| {
-                let mut column = Column::new(*dtype);
-                column.extend_zeros(work.rows * Column::row_extent(*dtype, inner));
-                Some(Tensor { column, shape: [&[work.rows][..], inner].concat() })
-            };
+            let output = |(dtype, inner): &(DType, Vec<usize>)| Some(zeros(*dtype, work.rows, inner));
             Ok(Prediction { outputs: given.iter().map(output).collect(), errors: Vec::new() })
         });
         let running = running(&model, vec![named("serving_default", method, columns, outputs)]);

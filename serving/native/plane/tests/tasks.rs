@@ -9,10 +9,9 @@ use crate::support::examples::{
 };
 use crate::support::inference::*;
 use crate::support::messages::{bytes_of, float_tensor, float_values, varint_of};
-use crate::support::{Gate, Model, eventually};
+use crate::support::{Gate, Model, eventually, zeros};
 use tidegate_codec::dtype::DType;
 use tidegate_codec::status::Status;
-use tidegate_codec::tensors::{Column, Tensor};
 use tidegate_engine::batching::Prediction;
 
 #[test]
@@ -89,12 +88,8 @@ fn one_task_that_fails_is_the_answer_to_all() {
         if work.served.signature.outputs.len() == 1 {
             return Err(Status::internal("no regression today"));
         }
-        let zeros = |dtype| {
-            let mut column = Column::new(dtype);
-            column.extend_zeros(work.rows * Column::row_extent(dtype, &[2]));
-            Some(Tensor { column, shape: vec![work.rows, 2] })
-        };
-        Ok(Prediction { outputs: vec![zeros(DType::String), zeros(DType::Float32)], errors: Vec::new() })
+        let pair = |dtype| Some(zeros(dtype, work.rows, &[2]));
+        Ok(Prediction { outputs: vec![pair(DType::String), pair(DType::Float32)], errors: Vec::new() })
     });
     let running = running(&model, of_tensorflow());
     let input = list(&[example(&[])]);

@@ -342,17 +342,6 @@ impl Column {
         }
     }
 
-    /// Appends `extent` zero bytes or empty strings.
-    pub fn extend_zeros(&mut self, extent: usize) {
-        match self {
-            Column::Raw(words) => words.grow_zeros(extent),
-            Column::Strings(strings) => {
-                let end = strings.bytes.len() as u64;
-                strings.offsets.resize(strings.offsets.len() + extent, end);
-            }
-        }
-    }
-
     /// Extent units in one row of this inner shape.
     pub fn row_extent(dtype: DType, inner: &[usize]) -> usize {
         inner.iter().product::<usize>() * dtype.size().max(1)

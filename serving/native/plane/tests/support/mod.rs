@@ -146,6 +146,16 @@ impl Executor for Model {
     }
 }
 
+/// Zeros or empty strings.
+pub fn zeros(dtype: DType, rows: usize, inner: &[usize]) -> Tensor {
+    let (mut column, extent) = (Column::new(dtype), rows * Column::row_extent(dtype, inner));
+    match &mut column {
+        Column::Raw(words) => words.push(&vec![0; extent]),
+        Column::Strings(strings) => (0..extent).for_each(|_| strings.push(b"")),
+    }
+    Tensor { column, shape: [&[rows][..], inner].concat() }
+}
+
 pub fn column_of(values: &[f32]) -> Column {
     let mut words = Words::default();
     values.iter().for_each(|value| words.push(&value.to_le_bytes()));
