@@ -74,6 +74,11 @@ fn features_become_columns_of_every_type() {
             _ => wholes(&[1]),
         };
         let answer = running.grpc().call(REGRESS, &[], &request("m", "", &list(&[example(&[("a", feature)])])));
+        if dtype.is_complex() {
+            let wrong = "Data types don't match. Data type: int64 but expected type";
+            refused(&answer, &format!("Name: <unknown>, Key: a, Index: 0.  {wrong}: {}", dtype.name()));
+            continue;
+        }
         let expected = if dtype == DType::String { 5.0 } else { 1.0 };
         assert_eq!(values(bytes_of(&ok(answer), 1)[0]), [expected], "{dtype:?}");
     }
