@@ -31,8 +31,9 @@ _RIDGE = 1.0
 
 
 def judge_guessing(scored: ScoredExamples, model: CandidateModel, rule: QualityRule) -> list[Finding]:
-    """A WARN where more than `alpha` of the guesses are as good and a simple learner is surely better, by more than the
-    margin and than what the candidate is above chance. Of numbers nothing is said: a guess has an R² of 0 or less.
+    """A WARN where more than `alpha` of the guesses are as good (as bad, where it is worse than chance) and a simple
+    learner is surely better, by more than the margin and than what the candidate is above chance. Of numbers nothing is
+    said: a guess has an R² of 0 or less.
     """
     whole = scored.evaluation
     if scored.baseline is not None or whole.task == Task.REGRESSION:
@@ -45,7 +46,8 @@ def judge_guessing(scored: ScoredExamples, model: CandidateModel, rule: QualityR
         if name in model.shared
     }
     reached, guessed = power(evaluation, scores).value, guesses(evaluation, inputs)
-    as_good = float((1 + (guessed >= reached).sum()) / (1 + len(guessed)))
+    as_far = guessed >= reached if reached >= chance(evaluation) else guessed <= reached
+    as_good = float((1 + as_far.sum()) / (1 + len(guessed)))
     if as_good <= rule.alpha:
         return []
     learnt = reference_scores(evaluation, inputs)
@@ -75,10 +77,10 @@ def guesses(evaluation: Evaluation, inputs: Mapping[str, Array]) -> Floats:
 
 
 def _finding(evaluation: Evaluation, reached: float, as_good: float, learnt: float) -> Finding:
-    name = measure(evaluation)
+    name, good = measure(evaluation), "good" if reached >= chance(evaluation) else "bad"
     sentence = (
         f"{name} {reached:.3f} is what guessing gives: of models trained on shuffled labels {100 * as_good:.0f} % are "
-        f"as good, while a simple learner gets {learnt:.3f} out of the same inputs: see whether training mixed up "
+        f"as {good}, while a simple learner gets {learnt:.3f} out of the same inputs: see whether training mixed up "
         "labels or columns"
     )
     return Finding(CHECK, EVERYTHING, Outcome.WARN, sentence, number=reached, limit=learnt, rule="quality.margin")

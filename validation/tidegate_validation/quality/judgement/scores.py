@@ -8,6 +8,7 @@ from __future__ import annotations
 from tidegate_serving.admission import Finding
 from tidegate_validation.quality.data.held_out import ScoredExamples
 from tidegate_validation.quality.judgement.comparison import judge_against, judge_alone
+from tidegate_validation.quality.judgement.order import judge_order
 from tidegate_validation.quality.judgement.predictions import judge_change, judge_collapse
 from tidegate_validation.quality.judgement.scale import judge_scale
 from tidegate_validation.quality.judgement.thresholds import judge_thresholds
@@ -25,4 +26,4 @@ def judge_scores(scored: ScoredExamples, rule: QualityRule) -> list[Finding]:
         found += judge_slices(scored, scored.baseline, partitions, rule)
     found = [*judge_collapse(scored, rule), *found]
     found += judge_thresholds(scored.evaluation, scored.candidate, scored.baseline, partitions, rule)
-    return found + judge_change(scored, rule) + judge_scale(scored)
+    return found + judge_order(scored, rule) + judge_change(scored, rule) + judge_scale(scored)

@@ -1,0 +1,73 @@
+"""Says whether answers are read for the wrong classes: scores that rank the wrong way round, columns out of order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.quality.data.held_out import ScoredExamples
+from tidegate_validation.quality.evaluation import Evaluation, Task, decisions
+from tidegate_validation.quality.metrics.classification import LEAST_OF_A_CLASS
+from tidegate_validation.quality.metrics.gains import EVERYTHING, power
+from tidegate_validation.quality.rule import QualityRule
+from tidegate_validation.statistics.arrays import Floats, Integers
+
+CHECK = "class order"
+_WRONG_WAY = 0.4
+"""Surely less AUC than that is more than bad luck in most tasks."""
+_FITS_BETTER = 0.1
+_ERRORS = 3.0
+_SHOWN = 4
+
+
+def judge_order(scored: ScoredExamples, rule: QualityRule) -> list[Finding]:
+    """A WARN where classes in another order fit the candidate's answers far better; what refuses it are the metrics."""
+    evaluation, scores = scored.evaluation, scored.candidate
+    if evaluation.task == Task.BINARY:
+        reached = power(evaluation, scores)
+        return [_wrong_way(evaluation, reached.value)] if reached.interval(rule.alpha)[1] < _WRONG_WAY else []
+    if evaluation.task == Task.MULTICLASS:
+        return _other_columns(evaluation, scores)
+    return []
+
+
+def _wrong_way(evaluation: Evaluation, reached: float) -> Finding:
+    other, positive = evaluation.classes
+    sentence = (
+        f"its scores rank the wrong way round: AUC {reached:.3f} where `{positive}` is the positive class is "
+        f"{1 - reached:.3f} where `{other}` is. Name that under quality.positive of the policy, or answer the "
+        f"probability of `{positive}`"
+    )
+    cause = {"kind": CHECK, "positive": other}
+    return Finding(CHECK, EVERYTHING, Outcome.WARN, sentence, number=reached, limit=_WRONG_WAY, cause=cause)
+
+
+def _other_columns(evaluation: Evaluation, scores: Floats) -> list[Finding]:
+    """By recalls: of a class always answered as another, whatever the share of each."""
+    from scipy import optimize
+
+    k, labels = evaluation.k, evaluation.labels.astype(np.int64)
+    rows = np.bincount(labels, minlength=k)
+    known = np.flatnonzero(rows >= LEAST_OF_A_CLASS)
+    decided = decisions(evaluation, scores)
+    recalls = np.array([[np.mean(decided[labels == one] == other) for other in known] for one in known])
+    fits: Integers = optimize.linear_sum_assignment(recalls, maximize=True)[1] if len(known) else known
+    as_read, as_fits = np.diag(recalls), recalls[np.arange(len(known)), fits]
+    gain = float(np.mean(as_fits - as_read)) if len(known) else 0.0
+    error = float(np.sqrt(np.sum(0.5 / rows[known]))) / max(len(known), 1)
+    if gain < _FITS_BETTER + _ERRORS * error:
+        return []
+    names = evaluation.classes
+    moved = {names[known[fit]]: names[one] for one, fit in zip(known, fits.tolist(), strict=True) if known[fit] != one}
+    return [_columns(moved, float(as_read.mean()), float(as_fits.mean()))]
+
+
+def _columns(moved: dict[str, str], as_read: float, as_fits: float) -> Finding:
+    shown = ", ".join(f"`{read}` fits `{fits}`" for read, fits in [*moved.items()][:_SHOWN])
+    more = " ..." if len(moved) > _SHOWN else ""
+    sentence = (
+        f"its classes are in another order: what is read as {shown}{more}; so read it recalls {100 * as_fits:.0f} % of "
+        f"a class instead of {100 * as_read:.0f} %. Name the classes in the order of its columns, in metadata 'classes'"
+    )
+    cause = {"kind": CHECK, "classes": moved}
+    return Finding(CHECK, EVERYTHING, Outcome.WARN, sentence, number=as_read, limit=as_fits, cause=cause)
