@@ -18,6 +18,7 @@ from tidegate_operators.steps import (
     Validation,
     against_serving,
     canary,
+    check_upload,
     judged_against,
     promote,
     push,
@@ -74,12 +75,14 @@ def release(
     it says, as soon as it is there.
 
     Raises Refused with the sentence of the step that said no, Superseded where another release of the model was
-    quicker, or what a step raises that could not do its work; the candidate is then not in the engine any more, and the
-    version that served before serves on.
+    quicker, or what a step raises that could not do its work, and that at once for a store that cannot take the
+    version; the candidate is then not in the engine any more, and the version that served before serves on.
     """
     directory, control = request.directory, request.control
     with working(progress, "release", parts=4):
         progress.at("validate", 0)
+        if request.store:
+            check_upload(directory, request.store)
         evidence = against_serving(request.evidence, directory=directory, control=control)
         validated = validate(directory, evidence, private_key=request.private_key, progress=progress)
         judged(validated)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from tests.support.release.world import BETTER, CRASHES, Endpoints, World, avail
 from tidegate_operators.steps import CanaryRule, Evidence
 from tidegate_pipelines.release import Release, release
 from tidegate_serving.admission import read_trust, trusted_verdict
-from tidegate_serving.contract.errors import NotFound, Refused
+from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, NotFound, Refused
 from tidegate_serving.contract.repository import report_directory, verdict_path
 
 RULE = CanaryRule(pairs=20, within_seconds=30.0)
@@ -75,3 +76,19 @@ def test_missing_evidence_is_named(world: World, endpoints: Endpoints, tmp_path:
     with pytest.raises(NotFound, match=r"key file .*none\.key is missing"):
         release(Release(directory, Evidence(world.held_out), tmp_path / "none.key", endpoints.control))
     assert not verdict_path(directory).exists()
+
+
+def test_a_store_that_cannot_take_the_version_is_named_before_anything_is_judged(
+    world: World, endpoints: Endpoints, tmp_path: Path
+) -> None:
+    asked = request(world, endpoints, world.publish(1, name="store"))
+    with pytest.raises(InvalidInput, match=r"store foo://x cannot be used .*: write one such as s3://bucket/models"):
+        release(replace(asked, store="foo://x"))
+    with pytest.raises(InvalidInput, match=r"object store 'models' is no URL"):
+        release(replace(asked, store="models"))
+    taken = tmp_path / "store" / "1"
+    taken.mkdir(parents=True)
+    (taken / "manifest.json").write_text("another")
+    with pytest.raises(AlreadyExists, match=r"has other files: publish .* under a number that is free"):
+        release(replace(asked, store=f"file://{tmp_path}"))
+    assert not verdict_path(asked.directory).exists()

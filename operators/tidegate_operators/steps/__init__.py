@@ -28,7 +28,7 @@ from tidegate_operators.steps.skew import (
     skew_of_log,
     skew_of_tables,
 )
-from tidegate_operators.steps.stored_version import upload
+from tidegate_operators.steps.stored_version import check_upload, upload
 from tidegate_operators.steps.validate import Validation, against_serving, judged_against, require_allowed, validate
 from tidegate_operators.steps.verify import Verification, verify
 from tidegate_validation.canary.judgement import CanaryResult
@@ -59,6 +59,7 @@ __all__ = [
     "begin_push",
     "canary",
     "canary_turn",
+    "check_upload",
     "find_baseline",
     "find_log",
     "finish_push",

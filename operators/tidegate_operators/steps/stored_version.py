@@ -68,17 +68,10 @@ def upload(directory: Path, store: str) -> str:
 
     AlreadyExists where other files have that number, Unavailable for a store that does not answer.
     """
-    manifest, found = read_manifest(directory)
+    manifest = read_manifest(directory)[0]
     name, number = manifest.id.name, str(manifest.id.version)
-    address = f"{store.rstrip('/')}/{name}/{number}"
-    files = ObjectStore(_parts(address)[0], {}, _STALLED_SECONDS)
-    try:
-        there: str | None = digest(files.read(name, number, FILE_NAME))
-    except NotFound:
-        there = None
-    if there not in (None, found):
-        raise AlreadyExists(f"{address} has other files: publish {directory} under a number that is free")
-    if there is None:
+    files, address, is_there = _place(directory, store)
+    if not is_there:
         for entry in manifest.files:
             files.put(directory / entry.path, name, number, *entry.path.split("/"))
         files.put(directory / FILE_NAME, name, number, FILE_NAME)
@@ -86,6 +79,27 @@ def upload(directory: Path, store: str) -> str:
     if verdict.is_file():
         files.put(verdict, name, verdict.name)
     return address
+
+
+def check_upload(directory: Path, store: str) -> None:
+    """What `upload` would raise, before what takes long: whether the store answers, and the version's place there is
+    free."""
+    _place(directory, store)
+
+
+def _place(directory: Path, store: str) -> tuple[ObjectStore, str, bool]:
+    """The store, the version's address in it, and whether the version is there."""
+    manifest, found = read_manifest(directory)
+    name, number = manifest.id.name, str(manifest.id.version)
+    address = f"{store.rstrip('/')}/{name}/{number}"
+    files = ObjectStore(_parts(address)[0], {}, _STALLED_SECONDS)
+    try:
+        there = digest(files.read(name, number, FILE_NAME))
+    except NotFound:
+        return files, address, False
+    if there != found:
+        raise AlreadyExists(f"{address} has other files: publish {directory} under a number that is free")
+    return files, address, True
 
 
 def store_of(address: str) -> str:

@@ -152,7 +152,9 @@ class ObjectStore:
 
         threading.Thread(target=run, name="tidegate-object-store", daemon=True).start()
         if not done.wait(self._timeout):
-            raise Unavailable(f"{what} took more than {self._timeout:g} s: the object store stalls, it is tried again")
+            raise Unavailable(
+                f"{what} took more than {self._timeout:g} s: the object store stalls, see whether it runs"
+            )
         if failed:
             raise _ours(failed[0], what) from failed[0]
         return box[0]
@@ -173,7 +175,9 @@ def _open(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
     except ImportError as error:
         raise Unsupported(f"object store {url} needs a library that is not installed: {error}") from error
     except ValueError as error:
-        raise InvalidInput(f"object store {url} cannot be used: {error}") from error
+        raise InvalidInput(
+            f"object store {url} cannot be used ({error}): write one such as s3://bucket/models"
+        ) from error
     return files, str(root)
 
 
@@ -191,4 +195,6 @@ def _ours(error: BaseException, what: str) -> TidegateError:
         return NotFound(f"{what} found nothing there: upload it, or mend the URL")
     if isinstance(error, PermissionError):
         return Unavailable(f"{what} is not permitted ({error}): give credentials that may do it")
-    return Unavailable(f"{what} failed ({type(error).__name__}: {error}): it is tried again")
+    return Unavailable(
+        f"{what} failed ({type(error).__name__}: {error}): mend its address, or this machine's credentials for it"
+    )
