@@ -49,6 +49,7 @@ from tidegate_serving.workers.short_turns import take_short_turns
 from tidegate_serving.workers.task import WorkerTask
 
 _ENGINE_GONE = 1
+_SWITCH_SECONDS = 0.0005
 _END_SECONDS = 1.0
 _MOST_EXPENDABLE, _MORE_EXPENDABLE = 1000, 500
 _log = logging.getLogger(__name__)
@@ -79,6 +80,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     process ends at once."""
     descriptor, pipe = sys.argv[1:] if arguments is None else arguments
     log_to_stderr()
+    sys.setswitchinterval(
+        _SWITCH_SECONDS
+    )  # for so long, each time, a model waits for Python while another computes in it
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # what a model prints is seen at once, and not lost with it
     # Whoever stops the engine by a signal to all its processes means the engine, which has batches to finish here.

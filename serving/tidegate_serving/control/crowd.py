@@ -54,10 +54,14 @@ class Crowd:
 
 
 class MessageFirst(grpc.ServerInterceptor):
-    """Has calls that take one message wait for it in a crowd; gRPC's own server would wait for it for ever."""
+    """Has calls that take one message wait for it in a crowd; gRPC's own server would wait for it for ever.
 
-    def __init__(self, most: int) -> None:
-        self._waiting = Crowd(most)
+    Those of callers who are not known wait in a crowd of their own, so that they take no place from others.
+    """
+
+    def __init__(self, most: int, is_known: Callable[[grpc.ServicerContext], bool]) -> None:
+        self._known, self._strangers = Crowd(most), Crowd(most)
+        self._is_known = is_known
 
     def intercept_service(
         self, continuation: Callable[[grpc.HandlerCallDetails], Handler | None], details: grpc.HandlerCallDetails
@@ -80,7 +84,8 @@ class MessageFirst(grpc.ServerInterceptor):
         return grpc.stream_unary_rpc_method_handler(answer, *coding)
 
     def _one_of(self, messages: Iterator[Any], context: grpc.ServicerContext) -> Any:
-        with self._waiting.one_more(context):
+        crowd = self._known if self._is_known(context) else self._strangers
+        with crowd.one_more(context):
             found = next(messages, None)
         if found is None:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the call has no message: send one")

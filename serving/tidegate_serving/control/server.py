@@ -12,6 +12,7 @@ import grpc
 from tidegate_serving.contract.desired_state import DesiredState
 from tidegate_serving.contract.errors import Unavailable
 from tidegate_serving.contract.messages import message
+from tidegate_serving.control.access.guard import Guard
 from tidegate_serving.control.config_service import ConfigService
 from tidegate_serving.control.crowd import Crowd, MessageFirst
 from tidegate_serving.control.deciding import Requester
@@ -29,7 +30,7 @@ MAX_HEALTH_WATCHERS = 16
 MAX_READERS = 16
 MAX_REFLECTIONS = 16
 MAX_WITHOUT_MESSAGE = 32
-THREADS = MAX_WATCHERS + MAX_HEALTH_WATCHERS + MAX_READERS + MAX_REFLECTIONS + MAX_WITHOUT_MESSAGE + 16
+THREADS = MAX_WATCHERS + MAX_HEALTH_WATCHERS + MAX_READERS + MAX_REFLECTIONS + 2 * MAX_WITHOUT_MESSAGE + 16
 MAX_CONNECTIONS = 256
 MAX_CALLS = 128
 OPTIONS = (
@@ -66,7 +67,7 @@ class ControlServer:
         log: GivesLog,
         states: StateMonitor,
         status: Callable[[str], EngineStatus],
-        guard: grpc.ServerInterceptor | None = None,
+        guard: Guard | None = None,
     ) -> None:
         self._source = source
         self._service = service
@@ -78,7 +79,8 @@ class ControlServer:
         self._watchers = Crowd(MAX_WATCHERS, "watch states")
         self._threads = futures.ThreadPoolExecutor(THREADS, thread_name_prefix="tidegate-control")
         self._readers = Crowd(MAX_READERS, "read journal or log")
-        guards = [MessageFirst(MAX_WITHOUT_MESSAGE), *([] if guard is None else [guard])]
+        is_known = (lambda context: True) if guard is None else guard.is_known
+        guards = [MessageFirst(MAX_WITHOUT_MESSAGE, is_known), *([] if guard is None else [guard])]
         self._server = grpc.server(self._threads, interceptors=guards, options=OPTIONS)
         self._health = Health(MAX_HEALTH_WATCHERS, self._stopping)
         self._server.add_generic_rpc_handlers(

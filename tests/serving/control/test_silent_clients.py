@@ -4,7 +4,8 @@ others are answered all the same."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,12 @@ from tests.support.clients.http2 import (
     settings,
 )
 from tests.support.engine.process import EngineProcess
+from tests.support.engine.remote import RemoteEngine
+from tests.support.eventually import eventually
 from tests.support.models.versions import publish
 
 from tidegate_serving.contract.messages import message
-from tidegate_serving.control.server import MAX_CONNECTIONS, THREADS
+from tidegate_serving.control.server import MAX_CONNECTIONS, MAX_WITHOUT_MESSAGE, THREADS
 
 CONTROL = "/tidegate.v1.Control"
 METHODS = {
@@ -107,6 +110,30 @@ def test_whoever_takes_all_watches_takes_its_own(watch: Any, kind: str) -> None:
         late = watch(kind)
         assert early.is_active()
         assert late.is_active()
+
+
+def test_strangers_who_say_nothing_take_no_place_from_those_who_are_known(tmp_path: Path) -> None:
+    remote, said = RemoteEngine(tmp_path, allow_unverified=True), threading.Event()
+    with remote.process, contextlib.ExitStack() as stack:
+        security = grpc.ssl_channel_credentials(remote.authority.file.read_bytes())
+
+        def begin(metadata: Sequence[tuple[str, str]]) -> Any:
+            """A status call whose message comes once it may."""
+            options = [("grpc.use_local_subchannel_pool", 1)]
+            channel = stack.enter_context(grpc.secure_channel(remote.address, security, options))
+            silent = (b"" for _ in range(1) if said.wait())
+            call: Any = channel.stream_unary(METHODS["status"])
+            return call.future(silent, 60, metadata)
+
+        stack.callback(said.set)
+        known = begin([("authorization", f"Bearer {remote.tokens['look']}")])
+        with remote.control("look") as control:
+            assert control.status(), "by now the call before has come"
+        more = 5
+        strangers = [begin([]) for _ in range(MAX_WITHOUT_MESSAGE + more)]
+        eventually(lambda: sum(call.done() for call in strangers) >= more)
+        said.set()
+        assert known.result(60), "its status"
 
 
 def test_connections_beyond_the_limit_are_closed(tmp_path: Path) -> None:

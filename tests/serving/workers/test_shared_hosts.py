@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
+import statistics
+import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -12,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.eventually import eventually
+from tests.support.eventually import at_best, eventually
 from tests.support.models.versions import Draft, publish
 
 from tidegate_serving.contract.errors import ModelFailed, Unavailable
@@ -32,12 +35,17 @@ MODEL = """
 import os, time
 import numpy as np
 
+STOP = ""
+
 class Model:
     def predict(self, inputs):
         if (inputs["x"] == -1).any():
             os.kill(os.getpid(), 9)
         if (inputs["x"] == -3).any():
             time.sleep(3600)
+        while (inputs["x"] == -4).any() and not os.path.exists(STOP):
+            for _ in range(10_000_000):
+                pass
         return {"pid": np.full(len(inputs["x"]), os.getpid(), np.int64)}
 """
 HERE = WorkerPlace()
@@ -192,6 +200,29 @@ def test_a_call_that_hangs_ends_with_its_version_and_the_others_come_back(make: 
             hung.result(20)
     assert not lives(pid)
     assert asked(neighbour) != pid
+
+
+def test_a_model_that_computes_in_python_hardly_delays_those_that_share_its_process(
+    make: Versions, tmp_path: Path
+) -> None:
+    """Each time one of them takes Python's lock it waits for Python's switch interval: 5 ms where nobody says less."""
+    versions, stop, pace = [make("a"), make("b")], tmp_path / "stop", threading.Event()
+    busy = make("busy", model=MODEL.replace('STOP = ""', f"STOP = {str(stop)!r}"))
+    neighbour = next(workers for workers in versions if asked(workers) == asked(busy))
+
+    def seconds() -> float:
+        pace.wait(0.005)  # who asks without a pause finds Python's lock as it left it
+        began = time.monotonic()
+        asked(neighbour)
+        return time.monotonic() - began
+
+    with ThreadPoolExecutor(1) as threads:
+        computing = threads.submit(asked, busy, -4)
+        try:
+            at_best(10, lambda: statistics.median(seconds() for _ in range(20)) < 0.0035)
+        finally:
+            stop.touch()
+        assert computing.result(60) == asked(busy)
 
 
 def test_a_process_that_takes_no_workers_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:

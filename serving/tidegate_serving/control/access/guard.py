@@ -35,6 +35,14 @@ class Guard(grpc.ServerInterceptor):
         self._access = access
         self._refused = RefusalLog(journal)
 
+    def is_known(self, context: grpc.ServicerContext) -> bool:
+        """Whether a caller has a token, or a certificate, that counts."""
+        try:
+            identify(self._access(), context)
+        except TidegateError:
+            return False
+        return True
+
     def intercept_service(
         self, continuation: Callable[[grpc.HandlerCallDetails], Handler | None], details: grpc.HandlerCallDetails
     ) -> Handler | None:
