@@ -80,9 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     process ends at once."""
     descriptor, pipe = sys.argv[1:] if arguments is None else arguments
     log_to_stderr()
-    sys.setswitchinterval(
-        _SWITCH_SECONDS
-    )  # for so long, each time, a model waits for Python while another computes in it
+    # For so long, each time, a model waits for Python while another computes in it.
+    sys.setswitchinterval(_SWITCH_SECONDS)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # what a model prints is seen at once, and not lost with it
     # Whoever stops the engine by a signal to all its processes means the engine, which has batches to finish here.
