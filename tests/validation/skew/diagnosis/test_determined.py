@@ -421,6 +421,15 @@ def test_a_sign_that_changed_is_named_on_a_grid_of_both_signs_unless_an_offset_s
     assert ((found.cause or {}).get("factor") == -1.0) is not bool(middle), found.sentence
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_tenths_of_numbers_on_both_sides_of_zero_are_called_rounded_and_no_hundreds(seed: int) -> None:
+    rows = moods(seed, 0.0)
+    before, now = rows[rows["at"] < 16_030 * 86_400], rows[rows["at"] >= 16_030 * 86_400]
+    found = report_on_tables(before, now.assign(mood=now["mood"].round(1)), Columns(time="at")).feature("mood")
+    assert found.outcome is Outcome.FAIL
+    assert (found.cause or {}).get("kind") in ("rounded", "few values"), found.sentence
+
+
 def test_values_between_those_of_training_are_not_called_half_of_them() -> None:
     """Halves of an even number of tenths are tenths, whatever they are."""
     report = report_on_tables(*power(31), Columns(time="at"))

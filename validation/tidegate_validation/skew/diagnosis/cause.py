@@ -74,6 +74,7 @@ _QUARTILES = (0.25, 0.75)
 _OF_NORMAL = 1.349
 """The distance of a normal's quartiles in standard deviations."""
 _NEAR = 0.05
+_AROUND_ZERO = 0.45
 _MIXED = 0.7
 """One day's mix of values is hardly ever further from training's."""
 
@@ -210,9 +211,10 @@ def _turned(evidence: _Evidence) -> Cause | None:
 
 
 def _offset_will_do(evidence: _Evidence, cause: Cause) -> bool:
-    """Whether another sign explains values on both sides of zero no better than an offset, as days bring, does."""
-    low, high = evidence.feature.quantiles[0], evidence.feature.quantiles[-1]
-    if cause.factor != -1.0 or not low < 0 < high:
+    """Whether another sign explains values around zero no better than an offset does; of values whose middle is far
+    from it, it would be a strange offset that puts it as far on the other side."""
+    low, middle, high = np.interp((0.25, 0.5, 0.75), evidence.feature.levels, evidence.feature.quantiles)
+    if cause.factor != -1.0 or abs(middle) >= _AROUND_ZERO * (high - low) / _OF_NORMAL:
         return False
     return evidence.delta(1.0, _middle_offset(evidence).offset) - evidence.delta(-1.0, 0.0) <= _AS_WELL
 
@@ -310,15 +312,18 @@ def _fits(evidence: _Evidence, fit: ScaleFit | None, factor: float, room: float)
 
 
 def _days_move(evidence: _Evidence, factor: float) -> float:
-    """By how much the logarithms of values lie elsewhere in a window like this one, as its days are others; infinity
-    where training does not tell."""
+    """By how much the logarithms of values lie elsewhere in a window like this one, as its days are others, of values
+    on both sides of zero by their typical size; infinity where training does not tell."""
     feature = evidence.feature
     current = evidence.sample.counted(evidence.bins, factor, 0.0)
     level = block_distance(evidence.reference, current, compared_bins(feature, evidence.reference), ordered=True).level
     low, high = np.interp(_QUARTILES, feature.levels, feature.quantiles)
-    if level is None or low <= 0:
+    if level is None:
         return np.inf
-    return level.error * float(np.log(high / low)) / _OF_NORMAL
+    if low > 0:
+        return level.error * float(np.log(high / low)) / _OF_NORMAL
+    typical = float(np.median(np.abs(feature.quantiles)))
+    return float(np.log1p(level.error * (high - low) / _OF_NORMAL / typical)) if typical else np.inf
 
 
 def _by_grid(evidence: _Evidence, fit: ScaleFit | None) -> Cause | None:
