@@ -93,15 +93,14 @@ def compare(
 def _subject(name: str, versions: list[int], log: Path | None, control: EngineConnection) -> _Subject:
     from tidegate_serving.contract.errors import FailedPrecondition, NotFound
     from tidegate_serving.control_client import ControlClient
+    from tidegate_serving.inference_log.reader import check_log
 
     if len(versions) not in (0, 2):
         raise typer.BadParameter("name both versions, such as 2 3, or none", param_hint="PRIMARY SHADOW")
     if log is not None:
         if not versions:
             raise typer.BadParameter("with --log alone nobody knows them: name both", param_hint="PRIMARY SHADOW")
-        if not log.is_dir():
-            raise NotFound(f"inference log {log} is no folder: mend the path")
-        return _Subject(log, versions[0], versions[1], counters={})
+        return _Subject(check_log(log), versions[0], versions[1], counters={})
     with ControlClient(control) as client:
         status = client.status(name)
     servable = status.servable(name)

@@ -44,8 +44,7 @@ def connect(root: Path) -> Any:
     The view sees files that are written later. Where nothing is logged yet, it is an empty table of the columns that
     every log has. Raises NotFound for a missing folder.
     """
-    if not root.is_dir():
-        raise NotFound(f"inference log {root} is no folder: set the engine's log_path, or mend the path")
+    check_log(root)
     connection = duckdb_module().connect()
     connection.execute("SET TimeZone = 'UTC'")
     pattern = f"{_engines(root)}model=*/version=*/date=*/*.parquet"
@@ -133,7 +132,7 @@ def places_of(root: Path, request_id: str, model: str | None = None, most: int =
 def check_log(root: Path) -> Path:
     """The same root; NotFound where there is no folder."""
     if not root.is_dir():
-        raise NotFound(f"inference log {root} is missing: name the engine's log path, see `tidegate status`")
+        raise NotFound(f"inference log {root} is no folder: mend the path, or set the engine's log_path")
     return root
 
 
@@ -153,8 +152,9 @@ def _engines(root: Path) -> str:
 
 
 def _pattern(root: Path, model: str, version: int | None) -> Path:
-    """A model's files; NotFound where there are none yet."""
+    """A model's files; NotFound where there are none yet, or no log."""
     check_name(model)
+    check_log(root)
     pattern = f"{_engines(root)}model={model}/version={'*' if version is None else int(version)}/date=*/*.parquet"
     if not any(_check_format(one) for one in _files(root, pattern)):
         what = model if version is None else f"{model}:{version}"

@@ -64,7 +64,7 @@ def test_without_training_data_skew_is_not_made_up_from_the_held_out_rows(tmp_pa
 
 
 def test_a_log_that_is_not_there_is_no_want_of_one(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match=r"inference log .*typo is missing: name the engine's log path"):
+    with pytest.raises(NotFound, match=r"inference log .*typo is no folder: mend the path"):
         judge(model(tmp_path / "m.skops"), Evidence(rows(2), "late", log_root=tmp_path / "typo", policy=QUALITY))
 
 

@@ -389,6 +389,8 @@ def test_scans_choose_model_and_version(tmp_path: Path) -> None:
         ]
     with pytest.raises(NotFound, match="nothing is logged of m:3"):
         scan(tmp_path, "m", 3)
+    with pytest.raises(NotFound, match=r"inference log .*typo is no folder: mend the path"):
+        scan(tmp_path / "typo", "m", 3)
     with pytest.raises(InvalidInput, match="cannot be used"):
         scan(tmp_path, "../m")
 

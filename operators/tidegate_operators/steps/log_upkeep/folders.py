@@ -22,9 +22,10 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.contract.errors import NotFound, Unavailable
+from tidegate_serving.contract.errors import Unavailable
 from tidegate_serving.files import lock, remove_folder, sync, write_json
 from tidegate_serving.files.exchange import exchange
+from tidegate_serving.inference_log.reader import check_log
 
 _MANIFEST = ".upkeep.json"
 _ENDING, _REMOVED, _LISTED = ".upkeep", ".removed", ".listed"
@@ -96,9 +97,7 @@ def upkeep(root: Path, grace: float) -> Iterator[Upkeep]:
 
     NotFound where there is no folder, Unavailable where another process is at work.
     """
-    if not root.is_dir():
-        raise NotFound(f"inference log {root} is no folder: set the engine's log_path, or mend the path")
-    held = lock(root / _LOCK)
+    held = lock(check_log(root) / _LOCK)
     if held is None:
         raise Unavailable(f"another process keeps the log {root} in order just now: let it end, then try again")
     with held:
