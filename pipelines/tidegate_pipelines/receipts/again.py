@@ -124,14 +124,15 @@ def _ask_twice(directory: Path, logged: LoggedAnswer, inputs: Mapping[str, Array
 
 
 def _compared(logged: LoggedAnswer, first: Answer, second: Answer) -> Again:
-    moving = max(_difference(first.outputs[name], second.outputs[name]) for name in first.outputs)
+    answered, once_more = _outputs(first), _outputs(second)
+    moving = max(_difference(answered[name], once_more[name]) for name in answered)
     if moving > TOLERANCE:
         raise _CannotBe(f"the model is not deterministic: the same request differs by {moving:.3g} from call to call")
     worst, where, compared = 0.0, "", 0
     for name, values in logged.outputs.items():
-        if name not in first.outputs:
+        if name not in answered:
             return Again(Comparison.DIFFERS, f"output {name!r}, which was logged, is none of the version's now")
-        again = first.outputs[name]
+        again = answered[name]
         found = _difference(_as_logged(values, again), again)
         worst, where = (found, name) if found > worst else (worst, where)
         compared += 1
@@ -144,6 +145,13 @@ def _compared(logged: LoggedAnswer, first: Answer, second: Answer) -> Again:
         return Again(Comparison.SAME, words, worst)
     words = f"computed again, output {where!r} differs by {worst:.3g}"
     return Again(Comparison.DIFFERS, words, None if worst == float("inf") else worst)
+
+
+def _outputs(answer: Answer) -> dict[str, Array]:
+    """What the version answered, complex numbers as pairs, which the log has of them."""
+    from tidegate_serving.contract.tensors import to_parts
+
+    return {name: to_parts(array) if array.dtype.kind == "c" else array for name, array in answer.outputs.items()}
 
 
 def _as_logged(values: Sequence[Any], like: Array) -> Array:

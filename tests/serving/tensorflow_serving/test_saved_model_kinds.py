@@ -139,6 +139,12 @@ def test_bfloat16_is_float32_to_clients_who_may_send_it_too(zoo: Zoo) -> None:
     assert zoo.post("kinds", "brains", instances=BETWEEN.tolist()).json() == {"predictions": [[1.5, -2.25]]}
 
 
+def test_complex_numbers_go_both_ways(zoo: Zoo) -> None:
+    sent = np.array([[1.5 - 2j, 0.25j], [-3, np.inf]])
+    answer = to_array(zoo.predict("kinds", "waves", x=sent).outputs["y"])
+    assert (answer.dtype, answer.tolist()) == (sent.dtype, sent.tolist())
+
+
 @pytest.mark.parametrize(("model", "signature"), [("estimator", "sparse"), ("estimator", "ragged")])
 def test_what_is_not_served_is_not_there_and_harms_nothing(zoo: Zoo, model: str, signature: str) -> None:
     refused = zoo.predict(model, signature, x=np.ones((1, 1), "f4"))

@@ -17,6 +17,7 @@ from tests.support.eventually import eventually
 from tests.support.models.versions import Draft, publish
 
 from tidegate_operators.steps.warm_up_file import capture_warm_up
+from tidegate_pipelines.receipts import Comparison, find_answers, receipt_of
 from tidegate_serving.client import Client
 from tidegate_serving.contract.errors import Unsupported
 from tidegate_serving.contract.messages import message
@@ -86,6 +87,16 @@ def test_a_warm_up_file_has_them_as_they_were_sent(engine: EngineProcess, client
     for name, sent in (("wave", WAVE), ("fine", FINE)):
         found = to_array(inputs[name])
         assert (found.dtype, found.tobytes()) == (sent.dtype, sent.tobytes())
+
+
+def test_a_receipt_finds_the_answer_again(engine: EngineProcess, client: Client) -> None:
+    fine = np.array([3 + 4j, np.nan, 1j])
+    client.predict("waves", {"wave": WAVE, "fine": fine}, request_id="again")
+    eventually(lambda: logged(engine, "count(*)", "again") == [(len(WAVE),)])
+    (answer,) = find_answers(engine.folder.parent / "log", "again")
+    found = receipt_of(answer, engine.folder.parent / "models/waves/1", again=True).again
+    assert found is not None
+    assert (found.comparison, found.difference) == (Comparison.SAME, 0.0)
 
 
 def logged(engine: EngineProcess, what: str, request_id: str) -> list[Any]:

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate_codec::status::Status;
 
-use crate::batching::append::Incoming;
+use crate::batching::incoming::Incoming;
 use crate::batching::limits::Batching;
 use crate::batching::pacing::{SHORT, too_slow};
 use crate::batching::queue::Queue;

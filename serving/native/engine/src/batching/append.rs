@@ -11,6 +11,7 @@ use tidegate_codec::tensors::{Column, Lease, Page};
 
 use crate::batching::admission::Admitted;
 use crate::batching::batch::{Batch, Entry, KeepAlive, Role};
+use crate::batching::incoming::{Decode, Incoming};
 use crate::batching::lane::Lane;
 use crate::batching::limits::Batching;
 use crate::batching::queue::Queue;
@@ -54,25 +55,6 @@ pub struct Appended {
     pub urgency: Urgency,
     /// Where it waits; none where it has no rows.
     pub place: Option<Place>,
-}
-
-/// Writes a request's rows onto a page. It is called again, with another page, where a request turns out to be large.
-pub type Decode<'a> = dyn Fn(&mut Page<'_>) -> Result<RequestRows, Status> + 'a;
-
-/// A request that comes.
-pub(super) struct Incoming<'a> {
-    version: &'a dyn Fn() -> KeepAlive,
-    lane: usize,
-    /// Where it stands among the tiers, 0 for the highest.
-    pub(super) tier: usize,
-    pub(super) received: Instant,
-    pub(super) deadline: Instant,
-    /// Whether it waits where there is no place for it.
-    pub(super) may_wait: bool,
-    /// Rows of its connection that are under way.
-    pub(super) under_way: usize,
-    pub(super) batching: &'a Batching,
-    decode: &'a Decode<'a>,
 }
 
 /// A request that is decoded and counted in.
