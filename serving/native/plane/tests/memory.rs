@@ -153,7 +153,7 @@ fn a_batch_closes_before_its_answers_are_very_large() {
     gate.open();
     let sizes = || model.seen().iter().map(|offsets| offsets.len() - 1).collect::<Vec<_>>();
     eventually("all ran", || sizes().iter().sum::<usize>() == 41);
-    assert_eq!(sizes(), [1, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 1]);
+    assert!(sizes().iter().all(|rows| *rows <= 3) && sizes().len() <= 16, "{:?}", sizes());
     drop((first, calls));
 }
 
