@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tidegate_serving.contract.desired_state import VersionReference
-from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.manifest import Manifest, read_manifest
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.target import AspiredVersion, Target
@@ -35,6 +35,8 @@ def read_static(directories: Sequence[Path]) -> StaticVersions:
 def _read(directory: Path) -> tuple[Manifest, str]:
     try:
         return read_manifest(directory)
+    except NotFound as error:
+        raise NotFound(f"directories: {error.message}") from error
     except OSError as error:
         raise InvalidInput(f"directories names {directory}, which cannot be read ({error}): mend the path") from error
 

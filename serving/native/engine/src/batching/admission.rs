@@ -7,6 +7,7 @@ use std::time::Duration;
 use tidegate_codec::status::Status;
 
 use crate::batching::incoming::Incoming;
+use crate::batching::lane::OPEN_SHAPES;
 use crate::batching::limits::Batching;
 use crate::batching::pacing::{SHORT, too_slow};
 use crate::batching::queue::Queue;
@@ -35,11 +36,10 @@ impl Queue {
     /// Refuses a request that is not decoded yet where the queue has no place for the smallest.
     #[inline]
     pub(super) fn check_place(&self, incoming: &Incoming<'_>) -> Result<(), Status> {
-        let counted = self.counted_rows(incoming.tier);
-        if !incoming.may_wait && counted + SHARED >= incoming.batching.max_queued_rows {
-            return self.place_for(1, counted, incoming);
+        match incoming.may_wait {
+            true => Ok(()),
+            false => self.place_for(1, self.counted_rows(incoming.tier), incoming),
         }
-        Ok(())
     }
 
     /// Counts a request's rows in, where there is place for them and they can be answered in time, or where it may wait.
@@ -87,12 +87,21 @@ impl Queue {
         Ok(Admitted { excess, beyond })
     }
 
-    /// The tier of a request: where more than a batch waits, and its connection has a good part of one under way already, it
+    /// The tier of a request: where more waits than a batch, and its connection has a good part of one under way already, it
     /// comes behind the others of its level.
     pub(super) fn tier_of(&self, level: usize, under_way: usize, batching: &Batching) -> usize {
-        let busy = self.queued_rows() > batching.max_batch_rows;
-        let behind = busy && under_way > 0 && under_way >= batching.max_batch_rows / PART;
+        let behind = under_way > 0 && under_way >= batching.max_batch_rows / PART && self.is_busy(batching);
         2 * level + if behind && !self.is_in_order(batching) { LOWER } else { 0 }
+    }
+
+    /// Whether more rows wait than those of a batch, or of all that may be open where these wait for more.
+    fn is_busy(&self, batching: &Batching) -> bool {
+        let open = match batching.timeout_us {
+            0 => 1,
+            _ if self.fixed_shapes.is_some() => self.lanes.len(),
+            _ => OPEN_SHAPES * self.lanes.len(),
+        };
+        self.queued_rows() > batching.max_batch_rows.saturating_mul(open)
     }
 
     /// Whether requests run in the order in which they came.
