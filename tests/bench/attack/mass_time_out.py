@@ -23,7 +23,7 @@ import numpy as np
 from tests.bench.attack.wire import PREDICT, predict_request
 from tests.support.clients.http2 import HEADERS, PING, FrameReader, Http2, call_frames, frame, read_headers
 
-CONNECTIONS, EACH, PORTION = 128, 125, 5
+CONNECTIONS, EACH, PORTION = 16, 1000, 10
 PAUSE_SECONDS = 0.0005
 KNOWN_SECONDS = 0.001
 AHEAD_SECONDS, AFTER_SECONDS = 4.0, 15.0
