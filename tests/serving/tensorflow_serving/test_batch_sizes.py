@@ -61,6 +61,7 @@ class Bench:
         self.allow(*sizes, timeout_us=timeout_us)
         self.hang_up()
         eventually(lambda: self.batching() == (list(sizes), timeout_us))
+        eventually(lambda: self.limits() == (sizes[-1], timeout_us / 1e6))
 
     def hang_up(self) -> None:
         assert self.server.process is not None
@@ -70,6 +71,13 @@ class Bench:
         with self.server.control() as control:
             values = {value.key: value.value for value in control.config()}
         return values["batching.allowed_batch_sizes"], values["batching.timeout_us"]
+
+    def limits(self) -> tuple[float, ...]:
+        """Rows and seconds at which the queue closes a batch, a moment after the configuration says so."""
+        with self.server.control() as control:
+            counters = control.status("m").counters
+        families = "tidegate_max_batch_rows{", "tidegate_batch_timeout_seconds{"
+        return tuple(value for name in families for key, value in counters.items() if key.startswith(name))
 
     def ask(self, *rows: float) -> rest.Reply:
         return rest.predict(str(self.server.addresses["rest"]), "m", list(rows))
