@@ -23,6 +23,7 @@ from tidegate_validation.skew.finding import findings_of
 from tidegate_validation.skew.inquiry import Inquiry
 from tidegate_validation.skew.measures.days import unlike_days
 from tidegate_validation.skew.measures.growth import Growth, growths_of
+from tidegate_validation.skew.measures.likeness import Likeness
 from tidegate_validation.skew.measures.numbers import FeatureNumbers, likeness_of, measure_feature
 from tidegate_validation.skew.measures.onset import date_of, onset
 from tidegate_validation.skew.rule import Judgement, SkewRule, judge
@@ -66,20 +67,7 @@ def compare(profile: Profile, window: Window, rule: SkewRule, derived: Collectio
     counts = count_rows(window.connection, window.relation, window.block, schema.comparable, window.columns, read)
     samples = {one.name: read.sample(window.columns.get(one.name, one.name)) for one in schema.comparable}
     growths = growths_of(profile)
-    likeness = likeness_of(profile, growths)
-    numbers = {
-        feature.name: measure_feature(
-            feature,
-            profile.counts[feature.name],
-            counts[feature.name],
-            sample=samples[feature.name],
-            digits=profile.counts.get(digits_name(feature.name)),
-            point_margin=rule.point_margin,
-            likeness=likeness,
-            telling=rule.detectable,
-        )
-        for feature in schema.comparable
-    }
+    numbers = _measured(profile, schema.comparable, counts, samples, likeness_of(profile, growths), rule)
     grown = _grown(profile, growths, numbers, samples, rule)
     judgements: dict[str, list[Judgement]] = {name: [] for name in numbers}
     for judgement in judge(list(numbers.values()), rule, grown):
@@ -117,6 +105,29 @@ def compare(profile: Profile, window: Window, rule: SkewRule, derived: Collectio
         findings.setdefault(finding.subject, []).append(finding)
     unlogged = {one.name: window.unlogged[one.name] for one in profile.inputs if one.name in window.unlogged}
     return Comparison(window.rows, findings, numbers, causes, counts, unlogged)
+
+
+def _measured(
+    profile: Profile,
+    features: Sequence[FeatureProfile],
+    counts: Mapping[str, FeatureCounts],
+    samples: Mapping[str, ValueSample | TextSample],
+    likeness: Likeness,
+    rule: SkewRule,
+) -> dict[str, FeatureNumbers]:
+    return {
+        feature.name: measure_feature(
+            feature,
+            profile.counts[feature.name],
+            counts[feature.name],
+            sample=samples[feature.name],
+            digits=profile.counts.get(digits_name(feature.name)),
+            point_margin=rule.point_margin,
+            likeness=likeness,
+            telling=rule.detectable,
+        )
+        for feature in features
+    }
 
 
 def _grown(
