@@ -45,6 +45,7 @@ from tidegate_serving.platforms.unpublished import verify_described
 from tidegate_serving.platforms.warm_up.runner import warm_up
 from tidegate_serving.probing.state import resident_bytes
 from tidegate_serving.workers.channel import Channel, ChannelClosed
+from tidegate_serving.workers.lost_gpu import end, gpu_error
 from tidegate_serving.workers.short_turns import take_short_turns
 from tidegate_serving.workers.task import WorkerTask
 
@@ -220,7 +221,10 @@ def _answer_one(
         else:
             _send(channel, _predict(loaded, name, inputs, complain))
     except TidegateError as error:
-        channel.send(_failed(error))
+        lost = gpu_error()
+        channel.send(_failed(error) | {"ends": bool(lost)})
+        if lost:
+            end(lost)
 
 
 def _load(task: WorkerTask) -> LoadedVersion:

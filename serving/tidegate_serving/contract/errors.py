@@ -40,6 +40,8 @@ class TidegateError(Exception):
 
     code: ClassVar[str] = "internal"
     grpc_code: ClassVar[int] = 13
+    ended_process: ClassVar[bool] = False
+    """Whether a model's process has ended on what failed, so that trying it again costs the start of another."""
 
     def __init__(self, message: str, details: str | None = None) -> None:
         message = cut(str(message), _MOST_CHARACTERS)
@@ -157,6 +159,12 @@ class ModelFailed(TidegateError):
 
     code = "model_failed"
     grpc_code = 13
+
+
+class ProcessEnded(ModelFailed):
+    """A call of a model's that ended its process; clients hear of it as of any other failure of the model."""
+
+    ended_process = True
 
 
 class Refused(TidegateError):

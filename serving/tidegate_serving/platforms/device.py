@@ -41,6 +41,13 @@ def device_setting(platform: str, settings: Settings, kinds: Sequence[str]) -> D
     return Device(kind, int(number or 0))
 
 
+def gpu_of(device: Device) -> Device | None:
+    """The GPU that a setting means, told without any library; None where models run on the processor."""
+    if device.kind == AUTO:
+        return Device("cuda") if gpu_is_here() else None
+    return None if device.kind == CPU else device
+
+
 def gpu_is_here() -> bool:
     """Whether this machine shows a GPU of NVIDIA's to this process."""
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")

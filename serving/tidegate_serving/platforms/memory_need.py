@@ -24,6 +24,11 @@ def estimate_on(device: Device, manifest: Manifest) -> dict[str, int]:
     return {RAM: size} if device.kind == CPU else {RAM: size, device.budget: size}
 
 
+def gpu_need_by_files(gpu: Device | None, manifest: Manifest) -> dict[str, int]:
+    """What a version takes of its GPU; nothing of none."""
+    return {} if gpu is None else {gpu.budget: estimate_by_files(manifest)}
+
+
 def together(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """The sum of several, by device."""
     total: dict[str, int] = {}

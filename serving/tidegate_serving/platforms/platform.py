@@ -18,6 +18,7 @@ from tidegate_serving.contract.errors import InvalidInput, Unsupported
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.repository import EXPECTATIONS, GOLDEN, PROFILE
 from tidegate_serving.contract.signature import Signature
+from tidegate_serving.platforms.device import Device
 from tidegate_serving.platforms.loader import Servable
 
 _log = logging.getLogger(__name__)
@@ -117,6 +118,18 @@ class Estimates(Protocol):
 
     def estimate(self, directory: Path, manifest: Manifest) -> int | Mapping[str, int]:
         """Bytes that the loaded version will need at most: of memory, or by device (`ram`, `gpu:0`)."""
+
+
+@runtime_checkable
+class MayUseGpu(Protocol):
+    """A platform whose models run on a GPU where its settings say so."""
+
+    @property
+    def gpu(self) -> Device | None:
+        """The GPU that its models are to run on; None for the processor."""
+
+    def gpu_need(self, manifest: Manifest) -> Mapping[str, int]:
+        """Bytes that one loaded copy of a version will need of GPUs, by device (`gpu:0`); empty on the processor."""
 
 
 def model_file(manifest: Manifest, directory: Path, key: str, suffixes: tuple[str, ...]) -> Path:

@@ -23,6 +23,7 @@ from tidegate_serving.platforms.memory_need import RAM, estimate_by_files
 from tidegate_serving.platforms.platform import (
     Discovers,
     Estimates,
+    MayUseGpu,
     ModelDescription,
     Platform,
     PlatformOptions,
@@ -85,10 +86,19 @@ class PlatformRegistry:
             raise Unsupported(f"platform {name!r} is unknown here: use one of {', '.join(self.names)}")
         return name
 
-    def runs_python_code(self, name: str) -> bool:
-        """Whether its models are code in Python, or may be, which another process can load as well. What a running
-        program added is there alone."""
-        return name in _RUN_PYTHON_CODE or (name not in _BUILT_IN and name not in self._added)
+    def runs_apart(self, name: str) -> bool:
+        """Whether its models are better kept out of the engine's process, and another can load them: what is, or may
+        be, code in Python, and what runs on a GPU, which after a fault in one kernel answers the whole process no more.
+        What a running program added is there alone."""
+        if name not in _BUILT_IN or name in _RUN_PYTHON_CODE:
+            return name not in self._added
+        platform = self._factories[self.check(name)]()
+        return isinstance(platform, MayUseGpu) and platform.gpu is not None
+
+    def gpu_need(self, manifest: Manifest) -> Mapping[str, int]:
+        """Bytes of GPUs that one copy of a version will need, by device; empty on the processor."""
+        platform = self._platform(manifest)
+        return platform.gpu_need(manifest) if isinstance(platform, MayUseGpu) else {}
 
     def check_settings(self, name: str) -> None:
         """InvalidInput where a platform does not take the settings that it is given. One whose library is missing is

@@ -7,7 +7,7 @@ directory that was mended loads at the next one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tidegate_serving.contract.desired_state import VersionReference
@@ -23,6 +23,18 @@ from tidegate_serving.platforms.unpublished import describe_unpublished, has_man
 from tidegate_serving.platforms.warm_up.runner import warm_up
 
 
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Where a version is loaded that does not run in this process.
+
+    load: verifies, loads and warms up a directory with a manifest there.
+    copies: how many of it there will be.
+    """
+
+    load: Callable[[Manifest, Path], LoadedVersion]
+    copies: Callable[[Manifest], int]
+
+
 class VersionLoader:
     """A `Loader` for one version directory.
 
@@ -31,7 +43,7 @@ class VersionLoader:
     size_for: the number of rows that the engine gives a model at once where so many wait, so that warm-up does too;
         None for just as many.
     verify: raises Tampered where a directory's files differ from its manifest.
-    elsewhere: verifies, loads and warms up a directory with a manifest outside this process; None to do it here.
+    elsewhere: what loads it outside this process; None to do it here.
 
     Signatures that a manifest lacks are discovered by the platform.
     """
@@ -44,7 +56,7 @@ class VersionLoader:
         admit: Callable[[Manifest, str], None],
         size_for: Callable[[int], int] | None = None,
         verify: Callable[[Manifest, Path], None] = verify_files,
-        elsewhere: Callable[[Manifest, Path], LoadedVersion] | None = None,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
         self._id = id
         self._path = path
@@ -56,11 +68,13 @@ class VersionLoader:
         self._loaded: LoadedVersion | None = None
 
     def estimate(self) -> Mapping[str, int]:
-        """Bytes by device as the platform estimates them, by the manifest's list of files; of a version that loads
-        outside this process by its files alone, because what its platform needs may not be here."""
+        """Bytes by device as the platform estimates them, by the manifest's list of files. A version that loads outside
+        this process counts by its files alone, because what its platform needs may not be here; on a GPU it counts as
+        often as there will be copies of it."""
         manifest = self._described() if self._is_bare() else read_manifest(self._path.directory)[0]
         if self._elsewhere is not None:
-            return {RAM: estimate_by_files(manifest)}
+            copies, need = self._elsewhere.copies(manifest), self._registry.gpu_need(manifest)
+            return {RAM: estimate_by_files(manifest)} | {gpu: copies * count for gpu, count in need.items()}
         return self._registry.estimate(self._path.directory, manifest)
 
     def load(self) -> LoadedVersion:
@@ -68,7 +82,7 @@ class VersionLoader:
         before = None if self._is_bare() else DirectoryState.of(self._path.directory)
         manifest = self._described() if before is None else self._verified()
         if self._elsewhere is not None:
-            self._loaded = self._elsewhere(manifest, self._path.directory)
+            self._loaded = self._elsewhere.load(manifest, self._path.directory)
             return self._loaded
         try:
             if not manifest.signatures:

@@ -223,7 +223,7 @@ def _adapters(
         def admit(manifest: Manifest, digest: str) -> None:
             admission.check(path.directory, manifest, digest)
 
-        elsewhere = isolation.elsewhere(id, registry.runs_python_code(path.platform))
+        elsewhere = isolation.elsewhere(id, apart=registry.runs_apart(path.platform))
         loader = VersionLoader(id, path, registry, admit, isolation.size_for(id), verify_at_low_priority, elsewhere)
         return FetchedLoader(id, path, loader, fetch) if path.address else loader
 

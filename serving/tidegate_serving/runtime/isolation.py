@@ -13,6 +13,7 @@ from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.platforms.loader import LoadedVersion
 from tidegate_serving.platforms.platform import PlatformOptions, WarmUpOptions
+from tidegate_serving.platforms.version_loader import Elsewhere
 from tidegate_serving.runtime.assembly import LiveConfig
 from tidegate_serving.workers.gauges import WorkerGauges
 from tidegate_serving.workers.load import load_in_workers
@@ -41,11 +42,12 @@ class Isolation:
         """Says the number of rows that a version's model is given at once where so many wait."""
         return lambda rows: self._batching(id.name).size_for(rows)
 
-    def elsewhere(self, id: ServableId, runs_python_code: bool) -> Callable[[Manifest, Path], LoadedVersion] | None:
-        """What loads a version outside this process; None for one that runs here."""
+    def elsewhere(self, id: ServableId, apart: bool) -> Elsewhere | None:
+        """What loads a version outside this process; None for one that runs here. `apart` says where it runs if the
+        config leaves that open."""
         isolation = self._live.now.isolation_of(id.name)
         if isolation == "auto":
-            isolation = "pool" if runs_python_code else "engine"
+            isolation = "pool" if apart else "engine"
         if isolation == "engine":
             return None
 
@@ -53,12 +55,15 @@ class Isolation:
             batching, options = self._batching(id.name), platform_options(self._live.now)
             task = WorkerTask(directory, manifest.to_bytes().decode(), options, batching.allowed_batch_sizes)
             shared = self._shared if isolation == "pool" else None
-            # What is kept of a sequence is in one place.
-            sequences = any(signature.sequences for signature in manifest.signatures.values())
-            staff = Staff(1 if sequences else batching.concurrency, self._place(id.name), shared)
+            staff = Staff(copies(manifest), self._place(id.name), shared)
             return load_in_workers(id, task, staff, self.gauges)
 
-        return load
+        def copies(manifest: Manifest) -> int:
+            """One for each batch at a time; what is kept of a sequence is in one place."""
+            sequences = any(signature.sequences for signature in manifest.signatures.values())
+            return 1 if sequences else self._batching(id.name).concurrency
+
+        return Elsewhere(load, copies)
 
     def _place(self, name: str) -> WorkerPlace:
         now, model = self._live.now, self._live.now.models.get(name)

@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 
 import tidegate_native as native
 
+from tidegate_serving.workers import lost_gpu
 from tidegate_serving.workers.busy_threads import BusyThreads
 from tidegate_serving.workers.kept import KeptProcess
 from tidegate_serving.workers.memory import Family, held_bytes
@@ -106,6 +107,11 @@ class Host:
         """Whether it was ended since it held more memory than its place allows, or started too many processes."""
         return self._held > 0 or self._crowded
 
+    @property
+    def lost_gpu(self) -> bool:
+        """Whether it ended since a GPU answered it no more."""
+        return self._status == lost_gpu.STATUS
+
     def was_ended_for(self, line: native.WorkerLine) -> bool:
         """Whether it was ended since a call of this worker took too long."""
         return self._overdue is line
@@ -169,6 +175,8 @@ class Host:
             return "a thread of it was traced by its keeper (ptrace), which is no debugger"
         if self._status is None:
             return "the process that kept it was ended by force"
+        if self.lost_gpu:
+            return lost_gpu.WORDS
         if self._status < 0:
             return f"it was ended by {_name(-self._status)}"
         return f"it ended with status {self._status}"

@@ -12,7 +12,7 @@ from typing import Any
 
 import tidegate_native as native
 
-from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, error_of
+from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, ProcessEnded, error_of
 from tidegate_serving.contract.manifest import Manifest, manifest_of
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.tensors import Array
@@ -135,6 +135,8 @@ class Worker:
             errors = {int(row): error_of(str(code), str(why), details) for row, (code, why, details) in told}
         except _NO_ANSWER as error:
             raise self.makes_no_sense(error) from error
+        if failed is not None and answer.get("ends"):
+            raise ProcessEnded(failed.message)
         if failed is not None:
             raise failed
         return None if answer["kind"] == "end" else Answer(outputs, errors)

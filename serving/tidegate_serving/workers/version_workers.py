@@ -1,8 +1,8 @@
 """The workers of one version as one servable: the idle one that ran last gets the next batch; a dead one is replaced.
 
 A batch whose worker died is tried once more by another. Once that has failed too, somebody's request may be the reason:
-for a while a batch is then tried once only, so that the data plane, which runs a failed batch again in halves, finds
-the request without ending two workers for each half. A batch whose call took too long is not tried again at all.
+for a while a batch is then tried once only, so that the data plane, which runs the requests of such a batch one by one,
+finds the one without ending two workers for it. A batch whose call took too long is not tried again at all.
 Requests wait while the engine itself lacks what a new process takes, such as open files: their deadlines bound that.
 """
 
@@ -19,11 +19,12 @@ from typing import TypeVar
 
 import tidegate_native as native
 
-from tidegate_serving.contract.errors import ModelFailed, TidegateError, Unavailable
+from tidegate_serving.contract.errors import ModelFailed, ProcessEnded, TidegateError, Unavailable
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.loader import Answer
 from tidegate_serving.platforms.memory_need import together
+from tidegate_serving.workers import lost_gpu
 from tidegate_serving.workers.gauges import WorkerGauges
 from tidegate_serving.workers.host import started
 from tidegate_serving.workers.place import WorkerPlace
@@ -126,6 +127,9 @@ class VersionWorkers:
             answer = worker.answer(text, outputs)
         except WorkerDied as error:
             return self._again(worker, error, signature, inputs)
+        except ProcessEnded:
+            self._lose_gpu(worker)
+            raise
         except BaseException:
             self._give_back(worker)
             raise
@@ -181,6 +185,9 @@ class VersionWorkers:
                 return worker, ask(worker)
             except WorkerDied as error:
                 self._bear(worker, error, last)
+            except ProcessEnded:
+                self._lose_gpu(worker)
+                raise
             except BaseException:
                 self._give_back(worker)
                 raise
@@ -195,7 +202,12 @@ class VersionWorkers:
         self._mourn(worker, died)
         if last or worker.took_too_long:
             self._suspect_until = time.monotonic() + SUSPECT_SECONDS
-            raise ModelFailed(f"{self._id} ended its worker process on this batch: {died}") from died
+            raise ProcessEnded(f"{self._id} ended its worker process on this batch: {died}") from died
+
+    def _lose_gpu(self, worker: Worker) -> None:
+        """Has a worker replaced that ends, since its GPU answers it no more."""
+        self._keep_alone()
+        self._mourn(worker, WorkerDied(lost_gpu.WORDS))
 
     def close(self) -> None:
         """Ends all workers; those that wait for one get Unavailable."""
@@ -292,9 +304,9 @@ class VersionWorkers:
                 self._changed.notify()
 
     def _mourn(self, worker: Worker, why: WorkerDied) -> None:
-        """Buries a worker and has another one come. Of those that held too much memory together nobody knows whose it
-        was: each gets a process of its own."""
-        if worker.host.outgrew:
+        """Buries a worker and has another one come. Of those that held too much memory together, or lost their GPU,
+        nobody knows whose it was: each gets a process of its own."""
+        if worker.host.outgrew or worker.host.lost_gpu:
             self._keep_alone()
         worker.bury()
         with self._changed:

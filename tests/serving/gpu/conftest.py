@@ -19,5 +19,10 @@ def _installed(name: str) -> bool:
     return True
 
 
-_here = {"test_torch_gpu.py": find_spec("torch") is not None, "test_onnx_gpu.py": _installed("onnxruntime-gpu")}
+_torch = find_spec("torch") is not None
+_here = {
+    "test_engine_on_gpu.py": _torch,
+    "test_onnx_gpu.py": _installed("onnxruntime-gpu"),
+    "test_torch_gpu.py": _torch,
+}
 collect_ignore = [name for name, installed in _here.items() if not (installed and gpu_is_here())]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import xgboost
 from tests.support.models.loading import ID, admit, outputs
-from tests.support.models.versions import publish, write_manifest
+from tests.support.models.versions import Draft, digest_of, publish, write_manifest
 
 from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, Unsupported
@@ -24,7 +24,7 @@ from tidegate_serving.platforms.registry import installed_platforms
 from tidegate_serving.platforms.settings import Settings
 from tidegate_serving.platforms.tensorflow.platform import TensorflowPlatform
 from tidegate_serving.platforms.tensorflow.session import session_config
-from tidegate_serving.platforms.version_loader import VersionLoader
+from tidegate_serving.platforms.version_loader import Elsewhere, VersionLoader
 
 
 class Doubling:
@@ -148,3 +148,28 @@ def test_a_booster_of_xgboost_is_told_by_how_it_begins(tmp_path: Path, written: 
     (tmp_path / "notes.txt").write_text("trained in June")
 
     assert recognised_platform(tmp_path / name) == recognised_platform(tmp_path) == "xgboost"
+
+
+ON_GPU = {"torch": {"device": "cuda:1"}, "onnx": {"device": "tensorrt", "gpu_memory_bytes": "1000"}}
+
+
+def test_what_is_python_code_or_runs_on_a_gpu_is_better_kept_out_of_the_engines_process() -> None:
+    registry = installed_platforms(PlatformOptions(settings=ON_GPU))
+    registry.add("doubling", Doubling)
+    apart = {name for name in registry.names if registry.runs_apart(name)}
+    assert apart == {"mlflow", "onnx", "python", "stages", "torch"}
+    processor = {platform: {"device": "cpu"} for platform in ON_GPU}
+    on_processor = installed_platforms(PlatformOptions(settings=processor))
+    assert not on_processor.runs_apart("torch")
+    assert not on_processor.runs_apart("onnx")
+
+
+@pytest.mark.parametrize(("platform", "gpu"), [("torch", {"gpu:1": 3600}), ("onnx", {"gpu:0": 3000}), ("sklearn", {})])
+def test_a_version_in_workers_counts_on_its_gpu_as_often_as_there_are_copies(
+    tmp_path: Path, platform: str, gpu: dict[str, int]
+) -> None:
+    directory = publish(tmp_path, "m", 1, Draft(platform, {"model": b"m" * 1000}))
+    path = VersionReference(1, directory, digest_of(directory), platform)
+    registry = installed_platforms(PlatformOptions(settings=ON_GPU))
+    elsewhere = Elsewhere(lambda manifest, directory: pytest.fail("an estimate loads nothing"), lambda manifest: 3)
+    assert VersionLoader(ID, path, registry, admit, elsewhere=elsewhere).estimate() == {"ram": 1200, **gpu}

@@ -139,6 +139,25 @@ def test_a_request_that_ends_its_worker_fails_alone(engine: EngineProcess) -> No
     assert set(found) == {"answered"}
 
 
+def test_a_request_among_many_that_ends_its_worker_ends_three_and_no_more(tmp_path: Path) -> None:
+    """With the whole batch, with that once more, and alone."""
+    publish(tmp_path / "r", "m", 1, Draft(files={"model.py": PID}, signature=PIDS))
+    batching = {"concurrency": 1, "max_batch_rows": 32, "timeout_us": 2_000_000}
+    config = {"repository": tmp_path / "r", "allow_unverified": True, "isolation": "own", "batching": batching}
+    with EngineProcess(tmp_path / "engine", **config) as running, ThreadPoolExecutor(32) as threads:
+
+        def ask(x: float) -> str:
+            try:
+                return str(asked(running, "m", x))
+            except ModelFailed as error:
+                return error.message
+
+        found = list(threads.map(ask, [*range(1, 23), -1, *range(23, 32)]))
+        assert "ended its worker process on this batch" in found.pop(22)
+        assert not any("ended" in answer for answer in found)
+        assert running.said().count("died: it was ended by SIGKILL") == 3
+
+
 def test_memory_between_engine_and_worker_takes_none_at_rest_and_serves_again(tmp_path: Path) -> None:
     wide = Signature((TensorSpec("x", "float32", (-1, WIDE)),), (TensorSpec("y", "float32", (-1, WIDE)),))
     double = "class Model:\n    def predict(self, inputs):\n        return {'y': inputs['x'] * 2}\n"

@@ -34,7 +34,7 @@ def to_toml(values: Mapping[str, Any]) -> str:
     lines = [f"{key} = {json.dumps(value)}" for key, value in values.items() if not isinstance(value, Mapping)]
     for key, value in values.items():
         if isinstance(value, Mapping):
-            lines += [f"[{key}]", *(f"{name} = {json.dumps(item)}" for name, item in value.items())]
+            lines += [f"[{key}]", *(f"{json.dumps(name)} = {json.dumps(item)}" for name, item in value.items())]
     return "\n".join(lines) + "\n"
 
 

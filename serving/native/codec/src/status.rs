@@ -91,12 +91,14 @@ pub struct Status {
     pub message: String,
     /// For programs, where there is more to say: a list of errors in JSON.
     pub details: Option<Box<str>>,
+    /// Whether a model's process has ended on what failed, so that trying it again costs the start of another.
+    pub ended_process: bool,
 }
 
 impl Status {
     /// A status with any code.
     pub fn new(code: Code, message: impl Into<String>) -> Status {
-        Status { code, message: message.into(), details: None }
+        Status { code, message: message.into(), details: None, ended_process: false }
     }
 
     /// The same with a list of errors in JSON.

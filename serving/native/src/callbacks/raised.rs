@@ -13,13 +13,14 @@ pub(crate) fn few_words(text: &Bound<'_, PyString>) -> String {
     kept.map_or_else(|_| String::new(), |kept| kept.to_string())
 }
 
-/// An exception's integer `grpc_code`, or INTERNAL, with its text.
+/// An exception's integer `grpc_code`, or INTERNAL, with its text, and whether it says `ended_process`.
 pub(crate) fn to_status(py: Python<'_>, error: &PyErr) -> Status {
     let value = error.value(py);
     let text = value.str().map_or_else(|_| String::new(), |text| few_words(&text));
     let code = value.getattr("grpc_code").ok().and_then(|code| code.extract::<i64>().ok());
+    let ended_process = value.getattr("ended_process").is_ok_and(|ended| ended.is_truthy().unwrap_or_default());
     match code.map(Code::from_number) {
-        Some(code) if code != Code::Ok => Status::new(code, text),
+        Some(code) if code != Code::Ok => Status { ended_process, ..Status::new(code, text) },
         _ => {
             let kind = value.get_type().name().map_or_else(|_| "exception".to_owned(), |name| name.to_string());
             Status::internal(if text.is_empty() { kind } else { format!("{kind}: {text}") })

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,10 @@ from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.arrays import as_column, as_matrix, as_text
-from tidegate_serving.platforms.device import device_setting
+from tidegate_serving.platforms.device import AUTO, CPU, Device, device_setting, gpu_of
 from tidegate_serving.platforms.fixed_batch import in_pieces
 from tidegate_serving.platforms.loader import Servable
-from tidegate_serving.platforms.memory_need import estimate_on
+from tidegate_serving.platforms.memory_need import estimate_on, gpu_need_by_files
 from tidegate_serving.platforms.onnx.session import KINDS, chosen, open_session
 from tidegate_serving.platforms.onnx.signature import as_array, batch_size, dtype_of, graph_signature
 from tidegate_serving.platforms.output_rules import OutputRule, output_rules
@@ -47,13 +48,20 @@ class OnnxPlatform:
 
     def estimate(self, directory: Path, manifest: Manifest) -> dict[str, int]:
         """Bytes by device: a graph on a GPU counts there as well, with what it may take of it where that is set."""
-        device = chosen(self._device)
-        need = estimate_on(device, manifest)
-        return (
-            {**need, device.budget: self._gpu_memory_bytes}
-            if device.budget in need and self._gpu_memory_bytes
-            else need
-        )
+        return {**estimate_on(chosen(self._device), manifest), **self.gpu_need(manifest)}
+
+    @property
+    def gpu(self) -> Device | None:
+        """What the setting means; with `auto`, none where there is no onnxruntime that knows GPUs."""
+        gpu = gpu_of(self._device)
+        if gpu is None or self._device.kind != AUTO:
+            return gpu
+        return gpu if find_spec("onnxruntime") is not None and chosen(self._device).kind != CPU else None
+
+    def gpu_need(self, manifest: Manifest) -> Mapping[str, int]:
+        """What one version may take of its GPU, where that is set, else by the files' size."""
+        need = gpu_need_by_files(self.gpu, manifest)
+        return {device: self._gpu_memory_bytes or count for device, count in need.items()}
 
     def discover(self, directory: Path, manifest: Manifest) -> ModelDescription:
         """Inputs and outputs of the graph, those that can be served; a column of shape [N, 1] becomes [N]."""

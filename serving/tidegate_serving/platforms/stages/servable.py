@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tidegate_serving.contract.errors import TidegateError, error_of
+from tidegate_serving.contract.errors import TidegateError
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import SERVING_DEFAULT, FirstAxis, Signature, TensorSpec
 from tidegate_serving.contract.tensors import Array
@@ -54,7 +54,7 @@ class LoadedStage:
         return Answer(outputs, {row: self._named(error) for row, error in answer.errors.items()})
 
     def _named(self, error: TidegateError) -> TidegateError:
-        return error_of(error.code, f"stage {self.stage.name!r}: {error.message}", error.details)
+        return type(error)(f"stage {self.stage.name!r}: {error.message}", error.details)
 
 
 class StagesServable:

@@ -20,10 +20,10 @@ from tidegate_serving.contract.errors import InvalidInput, ModelFailed
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import Signature
 from tidegate_serving.contract.tensors import Array
-from tidegate_serving.platforms.device import AUTO, CPU, Device, device_setting
+from tidegate_serving.platforms.device import AUTO, CPU, Device, device_setting, gpu_of
 from tidegate_serving.platforms.fixed_batch import in_pieces
 from tidegate_serving.platforms.loader import Servable
-from tidegate_serving.platforms.memory_need import estimate_on
+from tidegate_serving.platforms.memory_need import estimate_on, gpu_need_by_files
 from tidegate_serving.platforms.platform import ModelDescription, PlatformOptions, library, model_file
 from tidegate_serving.platforms.settings import Settings
 from tidegate_serving.platforms.torch.files import TorchModel, exported_signature, read_model
@@ -40,6 +40,15 @@ class TorchPlatform:
         self._options = options
         self._settings = Settings(NAME, options.settings.get(NAME, {}), ("device", "threads"))
         self._device = device_setting(NAME, self._settings, KINDS)
+
+    @property
+    def gpu(self) -> Device | None:
+        """What the setting means, also where this environment has no PyTorch."""
+        return gpu_of(self._device)
+
+    def gpu_need(self, manifest: Manifest) -> Mapping[str, int]:
+        """By the files' size."""
+        return gpu_need_by_files(self.gpu, manifest)
 
     def discover(self, directory: Path, manifest: Manifest) -> ModelDescription:
         """Inputs and outputs of an exported program; TorchScript knows no shapes, so it needs a written signature."""

@@ -1,5 +1,6 @@
 //! Runs a batch; when one of several requests makes it fail, runs it again in parts until the bad one is alone, or until
-//! it is clear that all are.
+//! it is clear that all are. Where each failure ends a model's process, as few as can be are run that fail: request by
+//! request.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -19,6 +20,9 @@ use crate::batching::finished::Part;
 use crate::batching::kept::Kept;
 use crate::batching::output_check::{CheckedOutputs, RunOutcome, check, not_by_row};
 use crate::batching::queue::Queue;
+
+/// Requests that ended a model's process each, one after the other, before the others are not run any more.
+const MOST_ENDED: usize = 8;
 
 /// How a batch is run.
 pub struct Conduct<'a> {
@@ -70,6 +74,7 @@ impl Runner<'_> {
             (RunOutcome::NotByRow, Some(kept)) if several => self.each_alone(part.entries, kept, parts),
             (RunOutcome::NotByOwnRow, None) => parts.push(self.not_again(part.entries)),
             (RunOutcome::NotByRow, None) if several => parts.push(self.not_again(part.entries)),
+            (RunOutcome::Raised, Some(kept)) if several && ended_process(&part) => self.one_by_one(part, kept, parts),
             (RunOutcome::Raised, Some(kept)) if several => self.search(part, kept, parts),
             _ => parts.push(part),
         }
@@ -81,6 +86,39 @@ impl Runner<'_> {
                 Some(late) => parts.push(late),
                 None => parts.push(self.execute(self.copy_rows(kept, entry..entry + 1), entry..entry + 1).0),
             }
+        }
+    }
+
+    /// Runs each request of a failed part alone, from both ends, so that each bad one ends one process: halves would do
+    /// so with each part that it is in. Where none is answered, the last ones fail as those before them.
+    fn one_by_one(&self, failed: Part, kept: &[Kept], parts: &mut Vec<Part>) {
+        self.queue.served.metrics.bisections.fetch_add(1, Ordering::Relaxed);
+        let (mut why, mut ended) = (failed.outputs, 0);
+        let mut left = failed.entries;
+        while ended < MOST_ENDED
+            && let Some(entry) = if ended % 2 == 0 { left.next() } else { left.next_back() }
+        {
+            let range = entry..entry + 1;
+            let part = match self.too_late(range.clone()) {
+                Some(late) => late,
+                None => self.execute(self.copy_rows(kept, range.clone()), range).0,
+            };
+            if ended_process(&part) {
+                ended += 1;
+                why = part.outputs.clone();
+            } else if part.outputs.is_ok() {
+                ended = 0;
+            }
+            parts.push(part);
+        }
+        if !left.is_empty() {
+            parts.push(Part {
+                entries: left,
+                first_row: 0,
+                unbatched: failed.unbatched,
+                outputs: why,
+                errors: Vec::new(),
+            });
         }
     }
 
@@ -219,6 +257,10 @@ impl Runner<'_> {
         let checked = prediction.and_then(|prediction| check(&served.signature, prediction, by_row.then_some(rows)));
         (checked, ran)
     }
+}
+
+fn ended_process(part: &Part) -> bool {
+    part.outputs.as_ref().is_err_and(|status| status.ended_process)
 }
 
 fn by_entry(
