@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate_validation.statistics.false_discovery import benjamini_hochberg, simes
+from tidegate_validation.statistics.false_discovery import benjamini_hochberg, rejection_level, simes
 
 P_VALUES = st.lists(st.floats(0, 1), max_size=40)
 
@@ -43,3 +43,12 @@ def test_simes_lies_between_the_least_p_value_and_bonferronis(p_values: list[flo
     rounding = 1 + 1e-12
     assert min(p_values) / rounding <= simes(p_values) <= min(1.0, len(p_values) * min(p_values) * rounding)
     assert simes([]) == 1.0
+
+
+@given(P_VALUES.filter(bool), st.floats(0.01, 0.2))
+@settings(deadline=None)
+def test_what_is_below_the_rejection_level_is_rejected_and_nothing_else(p_values: list[float], alpha: float) -> None:
+    level = rejection_level(p_values, alpha)
+    rejected = [adjusted < alpha for adjusted in benjamini_hochberg(p_values)]
+    assert all(one for one, p in zip(rejected, p_values, strict=True) if p < level * (1 - 1e-9))
+    assert not any(one for one, p in zip(rejected, p_values, strict=True) if p > level * (1 + 1e-9))

@@ -18,6 +18,14 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
+def rejection_level(p_values: Sequence[float], alpha: float) -> float:
+    """The level at which each single test has to hold for `benjamini_hochberg` to reject it at `alpha`: that of a bound
+    which says the same of each as its adjusted p-value does (Benjamini and Yekutieli 2005).
+    """
+    rejected = sum(p_value < alpha for p_value in benjamini_hochberg(p_values))
+    return alpha * max(rejected, 1) / max(len(p_values), 1)
+
+
 def simes(p_values: Sequence[float]) -> float:
     """One p-value for the claim that at least one of several tests is right (Simes 1986); 1 for none."""
     ordered = sorted(p_values)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
+import pyarrow as pa
 import pytest
 from tests.validation.quality.judged import failing, named
 from tests.validation.quality.shops import ROWS, two_shops
 
 from tidegate_serving.admission import Outcome
-from tidegate_validation.quality.data.held_out import ScoredExamples
+from tidegate_validation.quality.data.held_out import HeldOut, ScoredExamples
 from tidegate_validation.quality.evaluation import Evaluation
 from tidegate_validation.quality.judgement.finding import METRIC, Basis, deciding_metric, first_version
 from tidegate_validation.quality.judgement.scores import judge_scores
@@ -54,6 +57,24 @@ def test_a_worse_model_fails() -> None:
 def test_few_examples_are_inconclusive() -> None:
     found = [Outcome.INCONCLUSIVE in outcomes(*models(seed, 0.25, rows=220)) for seed in range(10)]
     assert sum(found) >= 6
+
+
+def test_the_interval_that_is_told_says_what_was_decided() -> None:
+    told = [one for seed in range(60) for one in _deciding(seed, 0.25 + 0.03 * (seed % 20))]
+    assert {outcome for outcome, _, _, _ in told} == {Outcome.PASS, Outcome.INCONCLUSIVE, Outcome.FAIL}
+    for outcome, low, high, limit in told:
+        expected = Outcome.FAIL if high < limit else Outcome.PASS if low > limit else Outcome.INCONCLUSIVE
+        assert outcome is expected, (low, high, limit)
+
+
+def _deciding(seed: int, noise: float) -> Iterator[tuple[Outcome, float, float, float]]:
+    evaluation, good, bad = models(seed, noise)
+    held = HeldOut(pa.table({"row": range(len(evaluation.labels))}), evaluation, "40 days")
+    for one in judge_scores(ScoredExamples(held, bad, good, ()), RULE):
+        if one.check in ("AUC", "Brier score"):
+            assert one.interval is not None
+            assert one.limit is not None
+            yield one.outcome, *one.interval, one.limit
 
 
 def test_regression_is_compared_by_its_errors() -> None:
@@ -104,7 +125,8 @@ def test_few_examples_say_what_they_could_have_shown_and_how_many_are_needed() -
 def test_the_examples_that_are_needed_are_always_more_than_there_are(lost: float) -> None:
     gain = Gain("AUC", 0.8 - lost, 0.8, Estimate(-lost, 0.004, 39), relative=False, margin=0.01)
     basis = Basis(3000, "40 random buckets", "examples")
-    needed = deciding_metric(gain, Outcome.INCONCLUSIVE, 0.5, basis, QualityRule()).rows_needed
+    bounds = gain.gain.interval(RULE.alpha)
+    needed = deciding_metric(gain, bounds, Outcome.INCONCLUSIVE, 0.5, basis, RULE).rows_needed
     assert needed is not None
     assert 3600 <= needed < 500_000
 

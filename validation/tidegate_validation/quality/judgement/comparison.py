@@ -14,7 +14,7 @@ from tidegate_validation.quality.metrics.gains import Gain, chance, compare_mode
 from tidegate_validation.quality.metrics.margins import Margins
 from tidegate_validation.quality.rule import QualityRule, good_enough, not_inferior
 from tidegate_validation.statistics.arrays import Floats
-from tidegate_validation.statistics.false_discovery import benjamini_hochberg
+from tidegate_validation.statistics.false_discovery import benjamini_hochberg, rejection_level
 
 
 def judge_against(
@@ -73,9 +73,10 @@ def deciding(evaluation: Evaluation, scores: Sequence[Floats], rule: QualityRule
 
 def _decide(gains: Sequence[Gain], basis: Basis, rule: QualityRule) -> list[Finding]:
     raw = [gain.gain.p_below(-gain.margin) for gain in gains]
-    found = []
+    level, found = rejection_level(raw, rule.alpha), []
     for gain, p_value in zip(gains, benjamini_hochberg(raw), strict=True):
         outcome = not_inferior(gain.gain, gain.margin, rule.alpha, p_value)
-        found.append(words.deciding_metric(gain, outcome, p_value, basis, rule))
+        interval = gain.gain.interval(rule.alpha)[0], gain.gain.interval(level)[1]
+        found.append(words.deciding_metric(gain, interval, outcome, p_value, basis, rule))
     order = (Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.PASS)
     return sorted(found, key=lambda one: order.index(one.outcome))

@@ -76,10 +76,15 @@ def first_version(
     )
 
 
-def deciding_metric(gain: Gain, outcome: Outcome, p_value: float, basis: Basis, rule: QualityRule) -> Finding:
-    """A metric that decides: the candidate's against the baseline's, with what to do where it is no PASS."""
+def deciding_metric(
+    gain: Gain, interval: tuple[float, float], outcome: Outcome, p_value: float, basis: Basis, rule: QualityRule
+) -> Finding:
+    """A metric that decides: the candidate's against the baseline's, with what to do where it is no PASS.
+
+    `interval` has the two bounds that decide: a lower end above minus the margin passes, an upper one below it fails.
+    """
     margin = gain.margin
-    low, high = gain.gain.interval(rule.alpha)
+    low, high = interval
     said = {
         Outcome.PASS: f"no worse than {SERVING}",
         Outcome.FAIL: f"worse than {SERVING}",
@@ -101,7 +106,7 @@ def deciding_metric(gain: Gain, outcome: Outcome, p_value: float, basis: Basis, 
         outcome,
         sentence,
         number=finite_or_none(gain.gain.value),
-        interval=gain.gain.finite_interval(rule.alpha),
+        interval=interval if math.isfinite(low) and math.isfinite(high) else None,
         limit=-margin,
         p_value=p_value,
         smallest_detectable=finite_or_none(detectable),
