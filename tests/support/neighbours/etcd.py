@@ -103,7 +103,7 @@ def program() -> str:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
-def arguments_are_known(arguments: Sequence[str]) -> None:
+def assert_arguments_are_known(arguments: Sequence[str]) -> None:
     """AssertionError where a real etcd has no such option; the one that names its version runs nothing."""
     found = subprocess.run([program(), *arguments, "--version"], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr
