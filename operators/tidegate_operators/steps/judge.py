@@ -99,8 +99,8 @@ class UnpublishedModels:
         told = self._allow_pickle or self.signature is not None
         found = "sklearn" if model.suffix in PICKLES and told else recognised_platform(model)
         if found is None:
-            if told := no_version_but_some(model):
-                raise InvalidInput(told)
+            if why := no_version_but_some(model):
+                raise InvalidInput(why)
             if model.suffix in PICKLES:
                 raise InvalidInput(
                     f"{model} is a pickle, which can run any code: save it with skops, or give a policy with "
