@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from cryptography import x509
-from tests.support.neighbours.etcd import arguments_are_known
+from tests.support.neighbours.etcd import assert_arguments_are_known
 
 from tidegate_serving.admission import read_trust
 from tidegate_serving.config import EngineConfig
@@ -89,4 +89,4 @@ def test_control_ports_show_a_certificate_for_each_host_and_take_the_controllers
 
 
 def test_etcd_knows_its_arguments() -> None:
-    arguments_are_known(SERVICES["etcd"]["command"])
+    assert_arguments_are_known(SERVICES["etcd"]["command"])

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.neighbours.etcd import arguments_are_known
+from tests.support.neighbours.etcd import assert_arguments_are_known
 from tests.support.orchestrators.kubernetes import ROOT, read_manifests
 
 from tidegate_serving.config import EngineConfig
@@ -134,4 +134,4 @@ def test_a_majority_of_etcd_outlives_what_a_budget_lets_go() -> None:
 
 
 def test_etcd_knows_its_arguments() -> None:
-    arguments_are_known(container("etcd")["args"])
+    assert_arguments_are_known(container("etcd")["args"])

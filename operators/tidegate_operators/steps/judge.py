@@ -14,7 +14,7 @@ from tidegate_operators.steps.infer_signature import PICKLES
 from tidegate_operators.steps.publish import GivenSignature, Publication, publish
 from tidegate_serving.admission import Verdict
 from tidegate_serving.contract.errors import InvalidInput, NotFound
-from tidegate_serving.contract.manifest import FILE_NAME, versions_within
+from tidegate_serving.contract.manifest import FILE_NAME, no_version_but_some
 from tidegate_serving.contract.model_files import recognisable, recognised_platform
 from tidegate_serving.contract.servable import is_name
 from tidegate_validation.evidence import Evidence, open_policy
@@ -99,8 +99,8 @@ class UnpublishedModels:
         told = self._allow_pickle or self.signature is not None
         found = "sklearn" if model.suffix in PICKLES and told else recognised_platform(model)
         if found is None:
-            if versions := versions_within(model):
-                raise InvalidInput(f"{model} is no version but holds {len(versions)}: name one, such as {versions[-1]}")
+            if why := no_version_but_some(model):
+                raise InvalidInput(why)
             if model.suffix in PICKLES:
                 raise InvalidInput(
                     f"{model} is a pickle, which can run any code: save it with skops, or give a policy with "

@@ -40,7 +40,7 @@ def verify(
     ] = "",
     alone: Annotated[bool, typer.Option("--alone", help="Check the copy by itself, without the database.")] = False,
 ) -> None:
-    """Find lines of the audit log that are missing, changed, reordered or replaced.
+    """Find lines that are missing, changed, reordered or replaced.
 
     Each line carries the hash of the one before it, so nothing can be taken out of the middle unseen. Whoever can
     write the whole database could write a new log; a copy that they cannot reach shows it: name it with --export.

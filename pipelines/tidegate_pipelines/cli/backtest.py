@@ -41,19 +41,23 @@ def backtest(
     ] = None,
     policy: Policy = None,
     gates: Annotated[str, typer.Option("--gates", metavar="NAMES", help="Those that judge releases.")] = "quality,skew",
-    days: Annotated[int, typer.Option("--days", min=1, help="Before a release, to judge it by.")] = 28,
-    window: Annotated[int, typer.Option("--window", min=1, help="Days that are compared with training.")] = 7,
-    step: Annotated[int, typer.Option("--step", min=1, help="Days from one window to the next.")] = 1,
+    days: Annotated[int, typer.Option("--days", metavar="N", min=1, help="Before a release, to judge it by.")] = 28,
+    window: Annotated[
+        int, typer.Option("--window", metavar="N", min=1, help="Days that are compared with training.")
+    ] = 7,
+    step: Annotated[int, typer.Option("--step", metavar="N", min=1, help="Days from one window to the next.")] = 1,
     delay: Annotated[
         int | None,
-        typer.Option("--label-delay", min=0, help="Days until a label is known; else told by the labels' at."),
+        typer.Option(
+            "--label-delay", metavar="N", min=0, help="Days until a label is known; else told by the labels' at."
+        ),
     ] = None,
 ) -> None:
-    """Look back: which past releases would have been refused, which drifts named, and when.
+    """Look back: which past releases would have been refused.
 
-    Nothing is changed, and no engine or key is needed. The page says of each release whether the gates would have let
-    it in and why not; which columns would have been named when, and how many days before the metrics showed it; how
-    many alarms that is beside fixed thresholds; and what could not be judged.
+    And which drifts named, and when. Nothing is changed, and no engine or key is needed. The page says of each release
+    whether the gates would have let it in and why not; which columns would have been named when, and how many days
+    before the metrics showed it; how many alarms that is beside fixed thresholds; and what could not be judged.
 
     \b
     Examples:

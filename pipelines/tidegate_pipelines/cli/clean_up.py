@@ -23,7 +23,9 @@ def clean_up(
     repository: Annotated[
         Path, typer.Argument(metavar="ROOT", help="The model repository.", envvar="TIDEGATE_REPOSITORY")
     ] = Path("models"),
-    keep: Annotated[int, typer.Option("--keep", min=1, help="Newest versions of each model that stay.")] = 5,
+    keep: Annotated[
+        int, typer.Option("--keep", metavar="N", min=1, help="Newest versions of each model that stay.")
+    ] = 5,
     older_than: Annotated[
         str | None,
         typer.Option("--older-than", metavar="TIME", help="Only what was published longer ago, such as 30d."),

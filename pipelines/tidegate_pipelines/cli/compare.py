@@ -18,8 +18,7 @@ import typer
 from tidegate_pipelines.cli.console import say, show_table
 from tidegate_pipelines.cli.durations import duration
 from tidegate_pipelines.cli.operations import Name
-from tidegate_pipelines.cli.options import DEFAULT_CONTROL, Control
-from tidegate_serving.contract.servable import MAX_VERSION
+from tidegate_pipelines.cli.options import DEFAULT_CONTROL, Control, version_number
 
 if TYPE_CHECKING:
     from tidegate_serving.connection import EngineConnection
@@ -30,8 +29,7 @@ Versions = Annotated[
     list[int] | None,
     typer.Argument(
         metavar="PRIMARY SHADOW",
-        min=0,
-        max=MAX_VERSION,
+        parser=version_number,
         help="The version that clients got, and the one that got copies.",
     ),
 ]

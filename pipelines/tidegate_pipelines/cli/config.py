@@ -34,11 +34,10 @@ def show(
     changed: Annotated[bool, typer.Option("--changed", help="Only what is not a default.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show every value with the place that it came from: of a file and this shell's TIDEGATE_* variables, or of an
-    engine that runs.
+    """Show every value, and where it came from.
 
-    What is printed can be used as a file again. A running engine does not give away the secrets in [sources] and
-    [platforms]: it says that they are set.
+    Of a file and this shell's TIDEGATE_* variables, or of an engine that runs. What is printed can be used as a file
+    again. A running engine does not give away the secrets in [sources] and [platforms]: it says that they are set.
 
     \b
     Examples:
@@ -62,9 +61,10 @@ def diff(
     control: MaybeControl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a file would change: beside another file, or beside what a running engine lives by.
+    """Show what a file would change.
 
-    Secrets can only be compared by that engine itself: `tidegate reload --dry-run`.
+    Beside another file, or beside what a running engine lives by. Secrets can only be compared by that engine itself:
+    `tidegate reload --dry-run`.
 
     \b
     Examples:

@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 def events(
     name: Annotated[str, typer.Argument(metavar="NAME", help="One model; without it all.")] = "",
     since: Annotated[str, typer.Option("--since", metavar="SPAN", help="How far back: 30m, 4h, 2d.")] = "1h",
-    newest: Annotated[int, typer.Option("--newest", min=1, help="At most so many, the newest.")] = 200,
+    newest: Annotated[int, typer.Option("--newest", metavar="N", min=1, help="At most so many, the newest.")] = 200,
     everything: Annotated[
         bool, typer.Option("--all", help="Each time, and states on the way, such as LOADING and UNLOADING.")
     ] = False,

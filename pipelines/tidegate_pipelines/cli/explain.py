@@ -35,7 +35,7 @@ def explain(
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     control: Control = DEFAULT_CONTROL,
 ) -> None:
-    """Explain batching: why batches closed, how large they were, and what to change.
+    """Explain how requests were batched, and what to change.
 
     \b
     Reasons: full (max_batch_rows), timeout (timeout_us), idle (nothing more to read), shapes (too many shapes side by

@@ -55,10 +55,11 @@ def tensorflow_serving(
         Path | None, typer.Option("--config", metavar="FILE", help="The server's model_config_file; names the version.")
     ] = None,
     label: Annotated[
-        list[str] | None, typer.Option("--label", help="A label that points to the version then; may be repeated.")
+        list[str] | None,
+        typer.Option("--label", metavar="LABEL", help="A label that points to the version then; may be repeated."),
     ] = None,
 ) -> None:
-    """Write a SavedModel where TensorFlow Serving looks for it.
+    """Write a SavedModel for TensorFlow Serving.
 
     REPOSITORY/NAME/VERSION appears all at once, with the same number. Labels need --config, which the server reads
     again where it runs with --model_config_file_poll_wait_seconds.
@@ -80,7 +81,10 @@ def triton(
     key: Trusted,
     policy: OverridePolicy = None,
     max_batch_size: Annotated[
-        int, typer.Option("--max-batch-size", min=0, help="Where the tensors have a batch axis; 0 for no batches.")
+        int,
+        typer.Option(
+            "--max-batch-size", metavar="N", min=0, help="Where the tensors have a batch axis; 0 for no batches."
+        ),
     ] = 64,
     keep_config: Annotated[bool, typer.Option("--keep-config", help="Leave a config.pbtxt that is there.")] = False,
 ) -> None:

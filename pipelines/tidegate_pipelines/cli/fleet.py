@@ -50,7 +50,9 @@ def controller(
     config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="TOML as an engine's.")] = None,
     etcd: ServersEtcd = None,
     fleet: Annotated[str | None, typer.Option("--fleet", metavar="NAME", help="Instead of the config's.")] = None,
-    control_address: Annotated[str | None, typer.Option("--control-address", metavar="HOST:PORT")] = None,
+    control_address: Annotated[
+        str | None, typer.Option("--control-address", metavar="HOST:PORT", help="Where pushes come in.")
+    ] = None,
     ready_file: Annotated[
         Path | None, typer.Option("--ready-file", metavar="FILE", help="Gets the address as JSON once it listens.")
     ] = None,
@@ -82,8 +84,12 @@ def router(
     config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="TOML as an engine's.")] = None,
     etcd: ServersEtcd = None,
     fleet: Annotated[str | None, typer.Option("--fleet", metavar="NAME", help="Instead of the config's.")] = None,
-    grpc_address: Annotated[str | None, typer.Option("--grpc-address", metavar="HOST:PORT")] = None,
-    rest_address: Annotated[str | None, typer.Option("--rest-address", metavar="HOST:PORT")] = None,
+    grpc_address: Annotated[
+        str | None, typer.Option("--grpc-address", metavar="HOST:PORT", help="Where clients ask over gRPC.")
+    ] = None,
+    rest_address: Annotated[
+        str | None, typer.Option("--rest-address", metavar="HOST:PORT", help="Where clients ask over HTTP.")
+    ] = None,
     ready_file: Annotated[
         Path | None, typer.Option("--ready-file", metavar="FILE", help="Gets the addresses as JSON once it listens.")
     ] = None,
@@ -126,7 +132,7 @@ def status(etcd: EtcdAt = DEFAULT_ETCD, fleet: Name = "default") -> None:
 
 @app.command()
 def nodes(etcd: EtcdAt = DEFAULT_ETCD, fleet: Name = "default") -> None:
-    """Show a fleet's nodes, their addresses and what is placed on them.
+    """Show a fleet's nodes: where they are, what is placed on them.
 
     \b
     Example:
@@ -156,7 +162,8 @@ def set_copies(
     ] = None,
     most: Annotated[int | None, typer.Option("--max", metavar="N", help="On so many at most.")] = None,
     measured_bytes: Annotated[
-        int | None, typer.Option("--bytes", min=0, metavar="N", help="Size on a node; 0: by the model's files.")
+        int | None,
+        typer.Option("--bytes", metavar="N", min=0, help="Size on a node; 0: by the model's files."),
     ] = None,
     require: Annotated[
         list[str] | None,
@@ -164,12 +171,12 @@ def set_copies(
     ] = None,
     rate: Annotated[
         float | None,
-        typer.Option("--rate", min=0, metavar="N", help="Requests a second that one copy takes; 0: not by load."),
+        typer.Option("--rate", metavar="N", min=0, help="Requests a second that one copy takes; 0: not by load."),
     ] = None,
     etcd: EtcdAt = DEFAULT_ETCD,
     fleet: Name = "default",
 ) -> None:
-    """Say on how many nodes a model is, how large it is, and on which nodes it may be.
+    """Say on how many nodes a model is, and on which it may be.
 
     A model with a minimum of 0 leaves where others need its room, the least recently used first. With --rate there are
     as many copies between minimum and maximum as its requests take.
@@ -205,7 +212,7 @@ def drain(
     etcd: EtcdAt = DEFAULT_ETCD,
     fleet: Name = "default",
 ) -> None:
-    """Empty a node: its models leave once they are available elsewhere.
+    """Empty a node: its models leave once others have them.
 
     \b
     Example:

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from tidegate_pipelines.cli.console import say
+from tidegate_pipelines.cli.options import version_number
 
-_HELP = """Record golden requests: what a version was asked and what it answered.
+_HELP = """Record golden requests: what was asked and answered.
 
 A candidate has to answer them alike, within the tolerances of the policy ([robustness.golden.OUTPUT]); the robustness
 gate says which request is answered otherwise. Name the file when you judge, or publish it with the version.
@@ -37,17 +38,23 @@ def _group() -> None:
 @app.command()
 def record(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Whose requests.")],
-    version: Annotated[int, typer.Option("--version", min=0, help="The version that answered.")],
+    version: Annotated[
+        int, typer.Option("--version", metavar="VERSION", parser=version_number, help="The version that answered.")
+    ],
     log: Annotated[Path, typer.Option("--log", metavar="ROOT", help="The inference log.")],
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The Parquet file to write.")],
-    requests: Annotated[int, typer.Option("--requests", min=1, help="How many at most, drawn at random.")] = 200,
+    requests: Annotated[
+        int, typer.Option("--requests", metavar="N", min=1, help="How many at most, drawn at random.")
+    ] = 200,
     request: Annotated[
         list[str] | None, typer.Option("--request", metavar="ID", help="This one, instead; may be given again.")
     ] = None,
-    signature: Annotated[str, typer.Option("--signature", metavar="NAME")] = "serving_default",
+    signature: Annotated[
+        str, typer.Option("--signature", metavar="NAME", help="Which way the model was called.")
+    ] = "serving_default",
     since: Annotated[str, typer.Option("--since", metavar="TIME", help="ISO 8601: what came from then on.")] = "",
 ) -> None:
-    """Write a file of requests that a version answered, taken from the log.
+    """Write a file of requests and answers, taken from the log.
 
     A request is taken whole, or not where a row of it failed. The same log gives the same requests.
 

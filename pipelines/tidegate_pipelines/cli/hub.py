@@ -23,7 +23,7 @@ def hub(
         Path | None, typer.Option("--ready-file", metavar="FILE", help="Gets the address as JSON once ready.")
     ] = None,
 ) -> None:
-    """Run the hub: releases that start themselves, their history, and pages to look at.
+    """Run the hub: releases by themselves, and pages about them.
 
     Without any set-up it keeps everything in ./tidegate-hub and listens on 127.0.0.1:8600.
 

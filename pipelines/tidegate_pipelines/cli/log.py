@@ -13,11 +13,11 @@ from tidegate_pipelines.cli.durations import duration
 if TYPE_CHECKING:
     from tidegate_operators.steps.log_upkeep import Skipped
 
-_HELP = """Keep an inference log in order, while engines write it and others read it.
+_HELP = """Keep an inference log in order.
 
-A day's folder is replaced in one step. Whoever reads with a plain pattern sees the old files or the new one, never
-both; one that listed the old files before that step gets an error for a file that is gone, and reads again. A run
-that was killed is put right by the next.
+Engines may write it and others read it meanwhile: a day's folder is replaced in one step. Whoever reads with a plain
+pattern sees the old files or the new one, never both; one that listed the old files before that step gets an error for
+a file that is gone, and reads again. A run that was killed is put right by the next.
 
 \b
 Examples, once a day:
@@ -41,11 +41,13 @@ def register(root: typer.Typer) -> None:
 @app.command()
 def compact(
     root: Root,
-    files: Annotated[int, typer.Option("--files", min=2, help="Small files that a day needs for it.")] = 8,
+    files: Annotated[int, typer.Option("--files", metavar="N", min=2, help="Small files that a day needs for it.")] = 8,
     settled: Annotated[
         str, typer.Option("--settled", metavar="TIME", help="Only days that got no file for so long.")
     ] = "1h",
-    target_mb: Annotated[int, typer.Option("--target-mb", min=1, help="How large a merged file gets.")] = 256,
+    target_mb: Annotated[
+        int, typer.Option("--target-mb", metavar="N", min=1, help="How large a merged file gets.")
+    ] = 256,
 ) -> None:
     """Merge the small files of each day.
 
@@ -65,9 +67,11 @@ def compact(
 @app.command()
 def retain(
     root: Root,
-    days: Annotated[int | None, typer.Option("--days", min=1, help="Keep the last so many days, with today.")] = None,
+    days: Annotated[
+        int | None, typer.Option("--days", metavar="N", min=1, help="Keep the last so many days, with today.")
+    ] = None,
     most_gb: Annotated[
-        float | None, typer.Option("--most-gb", min=0.0, help="Keep at most so much, the newest days.")
+        float | None, typer.Option("--most-gb", metavar="N", min=0.0, help="Keep at most so much, the newest days.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, and remove nothing.")] = False,
 ) -> None:

@@ -44,7 +44,10 @@ def publish(
     label: Label = None,
     event_time: EventTime = None,
 ) -> None:
-    """Download a registered version and put it into the repository under the registry's number."""
+    """Publish a registered version, under the registry's number.
+
+    It is downloaded and put into the model repository.
+    """
     from tidegate_operators.steps.mlflow_registry import RegisteredVersion, publish_registered
 
     registered = RegisteredVersion(uri, name, version)
@@ -65,7 +68,10 @@ def record(
         list[Path], typer.Option("--key", metavar="FILE", help="A public key or a key ring that must have signed.")
     ],
 ) -> None:
-    """Tell the registry what the gates said of a version: tags, metrics of its run, the verdict and the report."""
+    """Tell the registry what the gates said of a version.
+
+    As tags, metrics of its run, the verdict and the report.
+    """
     from tidegate_operators.steps.mlflow_registry import RegisteredVersion, record_verdict
     from tidegate_serving.admission import read_trust, trusted_verdict
     from tidegate_serving.contract.manifest import read_manifest

@@ -34,7 +34,8 @@ def monitor(
     window: Annotated[str, typer.Option("--window", metavar="TIME", help="Length of a window of event time.")] = "1d",
     every: Annotated[str, typer.Option("--every", metavar="TIME", help="How often a window is looked at.")] = "1h",
     windows_per_alarm: Annotated[
-        int, typer.Option("--windows-per-alarm", min=1, help="Drift over windows: one false alarm in so many.")
+        int,
+        typer.Option("--windows-per-alarm", metavar="N", min=1, help="Drift over windows: one false alarm in so many."),
     ] = 365,
     once: Annotated[bool, typer.Option("--once", help="Look at one window and end; status 1 if it alerts.")] = False,
     control: Control = DEFAULT_CONTROL,

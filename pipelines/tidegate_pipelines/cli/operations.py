@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidegate_pipelines.cli.console import say
-from tidegate_pipelines.cli.options import DEFAULT_CONTROL, Control
-from tidegate_serving.contract.servable import MAX_VERSION
+from tidegate_pipelines.cli.options import DEFAULT_CONTROL, Control, version_number
 
 if TYPE_CHECKING:
     from tidegate_serving.connection import EngineConnection
     from tidegate_serving.control_client import Outcome
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The model's name.")]
-Version = Annotated[int, typer.Argument(metavar="VERSION", min=0, max=MAX_VERSION, help="The version's number.")]
+Version = Annotated[int, typer.Argument(metavar="VERSION", parser=version_number, help="The version's number.")]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the journal and shown in status.")]
 NeededReason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; clients read it too.")]
 

@@ -13,6 +13,8 @@ from urllib.parse import urlencode
 import typer
 
 from tidegate_serving.connection import EngineConnection
+from tidegate_serving.contract.servable import MAX_VERSION
+from tidegate_serving.contract.words import cut
 
 DEFAULT_CONTROL = EngineConnection(("127.0.0.1:8502",))
 DEFAULT_GRPC = EngineConnection(("127.0.0.1:8500",))
@@ -27,6 +29,14 @@ def environment(context: typer.Context) -> dict[str, str]:
 def control_at(context: typer.Context, address: str) -> EngineConnection:
     """The control port at an address that was given, with the token and certificates of profile and variables."""
     return EngineConnection.from_environment({**environment(context), "TIDEGATE_CONTROL": address})
+
+
+def version_number(text: str) -> int:
+    """A version's number as it was typed; what cannot be one is said with what can."""
+    digits = text.isascii() and text.isdigit() and len(text) <= len(str(MAX_VERSION))
+    if not digits or int(text) > MAX_VERSION:
+        raise typer.BadParameter(f"{cut(text)!r} is no version's number: give a whole one, such as 2")
+    return int(text)
 
 
 def _control(context: typer.Context, given: EngineConnection | None) -> EngineConnection | None:

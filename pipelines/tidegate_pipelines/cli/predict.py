@@ -11,12 +11,11 @@ from typing import Annotated, Any
 
 import typer
 
-from tidegate_pipelines.cli.options import DEFAULT_GRPC, Grpc
+from tidegate_pipelines.cli.options import DEFAULT_GRPC, Grpc, version_number
 from tidegate_pipelines.rows import arrays_of, plain_values
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.formats import MALFORMED
 from tidegate_serving.contract.plain_file import MOST_BYTES
-from tidegate_serving.contract.servable import MAX_VERSION
 
 
 def register(app: typer.Typer) -> None:
@@ -30,11 +29,14 @@ def predict(
     file: Annotated[Path | None, typer.Option("--file", metavar="FILE", help="The inputs, as a JSON file.")] = None,
     address: Grpc = DEFAULT_GRPC,
     version: Annotated[
-        int | None, typer.Option("--version", min=0, max=MAX_VERSION, help="This version; else label stable.")
+        int | None,
+        typer.Option("--version", metavar="VERSION", parser=version_number, help="This version; else label stable."),
     ] = None,
     label: Annotated[str | None, typer.Option("--label", help="The version under this label.")] = None,
     signature: Annotated[str, typer.Option("--signature", help="Which way to call the model.")] = "serving_default",
-    timeout: Annotated[float, typer.Option("--timeout", metavar="SECONDS")] = 10.0,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", help="How long to wait for the answer.")
+    ] = 10.0,
 ) -> None:
     """Ask a model, and see which version answered.
 

@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from tidegate_pipelines.cli.console import say
-from tidegate_pipelines.cli.options import NO_PROFILE, EventTime, Golden, Label, Repository, Training
+from tidegate_pipelines.cli.options import NO_PROFILE, EventTime, Golden, Label, Repository, Training, version_number
 from tidegate_pipelines.cli.progress import progress
-from tidegate_serving.contract.servable import MAX_VERSION
 
 Expectations = Annotated[
     Path | None, typer.Option("--expectations", metavar="FOLDER", help="An edited suite; else inferred.")
@@ -30,7 +29,9 @@ def register(app: typer.Typer) -> None:
 def publish(
     files: Annotated[list[Path], typer.Argument(metavar="FILES...", help="The model's files, or its directory.")],
     name: Annotated[str, typer.Option("--name", help="What clients call the model.")],
-    version: Annotated[int, typer.Option("--version", min=0, max=MAX_VERSION, help="A number that is not taken.")],
+    version: Annotated[
+        int, typer.Option("--version", metavar="VERSION", parser=version_number, help="A number that is not taken.")
+    ],
     platform: Annotated[str, typer.Option("--platform", help="onnx, sklearn, tensorflow, xgboost, ...")],
     repository: Repository = Path("models"),
     training: Training = None,

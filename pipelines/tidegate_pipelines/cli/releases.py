@@ -24,13 +24,13 @@ from tidegate_pipelines.cli.options import (
     Timeout,
     Training,
     Truth,
+    version_number,
 )
 from tidegate_pipelines.cli.progress import progress
-from tidegate_serving.contract.servable import MAX_VERSION
 from tidegate_validation.canary.rule import CanaryMode, CanaryRule
 
 RULE = CanaryRule()
-Pairs = Annotated[int, typer.Option("--pairs", min=1, help="Fewest compared answers before a promotion.")]
+Pairs = Annotated[int, typer.Option("--pairs", metavar="N", min=1, help="Fewest compared answers before a promotion.")]
 Within = Annotated[
     float | None,
     typer.Option("--within", metavar="SECONDS", help="Time that the canary has; else 60, in mode traffic 3600."),
@@ -43,8 +43,12 @@ Shares = Annotated[
 SplitKey = Annotated[
     str, typer.Option("--key", metavar="HEADER", help="Mode traffic: same value here, same version while shares grow.")
 ]
-StepRows = Annotated[int, typer.Option("--step-rows", min=0, help="Mode traffic: fewest answers at each share.")]
-StepSeconds = Annotated[float, typer.Option("--step-seconds", min=0, help="Mode traffic: least time at each share.")]
+StepRows = Annotated[
+    int, typer.Option("--step-rows", metavar="N", min=0, help="Mode traffic: fewest answers at each share.")
+]
+StepSeconds = Annotated[
+    float, typer.Option("--step-seconds", metavar="SECONDS", min=0, help="Mode traffic: least time at each share.")
+]
 Slowdown = Annotated[
     float, typer.Option("--max-slowdown", help="Mode traffic: how much slower is too slow, such as 0.2.")
 ]
@@ -236,7 +240,7 @@ def release(
 def rollback(
     name: Name,
     version: Annotated[
-        int | None, typer.Option("--to", metavar="VERSION", min=0, max=MAX_VERSION, help="Else the one before.")
+        int | None, typer.Option("--to", metavar="VERSION", parser=version_number, help="Else the one before.")
     ] = None,
     reason: Reason = "",
     control: Control = DEFAULT_CONTROL,

@@ -34,7 +34,8 @@ StateDirectory = Annotated[
 ]
 LogPath = Annotated[Path | None, typer.Option("--log-path", metavar="ROOT", help="Write the inference log here.")]
 SamplingRate = Annotated[
-    float | None, typer.Option("--log-sampling-rate", min=0.0, max=1.0, help="Share of requests logged.")
+    float | None,
+    typer.Option("--log-sampling-rate", metavar="SHARE", min=0.0, max=1.0, help="Share of requests logged."),
 ]
 ReadyFile = Annotated[
     Path | None, typer.Option("--ready-file", metavar="FILE", help="Gets the addresses as JSON once ready.")
@@ -56,9 +57,15 @@ def serve(
     override_policy: OverridePolicy = None,
     allow_unverified: AllowUnverified = None,
     allow_pickle: AllowPickle = None,
-    grpc_address: Annotated[str | None, typer.Option("--grpc-address", metavar="HOST:PORT")] = None,
-    rest_address: Annotated[str | None, typer.Option("--rest-address", metavar="HOST:PORT")] = None,
-    control_address: Annotated[str | None, typer.Option("--control-address", metavar="HOST:PORT")] = None,
+    grpc_address: Annotated[
+        str | None, typer.Option("--grpc-address", metavar="HOST:PORT", help="Where clients ask over gRPC.")
+    ] = None,
+    rest_address: Annotated[
+        str | None, typer.Option("--rest-address", metavar="HOST:PORT", help="Where clients ask over HTTP.")
+    ] = None,
+    control_address: Annotated[
+        str | None, typer.Option("--control-address", metavar="HOST:PORT", help="Where pushes come in.")
+    ] = None,
     state_directory: StateDirectory = None,
     log_path: LogPath = None,
     log_sampling_rate: SamplingRate = None,

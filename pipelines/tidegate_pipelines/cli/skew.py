@@ -28,7 +28,7 @@ Reference = Annotated[
     typer.Argument(metavar="REFERENCE", help="What training saw: a file, a pattern, or a version's directory."),
 ]
 Current = Annotated[
-    str, typer.Argument(metavar="[CURRENT]", help="What is asked now: a file or a pattern; not with a log.")
+    str, typer.Argument(metavar="CURRENT", help="What is asked now: a file or a pattern; not with a log.")
 ]
 Time = Annotated[str, typer.Option("--time", metavar="COLUMN", help="The column of event times.")]
 Key = Annotated[

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tidegate_pipelines.cli.console import say
+from tidegate_pipelines.cli.options import version_number
 
 _HELP = """Warm versions up with requests that were really asked.
 
@@ -36,23 +37,27 @@ def _group() -> None:
 @app.command()
 def capture(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Whose requests.")],
-    version: Annotated[int, typer.Option("--version", min=0, help="The version that answered.")],
+    version: Annotated[
+        int, typer.Option("--version", metavar="VERSION", parser=version_number, help="The version that answered.")
+    ],
     log: Annotated[Path, typer.Option("--log", metavar="ROOT", help="The inference log.")],
     out: Annotated[Path, typer.Option("--out", metavar="PATH", help="The file, or a model folder, to write to.")],
     requests: Annotated[
-        int, typer.Option("--requests", min=1, max=1000, help="How many at most, drawn at random.")
+        int, typer.Option("--requests", metavar="N", min=1, max=1000, help="How many at most, drawn at random.")
     ] = 100,
     request: Annotated[
         list[str] | None, typer.Option("--request", metavar="ID", help="This one, instead; may be given again.")
     ] = None,
-    signature: Annotated[str, typer.Option("--signature", metavar="NAME")] = "serving_default",
+    signature: Annotated[
+        str, typer.Option("--signature", metavar="NAME", help="Which way the model was called.")
+    ] = "serving_default",
     since: Annotated[str, typer.Option("--since", metavar="TIME", help="ISO 8601: what came from then on.")] = "",
     like: Annotated[
         Path | None,
         typer.Option("--like", metavar="FOLDER", help="A published version with the signature; else the log's types."),
     ] = None,
 ) -> None:
-    """Write a warm-up file of requests that a version answered, taken from the log.
+    """Write a warm-up file of requests, taken from the log.
 
     A request is taken whole, or not where a row of it failed. The same log gives the same file. It holds what clients
     sent: look at who may read it.

@@ -104,10 +104,14 @@ def read_manifest(directory: Path) -> tuple[Manifest, str]:
     return manifest, digest(data)
 
 
-def versions_within(directory: Path) -> list[Path]:
-    """The version directories one and two levels below, as a model's folder and a model repository have them."""
+def no_version_but_some(directory: Path) -> str | None:
+    """What to say of a folder that is no version but holds some, one or two levels below, as a model's folder and a
+    model repository do; None where it holds none."""
     found = [*directory.glob(f"*/{FILE_NAME}"), *directory.glob(f"*/*/{FILE_NAME}")]
-    return sorted(path.parent for path in found)
+    versions = sorted(path.parent for path in found)
+    if not versions:
+        return None
+    return f"{directory} is no version but holds {len(versions)}: name one, such as {versions[-1]}"
 
 
 def _why_none(directory: Path) -> str:
@@ -115,8 +119,8 @@ def _why_none(directory: Path) -> str:
         return f"{directory} is missing: mend the path, or publish it again"
     if not directory.is_dir():
         return f"{directory} is a file: name a version's directory, which `tidegate publish` makes of a model"
-    if versions := versions_within(directory):
-        return f"{directory} is no version but holds {len(versions)}: name one, such as {versions[-1]}"
+    if told := no_version_but_some(directory):
+        return told
     return f"{directory} has no {FILE_NAME}: the version is not complete, publish it again"
 
 

@@ -116,9 +116,9 @@ def test_a_message_is_whole_however_it_is_cut(cuts: tuple[int, ...], to_the_engi
 
 def test_a_message_that_was_changed_goes_as_it_is_now(ends: Ends) -> None:
     message: dict[str, Any] = {"kind": "predict", "signature": "one"}
-    told(ends, message)
+    assert told(ends, message) == {}
     message["signature"] = "two"
-    told(ends, message)
+    assert told(ends, message) == {}
 
 
 def test_a_close_may_follow_a_batch_at_once(ends: Ends) -> None:

@@ -81,7 +81,7 @@ def make_world(database: Database, *, hostile: bool = False, now: datetime = NOW
 
 
 def _engines(session: Session, models: list[str], say: Texts, now: datetime) -> None:
-    for name, state, hours in (("north", "UP", 300), ("south", "UP", 40), ("edge-berlin", "AWAY", 3)):
+    for name, state, hours in (("north", "UP", 300), ("south", "UP", 40), (say.name("edge-berlin"), "AWAY", 3)):
         problem = say("engine at 10.0.0.3:8502 does not answer: connection refused") if state == "AWAY" else ""
         status = {
             "grpc_address": "10.0.0.1:8500",
@@ -115,7 +115,7 @@ def _served(session: Session, models: list[str], say: Texts, now: datetime) -> N
     for place, name in enumerate(models):
         if name == "spam":
             continue
-        engine = ("north", "south", "edge-berlin")[place % 3]
+        engine = ("north", "south", say.name("edge-berlin"))[place % 3]
         session.add(
             ServedVersionRow(
                 engine=engine,

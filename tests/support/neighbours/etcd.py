@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -51,6 +52,16 @@ class EtcdProcess:
             self.process.kill()
             self.process.wait(30)
             self.process = None
+
+    @contextmanager
+    def hanging(self) -> Iterator[None]:
+        """It stands still meanwhile: connections come to it, and nothing is answered."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
 
     def copy(self) -> Path:
         """A copy of all that it has, as a backup is taken; it stops for that and starts again."""
@@ -103,7 +114,7 @@ def program() -> str:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
-def arguments_are_known(arguments: Sequence[str]) -> None:
+def assert_arguments_are_known(arguments: Sequence[str]) -> None:
     """AssertionError where a real etcd has no such option; the one that names its version runs nothing."""
     found = subprocess.run([program(), *arguments, "--version"], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr

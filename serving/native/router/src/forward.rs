@@ -1,7 +1,8 @@
 //! The way of one request: to a node, to a second one where the first does not answer it, and to a second one beside the first
-//! where that takes long or the fleet has lost it. Only what no answer has begun for is sent again: all that is forwarded may be asked twice.
+//! where that takes long or the fleet has lost it. Only what no answer has begun for is sent again: all that is forwarded may be
+//! asked twice.
 
-use std::future::{Future, pending};
+use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,18 +30,25 @@ pub enum Missed<A> {
 pub enum Copies<'a> {
     /// Never: what is asked is more than one message.
     Never,
-    /// Once the fleet has lost the first node.
+    /// Once the fleet has lost the first node, and the model is on another one.
     OfLost,
     /// Then, and where the first one takes long.
     AlsoOfLate(&'a Hedging),
 }
 
 /// The answer of a node of the model, which is waited for until then. Both nodes of a pair that refused it are as good; an error
-/// says that none was reached.
-pub async fn forward<A, F, Fut>(model: &Model, copies: Copies<'_>, until: Instant, send: F) -> Result<A, Status>
+/// says that none was reached. `elsewhere` is asked where the fleet has lost the node: it gives the model once it is on another one.
+pub async fn forward<A, F, Fut, E>(
+    model: &Model,
+    copies: Copies<'_>,
+    until: Instant,
+    send: F,
+    elsewhere: impl FnOnce() -> E,
+) -> Result<A, Status>
 where
     F: Fn(Arc<Node>) -> Fut,
     Fut: Future<Output = Result<A, Missed<A>>>,
+    E: Future<Output = Result<Arc<Model>, Status>>,
 {
     let chosen = model.choose(None, Instant::now());
     let copy = chosen.ok_or_else(|| unreachable(model, "it is on no node"))?;
@@ -48,7 +56,10 @@ where
     let missed = tokio::select! {
         biased;
         ended = first.as_mut() => ended,
-        other = due(model, &copy, copies) => return race(model, first, pin!(ask(other, until, &send))).await,
+        other = due(model, &copy, copies, elsewhere) => {
+            let other = other?;
+            return race(model, (&copy, first), (&other, pin!(ask(other.clone(), until, &send)))).await;
+        }
     };
     let missed = match missed {
         Ok(answer) => return Ok(answer),
@@ -57,7 +68,7 @@ where
     match model.choose(Some(&copy), Instant::now()) {
         Some(other) => {
             model.counts.retried.fetch_add(1, Ordering::Relaxed);
-            settle(model, ask(other, until, &send).await, missed)
+            settle(model, known(&other, ask(other.clone(), until, &send)).await, missed)
         }
         None => end(model, missed),
     }
@@ -78,8 +89,16 @@ where
     ended
 }
 
-/// Where a second copy goes, once it is to; never where there is no other node.
-async fn due(model: &Model, first: &Arc<ModelCopy>, copies: Copies<'_>) -> Arc<ModelCopy> {
+/// Where a second copy goes, once it is to; an error where the fleet has lost the first node and there is no other one.
+async fn due<E>(
+    model: &Model,
+    first: &Arc<ModelCopy>,
+    copies: Copies<'_>,
+    elsewhere: impl FnOnce() -> E,
+) -> Result<Arc<ModelCopy>, Status>
+where
+    E: Future<Output = Result<Arc<Model>, Status>>,
+{
     if let Copies::AlsoOfLate(hedging) = copies
         && model.copies.len() > 1
     {
@@ -88,16 +107,18 @@ async fn due(model: &Model, first: &Arc<ModelCopy>, copies: Copies<'_>) -> Arc<M
             && let Some(other) = model.choose(Some(first), Instant::now()).filter(|other| other.is_fit(Instant::now()))
             && hedging.take()
         {
-            return counted(model, other);
+            return Ok(counted(model, other));
         }
     }
-    if !matches!(copies, Copies::Never) {
-        first.node.lost().await;
-        if let Some(other) = model.choose(Some(first), Instant::now()) {
-            return counted(model, other);
-        }
+    first.node.lost().await;
+    let lost = |why: &str| unreachable(model, &format!("{}{why}", lost(first)));
+    if matches!(copies, Copies::Never) {
+        return Err(lost(""));
     }
-    pending().await
+    // Seldom needed, so that it takes no room in each request.
+    let now = Box::pin(elsewhere()).await.map_err(|status| lost(&format!(": {}", status.message)))?;
+    let other = now.choose(Some(first), Instant::now()).ok_or_else(|| lost(""))?;
+    Ok(counted(model, other))
 }
 
 fn counted(model: &Model, other: Arc<ModelCopy>) -> Arc<ModelCopy> {
@@ -105,20 +126,42 @@ fn counted(model: &Model, other: Arc<ModelCopy>) -> Arc<ModelCopy> {
     other
 }
 
+/// A copy that is asked, and the asking.
+type Asked<'a, Fut> = (&'a Arc<ModelCopy>, Pin<&'a mut Fut>);
+
 /// The first answer of two; the other copy is dropped, which cancels it.
-async fn race<A, Fut>(model: &Model, mut first: Pin<&mut Fut>, mut second: Pin<&mut Fut>) -> Result<A, Status>
+async fn race<A, Fut>(model: &Model, first: Asked<'_, Fut>, second: Asked<'_, Fut>) -> Result<A, Status>
 where
     Fut: Future<Output = Result<A, Missed<A>>>,
 {
-    let (ended, other) = tokio::select! {
+    let ((a, mut first), (b, mut second)) = (first, second);
+    let both_lost = async {
+        a.node.lost().await;
+        b.node.lost().await;
+    };
+    let (ended, other, asked) = tokio::select! {
         biased;
-        ended = first.as_mut() => (ended, second),
-        ended = second.as_mut() => (ended, first),
+        ended = first.as_mut() => (ended, b, second),
+        ended = second.as_mut() => (ended, a, first),
+        () = both_lost => return Err(unreachable(model, &lost(b))),
     };
     match ended {
         Ok(answer) => Ok(answer),
-        Err(missed) => settle(model, other.await, missed),
+        Err(missed) => settle(model, known(other, asked).await, missed),
     }
+}
+
+/// What comes of asking a copy for as long as the fleet knows its node.
+async fn known<A>(copy: &Arc<ModelCopy>, asked: impl Future<Output = Result<A, Missed<A>>>) -> Result<A, Missed<A>> {
+    tokio::select! {
+        biased;
+        ended = asked => ended,
+        () = copy.node.lost() => Err(Missed::Unreachable(lost(copy))),
+    }
+}
+
+fn lost(copy: &ModelCopy) -> String {
+    format!("the fleet has lost node '{}', which was asked", copy.node.id)
 }
 
 /// What is answered once the last node was asked: what it says, or, where nothing came of it, what the first one said.

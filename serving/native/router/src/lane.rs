@@ -78,11 +78,12 @@ impl Lane {
                 None => Copies::OfLost,
                 Some(hedging) => Copies::AlsoOfLate(hedging),
             };
+            let on_a_node = || shared.node_for(&asked.model.name, asked.bytes, until);
             if asked.model.is_cold() {
-                let model = shared.node_for(&asked.model.name, asked.bytes, until).await?;
-                return forward(&model, copies, until, send).await;
+                let model = on_a_node().await?;
+                return forward(&model, copies, until, send, on_a_node).await;
             }
-            forward(&asked.model, copies, until, send).await
+            forward(&asked.model, copies, until, send, on_a_node).await
         };
         let mut overdue = shared.overdue.subscribe();
         tokio::select! {
@@ -109,7 +110,7 @@ impl Lane {
 impl Shared {
     /// The model with the nodes that it is on, once it is on any; whoever places models is told that it is wanted.
     async fn node_for(&self, name: &str, bytes: usize, deadline: Instant) -> Result<Arc<Model>, Status> {
-        let _place = self.cold.enter(bytes)?;
+        let mut place = None;
         let mut changed = self.changed.subscribe();
         let patience = self.cold.limits.patience;
         let until = deadline.min(Instant::now() + patience);
@@ -120,6 +121,9 @@ impl Shared {
             })?;
             if !model.is_cold() {
                 return Ok(model);
+            }
+            if place.is_none() {
+                place = Some(self.cold.enter(bytes)?);
             }
             if let Some(why) = self.refused.load().get(name) {
                 return Err(Status::new(Code::Unavailable, format!("model '{name}' is switched off: {why}")));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use crate::support::grpc::{PREDICT, frame};
-use crate::support::{Mood, Node, Running, eventually, predict, settings};
+use crate::support::{Mood, Node, Running, eventually, infer, predict, settings};
 
 /// What takes long.
 const LATE: Duration = Duration::from_millis(600);
@@ -37,6 +37,25 @@ fn the_copys_answer_counts_where_the_first_takes_long_and_the_first_is_cancelled
         let (_, errors, retried, copies, _) = running.router.stats()["m"];
         assert_eq!((errors, retried, copies), (0, 0, 1));
     }
+}
+
+/// The code and body, or message, of what is said to a request that waits at a node while something changes.
+fn answer_once(running: &Running, over_grpc: bool, node: &Node, change: impl FnOnce()) -> (i32, Vec<u8>) {
+    node.set(Mood::Wait(Arc::default()));
+    thread::scope(|scope| {
+        let asking = scope.spawn(|| {
+            if over_grpc {
+                let answer = running.grpc().predict(&predict("m", "x"));
+                let body = if answer.code == 0 { answer.body } else { answer.message.into() };
+                return (answer.code, body);
+            }
+            let answer = running.rest().predict("1");
+            (i32::from(answer.status), answer.body.into())
+        });
+        eventually("it waits", || node.asked() == 1);
+        change();
+        asking.join().unwrap()
+    })
 }
 
 /// The answer to a request that waits at the first node when the routes change.
@@ -74,6 +93,89 @@ fn what_waits_at_a_node_that_the_fleet_lost_is_asked_of_another() {
         let (_, errors, retried, copies, _) = running.router.stats()["m"];
         assert_eq!((errors, retried, copies), (0, 0, 1));
     }
+}
+
+#[test]
+fn what_waits_at_a_lost_node_that_had_its_model_alone_is_asked_of_the_one_that_gets_it() {
+    for over_grpc in [true, false] {
+        let (a, b) = (Node::start("a"), Node::start("b"));
+        let running = Running::before(&[&a]);
+        let body = answer_once(&running, over_grpc, &a, || {
+            running.apply(&[&b], &[("m", &[])]);
+            eventually("it is wanted elsewhere", || running.wanted() == ["m"]);
+            running.apply(&[&b], &[("m", &["b"])]);
+        });
+        assert_eq!(&body.1[..2], b"b/");
+        eventually("what waits is cancelled", || a.cancelled.load(Ordering::SeqCst) == 1);
+        assert_eq!(running.router.stats()["m"].1, 0);
+    }
+}
+
+#[test]
+fn what_waits_at_a_lost_node_ends_where_its_model_comes_to_no_other() {
+    for over_grpc in [true, false] {
+        let (a, b) = (Node::start("a"), Node::start("b"));
+        let mut settings = settings();
+        settings.cold.patience = Duration::from_millis(300);
+        let running = Running::start(&settings);
+        running.apply(&[&a], &[("m", &["a"])]);
+        let (code, body) = answer_once(&running, over_grpc, &a, || running.apply(&[&b], &[("m", &[])]));
+        assert_eq!(code, if over_grpc { 14 } else { 503 });
+        let said = String::from_utf8(body).unwrap();
+        assert!(
+            said.contains("no node answers for model 'm': the fleet has lost node 'a', which was asked: "),
+            "{said}"
+        );
+        assert!(said.contains("is on no node yet: waited 300ms"), "{said}");
+    }
+}
+
+#[test]
+fn what_two_nodes_were_asked_ends_where_the_fleet_loses_both() {
+    for over_grpc in [true, false] {
+        let (a, b, c) = (Node::start("a"), Node::start("b"), Node::start("c"));
+        b.set(Mood::Wait(Arc::default()));
+        let running = Running::before(&[&a]);
+        let (code, body) = answer_once(&running, over_grpc, &a, || {
+            running.apply(&[&b], &[("m", &["b"])]);
+            eventually("the other one is asked", || b.asked() == 1);
+            running.apply(&[&c], &[("m", &["c"])]);
+        });
+        assert_eq!(code, if over_grpc { 14 } else { 503 });
+        let said = String::from_utf8(body).unwrap();
+        assert!(said.contains("for model 'm': the fleet has lost node 'b', which was asked"), "{said}");
+    }
+}
+
+#[test]
+fn a_node_that_was_lost_still_answers_what_it_was_asked() {
+    let told = Arc::new(Notify::new());
+    let (a, b) = (Node::start("a"), Node::start("b"));
+    a.set(Mood::Wait(told.clone()));
+    let running = Running::before(&[&a]);
+    let mut grpc = running.grpc();
+    let call = grpc.start(PREDICT, &[], frame(&predict("m", "x")));
+    eventually("it waits", || a.asked() == 1);
+    running.apply(&[&b], &[("m", &[])]);
+    eventually("it is wanted elsewhere", || running.wanted() == ["m"]);
+    a.set(Mood::Echo);
+    told.notify_waiters();
+    assert_eq!(&grpc.finish(call).body[..2], b"a/");
+}
+
+#[test]
+fn a_call_of_many_messages_ends_where_the_fleet_loses_its_node() {
+    let (a, b) = (Node::start("a"), Node::start("b"));
+    a.set(Mood::Wait(Arc::default()));
+    let running = Running::before(&[&a]);
+    let mut client = running.grpc();
+    let stream = "/inference.GRPCInferenceService/ModelStreamInfer";
+    let (call, _messages) = client.open_ended(stream, &[], frame(&infer("m", "1")));
+    eventually("it waits", || a.asked() == 1);
+    running.apply(&[&b], &[("m", &["b"])]);
+    let answer = client.finish(call);
+    assert_eq!(answer.code, 14);
+    assert!(answer.message.contains("the fleet has lost node 'a', which was asked; try again"), "{}", answer.message);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 """A client of etcd, as far as a fleet needs one: read a prefix, change keys together, hold a lease, hear of changes.
 
 It speaks etcd's gRPC API (version 3.4 and later) over the library that the control port uses, from any thread. An
-endpoint that does not answer is followed by the next one, on a new connection.
+endpoint that does not answer is followed by the next one, on a new connection; one that has answered is kept.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 
 import grpc
 
-from tidegate_serving.channels import open_channel
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import InvalidInput, ResourceExhausted, TidegateError, Unavailable
 from tidegate_serving.contract.messages import message
+from tidegate_serving.fleet.etcd.members import first_ready
 
 CALL_SECONDS = 5.0
 _T = TypeVar("_T")
@@ -60,6 +60,7 @@ class Etcd:
         self._connections = EngineConnection.of(endpoints).each()
         self._endpoints = endpoints
         self._lock = threading.Lock()
+        self._connecting = threading.Lock()
         self._turn = 0
         self._closed = False
         self._channel: grpc.Channel | None = None
@@ -179,12 +180,30 @@ class Etcd:
         raise Unavailable(f"etcd at {self._endpoints} does not answer")
 
     def _open(self) -> grpc.Channel:
+        with self._connecting:
+            if (channel := self._opened()) is not None:
+                return channel
+            turn = self._turn % len(self._connections)
+            try:
+                ahead, channel = first_ready(self._connections[turn:] + self._connections[:turn], CALL_SECONDS)
+            except TimeoutError as error:
+                why = f"no connection within {CALL_SECONDS:g} s"
+                raise Unavailable(self._silent(why)) from error
+            with self._lock:
+                self._channel, self._turn = channel, turn + ahead
+                closed = self._closed
+        if closed:  # meanwhile; a call over the channel says so
+            self.close()
+        return channel
+
+    def _opened(self) -> grpc.Channel | None:
         with self._lock:
             if self._closed:
                 raise Unavailable(f"the client of etcd at {self._endpoints} was closed")
-            if self._channel is None:
-                self._channel = open_channel(self._connections[self._turn % len(self._connections)])
             return self._channel
+
+    def _silent(self, why: str | None) -> str:
+        return f"etcd at {self._endpoints} does not answer ({why}): start it, or check the address"
 
     def _said(self, error: grpc.RpcError, channel: grpc.Channel) -> TidegateError:
         """What an error of gRPC's means. A connection that failed is given up: a new one does not wait for its turn."""
@@ -197,7 +216,7 @@ class Etcd:
             if self._channel is channel:
                 self._channel, self._turn = None, self._turn + 1
         channel.close()
-        return Unavailable(f"etcd at {self._endpoints} does not answer ({details}): start it, or check the address")
+        return Unavailable(self._silent(details))
 
 
 def _stream(channel: grpc.Channel, method: str, answer: str) -> Any:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import queue
 import shutil
+import socket
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +17,7 @@ from tests.support.neighbours.firewall import Forgetful
 
 from tidegate_serving import channels
 from tidegate_serving.contract.errors import AlreadyExists, TidegateError, Unavailable
+from tidegate_serving.fleet.etcd import client
 from tidegate_serving.fleet.etcd.client import Etcd
 from tidegate_serving.fleet.etcd.presence import Presence
 
@@ -27,9 +30,9 @@ def server() -> Iterator[EtcdProcess]:
 
 @pytest.fixture
 def etcd(server: EtcdProcess) -> Iterator[Etcd]:
-    client = server.client()
-    yield client
-    client.close()
+    etcd = server.client()
+    yield etcd
+    etcd.close()
 
 
 def test_what_is_written_together_is_read_together(etcd: Etcd) -> None:
@@ -104,6 +107,51 @@ def test_the_next_endpoint_answers_where_the_first_does_not(server: EtcdProcess)
     etcd = Etcd(f"127.0.0.1:{free_port()},{server.address}")
     assert etcd.commit({}, {"/next": b"1"})
     etcd.close()
+
+
+def test_a_first_endpoint_that_hangs_is_passed_over_at_once(
+    server: EtcdProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "CALL_SECONDS", 60)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        etcd = Etcd(f"127.0.0.1:{silent.getsockname()[1]},{server.address}")
+        began = time.monotonic()
+        assert etcd.commit({}, {"/passed/a": b"1"})
+        assert time.monotonic() - began < 10
+        etcd.close()
+
+
+def test_an_endpoint_that_hangs_after_it_has_answered_is_left_for_the_next_one(
+    server: EtcdProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with etcd_process() as first:
+        etcd = Etcd(f"{first.address},{server.address}")
+        for one, value in ((first, b"first"), (server, b"second")):
+            other = one.client()
+            other.commit({}, {"/left/a": value})
+            other.close()
+        assert etcd.read("/left/").entries["a"].value == b"first"
+        monkeypatch.setattr(client, "CALL_SECONDS", 2)
+        with first.hanging():
+            assert etcd.read("/left/").entries["a"].value == b"second"
+        assert etcd.read("/left/").entries["a"].value == b"second"
+        etcd.close()
+
+
+def test_where_every_endpoint_hangs_it_is_said_once_and_not_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "CALL_SECONDS", 1)
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        endpoints = f"127.0.0.1:{one.getsockname()[1]},127.0.0.1:{other.getsockname()[1]}"
+        etcd = Etcd(endpoints)
+        with pytest.raises(Unavailable, match=f"etcd at {endpoints} does not answer .no connection within 1 s.: start"):
+            etcd.read("/")
+        etcd.close()
+
+
+def test_where_every_endpoint_refuses_it_is_said_why() -> None:
+    endpoints = f"127.0.0.1:{free_port()},127.0.0.1:{free_port()}"
+    with pytest.raises(Unavailable, match=f"etcd at {endpoints} does not answer .*refused.*: start it"):
+        Etcd(endpoints).read("/")
 
 
 def test_no_endpoint_at_all_is_said_with_its_address() -> None:

@@ -31,7 +31,7 @@ def changed(data: bytes, **changes: Any) -> bytes:
     return json.dumps({**json.loads(data), **changes}).encode()
 
 
-def check_decided(view: FleetView) -> None:
+def assert_decided(view: FleetView) -> None:
     """The good model and node are there, and something is decided."""
     assert (set(view.nodes), set(view.models)) == ({"a"}, {"m"})
     assert decide(view, {"a": Seen()}, (), Memory(), 1000.0).told.keys() == {"a"}
@@ -41,21 +41,21 @@ def check_decided(view: FleetView) -> None:
 @pytest.mark.parametrize("key", ["file_bytes", "measured_bytes", "rate_per_copy", "used_at", "copies", "desired"])
 def test_a_model_with_a_value_that_cannot_be_is_left_out(key: str, wrong: Any) -> None:
     other = changed(FleetModel(DesiredState("n", revision=1)).to_bytes(), **{key: wrong})
-    check_decided(read({"models/n": other}))
+    assert_decided(read({"models/n": other}))
 
 
 def test_a_model_under_the_name_of_another_is_left_out() -> None:
-    check_decided(read({"models/n": FleetModel(DesiredState("o", revision=1)).to_bytes()}))
+    assert_decided(read({"models/n": FleetModel(DesiredState("o", revision=1)).to_bytes()}))
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=range(len(WRONG)))
 def test_a_node_without_a_capacity_is_left_out(wrong: Any) -> None:
-    check_decided(read({"nodes/b": changed(NODE.to_bytes(), capacity_bytes=wrong)}))
+    assert_decided(read({"nodes/b": changed(NODE.to_bytes(), capacity_bytes=wrong)}))
 
 
 @pytest.mark.parametrize("control", ["b", "b:x", "b:99999999", "b :1", "b\n:1", "ftp://b:1"])
 def test_a_node_that_cannot_be_reached_by_its_address_is_left_out(control: str) -> None:
-    check_decided(read({"nodes/b": changed(NODE.to_bytes(), control=control)}))
+    assert_decided(read({"nodes/b": changed(NODE.to_bytes(), control=control)}))
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=range(len(WRONG)))
@@ -64,7 +64,7 @@ def test_usage_that_cannot_be_is_left_out(key: str, wrong: Any) -> None:
     good = {"rate": 1.0, "used_at": 1.0}
     view = read({"usage/r": changed(usage_bytes({}), models={"m": {**good, key: wrong}})})
     assert view.usage == ()
-    check_decided(view)
+    assert_decided(view)
     assert read({"usage/r": usage_bytes({"m": Usage(1.0, 1.0)})}).usage == ({"m": Usage(1.0, 1.0)},)
 
 
@@ -72,10 +72,10 @@ def test_usage_that_cannot_be_is_left_out(key: str, wrong: Any) -> None:
 def test_a_wish_at_no_time_is_left_out(wrong: Any) -> None:
     view = read({"wanted/m": changed(wanted_bytes(1.0), at=wrong)})
     assert view.wanted == {}
-    check_decided(view)
+    assert_decided(view)
 
 
 @pytest.mark.parametrize("data", BYTES, ids=range(len(BYTES)))
 @pytest.mark.parametrize("key", ["placement", "nodes/b", "models/n", "wanted/m", "usage/r"])
 def test_bytes_that_are_no_document_are_left_out(key: str, data: bytes) -> None:
-    check_decided(read({key: data}))
+    assert_decided(read({key: data}))
