@@ -107,7 +107,7 @@ def _as_array(id: ServableId, spec: TensorSpec, value: Any) -> Array:
         return np.asarray(value)
     try:
         return np.asarray(value, dtype=object if _holds_text(value) else None)
-    except (TypeError, ValueError) as error:
+    except Exception as error:  # an object's `__array__` is anybody's code
         raise ModelFailed(f"{id} gave output {spec.name!r}, which is no array: {error}") from error
 
 

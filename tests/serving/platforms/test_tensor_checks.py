@@ -86,9 +86,17 @@ def test_outputs_are_contiguous() -> None:
     assert outputs["v"].flags.c_contiguous
 
 
+class Refusing:
+    """No array yet, as a tensor that still gathers gradients."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise RuntimeError("detach it first")
+
+
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
+        ({"y": Refusing()}, "gave output 'y', which is no array: detach it first"),
         ({"y": None}, "m:1 gave no output 'y'"),
         ({"y": np.zeros(2)}, r"output 'y' of shape \[2\] for 3 rows"),
         ({"y": np.float32(1)}, r"output 'y' of shape \[\]"),

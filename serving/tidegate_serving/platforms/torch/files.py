@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import inspect
 import logging
+import threading
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +21,14 @@ from tidegate_serving.platforms.fixed_batch import fixed_batch
 from tidegate_serving.platforms.platform import ALLOWING_PICKLES, ModelDescription
 
 _ENDLESS = 2**31
+_READING = threading.Lock()
+"""PyTorch reads one exported program at a time, and fails where two threads ask it to."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class TorchModel:
-    """A module: the names of what it takes, how many of these it needs, and a function of that many tensors.
+    """A module: the names of its arguments, those of them that it needs, and a function of tensors by these names.
 
     batch: the batch size for which it was exported, if it was for one only.
     most: the largest batch that it takes, if there is one.
@@ -32,8 +37,8 @@ class TorchModel:
     """
 
     names: tuple[str, ...]
-    required: int
-    call: Callable[[Sequence[Any]], Any]
+    required: tuple[str, ...]
+    call: Callable[[Mapping[str, Any]], Any]
     batch: int | None = None
     most: int | None = None
     outputs: tuple[str, ...] = ()
@@ -88,9 +93,22 @@ def exported_signature(torch: Any, path: Path) -> ModelDescription:
 
 def _read_exported(torch: Any, path: Path) -> Any:
     try:
-        return torch.export.load(path)
+        with _READING:
+            return torch.export.load(path)
     except Exception as error:
+        if _is_compiled(path):
+            raise Unsupported(
+                f"{path} was compiled for one kind of machine (AOTInductor): save the exported program itself, with "
+                "torch.export.save"
+            ) from error
         raise ModelFailed(f"{path} cannot be read by PyTorch {torch.__version__}: {_short(error)}") from error
+
+
+def _is_compiled(path: Path) -> bool:
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return any("/aotinductor/" in name for name in archive.namelist())
 
 
 def _exported(torch: Any, program: Any, device: Any) -> TorchModel:
@@ -102,22 +120,22 @@ def _exported(torch: Any, program: Any, device: Any) -> TorchModel:
         program = move_to_device_pass(program, device)
     module = program.module()
 
-    def call(tensors: Sequence[Any]) -> Any:
+    def call(tensors: Mapping[str, Any]) -> Any:
         fed = [
-            tensor.to(torch.bfloat16) if getattr(value, "dtype", None) == torch.bfloat16 else tensor
-            for tensor, value in zip(tensors, inputs, strict=True)
+            tensors[name].to(torch.bfloat16) if getattr(value, "dtype", None) == torch.bfloat16 else tensors[name]
+            for name, value in zip(names, inputs, strict=True)
         ]
         return module(*fed[:positional], **dict(zip(names[positional:], fed[positional:], strict=True)))
 
     given = tuple(_output_names(program, len(outputs)))
-    return TorchModel(names, len(names), call, _batch(program), _most(program, inputs), given, _held(module))
+    return TorchModel(names, names, call, _batch(program), _most(program, inputs), given, _held(module))
 
 
 def _scripted(module: Any) -> TorchModel:
     arguments = module.forward.schema.arguments[1:]
     names = tuple(str(argument.name) for argument in arguments)
-    required = sum(not argument.has_default_value() for argument in arguments)
-    return TorchModel(names, required, lambda tensors: module(*tensors), held=_held(module))
+    required = tuple(str(argument.name) for argument in arguments if not argument.has_default_value())
+    return TorchModel(names, required, _calling(module, names), held=_held(module))
 
 
 def _pickled(module: Any) -> TorchModel:
@@ -127,8 +145,19 @@ def _pickled(module: Any) -> TorchModel:
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     ]
     names = tuple(parameter.name for parameter in parameters)
-    required = sum(parameter.default is parameter.empty for parameter in parameters)
-    return TorchModel(names, required, lambda tensors: module(*tensors), held=_held(module))
+    required = tuple(parameter.name for parameter in parameters if parameter.default is parameter.empty)
+    return TorchModel(names, required, _calling(module, names), held=_held(module))
+
+
+def _calling(module: Any, names: Sequence[str]) -> Callable[[Mapping[str, Any]], Any]:
+    """Calls a module whose arguments may have defaults: those behind one that is left out go by name."""
+
+    def call(tensors: Mapping[str, Any]) -> Any:
+        leading = list(takewhile(tensors.__contains__, names))
+        named = {name: tensor for name, tensor in tensors.items() if name not in leading}
+        return module(*(tensors[name] for name in leading), **named)
+
+    return call
 
 
 def _held(module: Any) -> int:

@@ -2,8 +2,9 @@
 
 Metadata: `torch.file` (default: the only such file). Settings of the engine for this platform: `device` (`auto`, which
 is CUDA where present, `cpu`, `cuda`, `cuda:1`), `threads` (0: PyTorch decides). Inputs go by name where the module's
-`forward` has the signature's names, else in the signature's order; outputs likewise from a dict, a tuple or one tensor.
-A batch larger than the module was exported for is run in pieces; what is bfloat16 inside is float32 to clients.
+`forward` has arguments of the signature's names, else in the signature's order; outputs likewise from a dict, a tuple
+or one tensor. A batch larger than the module was exported for is run in pieces; what is bfloat16 inside is float32 to
+clients.
 """
 
 from __future__ import annotations
@@ -81,13 +82,13 @@ class TorchServable:
         self._device = torch.device(str(device))
         self._held = {} if device.kind == CPU else {device.budget: model.held}
         self._outputs = {name: [spec.name for spec in sig.outputs] for name, sig in manifest.signatures.items()}
-        self._orders = {name: _order(manifest, name, sig, model) for name, sig in manifest.signatures.items()}
+        self._arguments = {name: _arguments(manifest, name, sig, model) for name, sig in manifest.signatures.items()}
 
     def predict(self, signature: str, inputs: Mapping[str, Array]) -> Mapping[str, Any]:
         """Outputs by name, on the CPU."""
         if self._model is None:
             raise InvalidInput("this version is closed")
-        fed = {name: inputs[name] for name in self._orders[signature]}
+        fed = {argument: inputs[name] for argument, name in self._arguments[signature].items()}
         run = partial(self._run, self._model, self._outputs[signature])
         if self._model.batch is not None:
             return in_pieces(run, fed, self._model.batch)
@@ -98,7 +99,7 @@ class TorchServable:
 
     def _run(self, model: TorchModel, names: list[str], fed: Mapping[str, Array]) -> dict[str, Any]:
         with self._torch.inference_mode():
-            answer = _by_name(names, model, model.call([self._tensor(array) for array in fed.values()]))
+            answer = _by_name(names, model, model.call({name: self._tensor(array) for name, array in fed.items()}))
             return {name: self._array(answer[name]) for name in names if name in answer}
 
     def device_bytes(self) -> Mapping[str, int]:
@@ -118,7 +119,7 @@ class TorchServable:
     def _array(self, value: Any) -> Any:
         if not isinstance(value, self._torch.Tensor):
             return np.asarray(value)
-        found = value.detach().cpu()
+        found = value.detach().cpu().resolve_conj().resolve_neg()
         return (found.float() if found.dtype == self._torch.bfloat16 else found).numpy()
 
 
@@ -144,21 +145,21 @@ def _chosen(torch: Any, device: Device) -> Device:
     return device
 
 
-def _order(manifest: Manifest, name: str, signature: Signature, model: TorchModel) -> list[str]:
-    """The signature's inputs in the order in which the module takes them."""
+def _arguments(manifest: Manifest, name: str, signature: Signature, model: TorchModel) -> dict[str, str]:
+    """Which input of the signature each of the module's arguments gets."""
     given = [spec for spec in signature.inputs if spec.name != manifest.event_time or spec.name in model.names]
     strings = [spec.name for spec in given if spec.dtype == "string"]
     if strings:
         raise InvalidInput(f"input {strings[0]!r} of {manifest.id} is a string, PyTorch takes numbers only")
     names = [spec.name for spec in given]
-    if set(names) == set(model.names):
-        return list(model.names)
-    if not model.required <= len(names) <= len(model.names):
+    if set(model.required) <= set(names) <= set(model.names):
+        return {argument: argument for argument in model.names if argument in names}
+    if not len(model.required) <= len(names) <= len(model.names):
         raise InvalidInput(
             f"the module of {manifest.id} takes {', '.join(model.names) or 'nothing'}, signature {name!r} has "
             f"{', '.join(names)}: mend the signature"
         )
-    return names
+    return dict(zip(model.names, names, strict=False))
 
 
 def _by_name(names: list[str], model: TorchModel, answer: Any) -> dict[str, Any]:

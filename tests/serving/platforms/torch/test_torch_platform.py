@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +78,14 @@ def test_an_exported_program_tells_its_signature_and_answers_alike(tmp_path: Pat
     assert found["total"].tolist() == [3, 12, 21, 30]
     alone = outputs(version, {"scale": SCALE[2:3], "x": X[2:3]})["score"]
     np.testing.assert_allclose(alone[0], found["score"][2], rtol=1e-6)
+
+
+def test_programs_are_loaded_side_by_side(tmp_path: Path) -> None:
+    folders = [exported(tmp_path / str(number) / "model.pt2", Net().eval()) for number in range(4)]
+    with ThreadPoolExecutor(len(folders)) as threads:
+        versions = list(threads.map(lambda folder: load_unpublished(folder, "torch"), folders * 3))
+    for version in versions:
+        assert outputs(version, {"scale": SCALE, "x": X})["total"].tolist() == [3, 12, 21, 30]
 
 
 def test_a_lone_output_has_a_name(tmp_path: Path) -> None:
@@ -154,6 +164,21 @@ def test_bfloat16_is_float32_to_clients(tmp_path: Path) -> None:
     assert outputs(version, {"x": X})["output"].tolist() == (X * 2).tolist()
 
 
+class Mirrored(torch.nn.Module):  # type: ignore[misc]
+    """PyTorch notes both on the tensors that it had, and computes them when somebody looks."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return x.conj(), x.conj().imag
+
+
+def test_conjugates_and_their_parts_are_computed(tmp_path: Path) -> None:
+    folder = exported_alone(tmp_path, Mirrored(), torch.zeros(2, 3, dtype=torch.complex64))
+    x = (X + 2j * X).astype("c8")
+    found = outputs(load_unpublished(folder, "torch"), {"x": x})
+    assert found["output_0"].tolist() == x.conj().tolist()
+    assert found["output_1"].tolist() == (-2 * X).tolist()
+
+
 def test_a_batch_beyond_the_exported_bound_is_run_in_pieces(tmp_path: Path) -> None:
     folder = exported_alone(tmp_path, torch.nn.Linear(3, 2), torch.zeros(2, 3), torch.export.Dim("batch", min=1, max=3))
     version = load_unpublished(folder, "torch")
@@ -180,6 +205,37 @@ def test_torchscript_serves_with_a_written_signature(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, said_by(module), rtol=1e-6)
     with pytest.raises(Unsupported, match="does not know its shapes"):
         discover(tmp_path / "m/1", "torch")
+
+
+class Optional(torch.nn.Module):  # type: ignore[misc]
+    """Arguments with defaults, of which a signature may have the last one alone."""
+
+    def forward(self, x: torch.Tensor, minus: torch.Tensor | None = None, plus: torch.Tensor | None = None) -> Any:
+        y = x
+        if minus is not None:
+            y = y - minus
+        if plus is not None:
+            y = y + plus
+        return y
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:FutureWarning")
+@pytest.mark.parametrize("file", ["model.pt", "model.pth"])
+@pytest.mark.parametrize(("given", "answer"), [("x plus", 3 * X), ("plus x minus", 2 * X), ("a b", 0 * X)])
+def test_arguments_that_a_signature_leaves_out_keep_their_defaults(
+    tmp_path: Path, file: str, given: str, answer: Any
+) -> None:
+    module = Optional().eval()
+    if file == "model.pt":
+        scripted(tmp_path / file, module)
+    else:
+        torch.save(module, tmp_path / file)
+    factors = {"x": 1, "a": 1, "b": 1, "minus": 1, "plus": 2}
+    specs = tuple(TensorSpec(name, "float32", (-1, 3)) for name in given.split())
+    signature = Signature(specs, (TensorSpec("y", "float32", (-1, 3)),))
+    draft = Draft("torch", {file: (tmp_path / file).read_bytes()}, signature, example={})
+    version = load_published(publish(tmp_path, "m", 1, draft), allow_pickle=True)
+    assert outputs(version, {spec.name: factors[spec.name] * X for spec in specs})["y"].tolist() == answer.tolist()
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.*:FutureWarning")
@@ -220,6 +276,15 @@ def test_what_is_no_model_is_named(tmp_path: Path, file: str) -> None:
     directory = publish(tmp_path, "m", 1, Draft("torch", {file: "nonsense"}, SIGNATURE, example={}))
     with pytest.raises(ModelFailed, match=f"{file} cannot be read by PyTorch"):
         load_published(directory)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_program_compiled_for_a_machine_says_what_to_save(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "model.pt2", "w") as archive:
+        archive.writestr("m/archive_format", "pt2")
+        archive.writestr("m/data/aotinductor/model/wrapper.so", b"")
+    with pytest.raises(Unsupported, match=r"model\.pt2 was compiled for one kind of machine.*torch\.export\.save"):
+        discover(tmp_path, "torch")
 
 
 def test_the_device_is_a_setting(tmp_path: Path) -> None:
