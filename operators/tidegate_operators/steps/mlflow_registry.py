@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 PLATFORM = "mlflow"
 _PREFIX = "tidegate"
+_SOURCE = "mlflow.source"
 _TAG_LETTERS = 4900
 
 
@@ -85,12 +86,16 @@ def registered_number(registered: RegisteredVersion) -> int:
 
 
 def published_before(registered: RegisteredVersion, directory: Path) -> bool:
-    """Whether `directory` is a version that was published from this registered version, which has a number."""
+    """Whether `directory` is a version that was published from this registered version, which has a number, as the
+    registry has it now: under a name that was deleted and registered anew, numbers begin again. Raises as
+    `publish_registered`."""
     if not (directory / FILE_NAME).is_file():
         return False
     metadata = read_manifest(directory)[0].metadata
     came_from = metadata.get("mlflow.uri"), metadata.get("mlflow.model")
-    return came_from == (registered.uri, _model_uri(registered.name, registered.version))
+    if came_from != (registered.uri, _model_uri(registered.name, registered.version)):
+        return False
+    return metadata.get(_SOURCE) == str(_find(registered)[1].source)
 
 
 def record_verdict(
@@ -204,6 +209,7 @@ def _model_uri(name: str, version: object) -> str:
 
 def _provenance(client: MlflowClient, registered: RegisteredVersion, found: Any) -> dict[str, str]:
     metadata = {"mlflow.uri": registered.uri, "mlflow.model": _model_uri(registered.name, found.version)}
+    metadata[_SOURCE] = str(found.source)
     if found.run_id:
         metadata["mlflow.run_id"] = found.run_id
         with _asking(registered, f"the run of {registered} is gone"):

@@ -27,20 +27,19 @@ def fetch(config: HubConfig, settings: ReleaseConfig, release: ReleaseRow) -> tu
     published from the same registered version. Everything else lies in the repository, or is looked for in the
     registry. NotFound where neither has it; else as `publish_registered`.
     """
-    root = settings.repository or config.repository
-    directory = version_directory(root, ServableId(release.model, release.version))
-    registered = RegisteredVersion(config.mlflow.address, release.model, str(release.version))
-    known = bool(config.mlflow.address)
-    lies_there = release.source != MLFLOW and (directory / FILE_NAME).is_file()
-    if lies_there or (known and published_before(registered, directory)):
+    directory = _directory(config, settings, release)
+    if release.source != MLFLOW and (directory / FILE_NAME).is_file():
         return directory, read_manifest(directory)[1]
-    if not known:
+    if is_of_registry(config, settings, release):
+        return directory, read_manifest(directory)[1]
+    if not config.mlflow.address:
         raise NotFound(
             f"{directory} is missing and the hub has no registry: publish the version, or name MLflow's address"
         )
+    root = directory.parent.parent
     root.mkdir(parents=True, exist_ok=True)
     publish_registered(
-        registered,
+        _registered(config, release),
         repository=root,
         training=settings.training,
         sample=settings.sample,
@@ -48,3 +47,20 @@ def fetch(config: HubConfig, settings: ReleaseConfig, release: ReleaseRow) -> tu
         event_time=settings.event_time,
     )
     return directory, read_manifest(directory)[1]
+
+
+def is_of_registry(config: HubConfig, settings: ReleaseConfig, release: ReleaseRow) -> bool:
+    """Whether the version in the repository is the one that the registry has under its number now; False without a
+    registry. Raises as `publish_registered`."""
+    if not config.mlflow.address:
+        return False
+    return published_before(_registered(config, release), _directory(config, settings, release))
+
+
+def _registered(config: HubConfig, release: ReleaseRow) -> RegisteredVersion:
+    return RegisteredVersion(config.mlflow.address, release.model, str(release.version))
+
+
+def _directory(config: HubConfig, settings: ReleaseConfig, release: ReleaseRow) -> Path:
+    root = settings.repository or config.repository
+    return version_directory(root, ServableId(release.model, release.version))

@@ -25,7 +25,7 @@ from tidegate_operators.steps import (
 from tidegate_operators.steps.engine_group import engines_of
 from tidegate_pipelines.hub.config import HubConfig, ReleaseConfig
 from tidegate_pipelines.hub.releases.claims import ClaimLost
-from tidegate_pipelines.hub.releases.fetch import fetch
+from tidegate_pipelines.hub.releases.fetch import MLFLOW, fetch, is_of_registry
 from tidegate_pipelines.hub.releases.record import Change, Record
 from tidegate_pipelines.hub.releases.requests import VERDICT, finish
 from tidegate_pipelines.hub.store import ReleaseRow, ReleaseState, VerdictRow
@@ -147,8 +147,8 @@ class _Steps:
         return sentence
 
     def serves_already(self) -> str:
-        """A sentence where ordinary clients get this version by now, and no step is needed; else empty. Unavailable
-        where the engine does not answer."""
+        """A sentence where ordinary clients get this version by now, and no step is needed; else empty, as where the
+        registry has another one under its number. Unavailable where the engine or the registry does not answer."""
         if self.stopped_at:
             return ""
         for one in engines_of(self.engine):
@@ -156,6 +156,9 @@ class _Steps:
                 found = client.status(self.row.model).servable(self.row.model)
             if found is None or found.ordinary != self.row.version:
                 return ""
+        asked_by_registry = self.row.source == MLFLOW and self.config.mlflow.address
+        if asked_by_registry and not is_of_registry(self.config, self.settings, self.row):
+            return ""
         return f"{self.row.model}:{self.row.version} serves already, so nothing had to be done"
 
     def fetched(self) -> Path:
