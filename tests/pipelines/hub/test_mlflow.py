@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
@@ -36,6 +37,17 @@ class Team:
     def aliases(self, model: str) -> dict[str, str]:
         return dict(self.client.get_registered_model(model).aliases)
 
+    def looked(self) -> None:
+        """Waits until the hub has looked at the whole registry twice, of which it has begun the second since now."""
+        for _ in range(2):
+            eventually(partial(self._has_looked_since, self._last_look()))
+
+    def _has_looked_since(self, before: str) -> bool:
+        return self._last_look() != before
+
+    def _last_look(self) -> str:
+        return str(self.hub.get("/registries")[0]["last_seen"])
+
 
 @pytest.fixture(scope="module")
 def team(
@@ -43,7 +55,7 @@ def team(
 ) -> Iterator[Team]:
     folder = tmp_path_factory.mktemp("hub")
     write_data(folder)
-    register(mlflow_address, "tides", "polled", "guarded", "forged")
+    register(mlflow_address, "tides", "polled", "guarded", "forged", "anew")
     (folder / "secret").write_text(SECRET)
     (folder / "secret").chmod(0o600)
     registry = f'address = "{mlflow_address}"\nwebhook_secret_file = "{folder}/secret"\npoll_seconds = 5'
@@ -133,6 +145,30 @@ def test_messages_that_are_forged_stale_or_torn_do_nothing_and_are_counted(team:
     eventually(lambda: not team.hub.get("/releases", model="forged"))
     assert team.hub.get("/releases", model="forged") == [], "no alias is set, whatever a message says"
     assert team.hub.get("/releases", model="a/<b>'\"") == []
+
+
+def test_a_version_registered_anew_under_a_number_that_serves_is_no_release_of_it(
+    team: Team, endpoints: Endpoints
+) -> None:
+    team.client.set_registered_model_alias("anew", "candidate", "1")
+    assert team.hub.over("anew", 1)["state"] == "RELEASED"
+    eventually(lambda: team.aliases("anew").get("serving") == "1")
+    sources = [str(team.client.get_model_version("anew", number).source) for number in ("2", "1")]
+    team.client.delete_registered_model("anew")
+    team.looked()
+    team.client.create_registered_model("anew")
+    for source in sources:
+        team.client.create_model_version("anew", source, model_id=source.removeprefix("models:/"))
+    team.client.set_registered_model_alias("anew", "candidate", "1")
+    eventually(lambda: len(team.hub.get("/releases", model="anew")) == 2)
+    anew = team.hub.over("anew", 1)
+    assert (anew["state"], anew["stage"]) == ("FAILED", "fetch")
+    assert "anew/1 is published already with other files" in anew["sentence"]
+    eventually(lambda: team.tags("anew", 1).get("tidegate.state") == "FAILED")
+    assert team.aliases("anew") == {"candidate": "1"}
+    team.client.set_registered_model_alias("anew", "candidate", "2")
+    assert team.hub.over("anew", 2)["state"] == "RELEASED"
+    assert available(endpoints, "anew") == [2]
 
 
 def test_a_hub_that_was_away_finds_what_happened_meanwhile(team: Team, endpoints: Endpoints) -> None:
