@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
 
-from tidegate_pipelines.cli.app import app
+from tidegate_pipelines.cli.app import whole_command
 from tidegate_pipelines.hub import config as hub_config
 from tidegate_pipelines.hub import people_config
 from tidegate_serving.config import BatchingConfig, EngineConfig, FleetConfig, ModelConfig
@@ -144,7 +143,7 @@ def test_every_command_takes_the_options_that_are_shown() -> None:
     shown = list(commands())
     assert len(shown) > 20
     for words in shown:
-        command: Any = typer.main.get_command(app)
+        command: Any = whole_command()
         while words and hasattr(command, "get_command") and not words[0].startswith("--"):
             command = command.get_command(None, words.pop(0))
             assert command is not None, words

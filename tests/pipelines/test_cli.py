@@ -13,11 +13,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-import typer
 from tests.support.command import Command, Done
 from tests.support.release.world import EXAMPLE, HONEST, SIGNATURE, rows
 
-from tidegate_pipelines.cli.app import app
+from tidegate_pipelines.cli.app import whole_command
 from tidegate_serving.contract.manifest import read_manifest
 
 TRACEBACK = "Traceback"
@@ -51,7 +50,7 @@ PUBLISH = (
 )
 
 
-ROOT: Any = typer.main.get_command(app)
+ROOT: Any = whole_command()
 COMMANDS = {name: ROOT.get_command(None, name) for name in ROOT.list_commands(None)}
 LEAVES = [
     (name, *sub)

@@ -11,10 +11,9 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-import typer
 from tests.support.command import Command
 
-from tidegate_pipelines.cli.app import app
+from tidegate_pipelines.cli.app import whole_command
 from tidegate_pipelines.cli.groups import GROUPS
 
 OFFERED = '''
@@ -73,7 +72,7 @@ def complete(words: str) -> list[str]:
 
 def test_every_command_of_ours_is_in_one_group() -> None:
     grouped = [name for names in GROUPS.values() for name in names]
-    assert sorted(grouped) == sorted(vars(typer.main.get_command(app))["commands"])
+    assert sorted(grouped) == sorted(vars(whole_command())["commands"])
 
 
 def test_help_shows_the_groups_in_order(tidegate: Command) -> None:

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import typer
 from tests.support.command import Command
 
-from tidegate_pipelines.cli.app import app
+from tidegate_pipelines.cli.app import whole_command
 
-ROOT: Any = typer.main.get_command(app)
+ROOT: Any = whole_command()
 
 
 def pages(command: Any, name: str, parent: Any = None) -> Iterator[tuple[str, str, Any]]:

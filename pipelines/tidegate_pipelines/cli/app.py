@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import errno
 import sys
-from typing import Annotated
+from functools import cache
+from typing import Annotated, Any
 
 import typer
 
@@ -167,10 +168,16 @@ for module in _MODULES:
     module.register(app)
 
 
+@cache
+def whole_command() -> Any:
+    """The command with all below it, as click has it; made once."""
+    return typer.main.get_command(app)
+
+
 def main() -> None:
     """Runs the command that the arguments name and ends the process with its exit status."""
     try:
-        app()
+        whole_command()()
     except TidegateError as error:
         _complain(error.message)
         sys.exit(1 if isinstance(error, _A_NO) else 2)
