@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psycopg
+from psycopg.sql import SQL, Identifier
 from tests.support.engine.process import free_port
 from tests.support.eventually import eventually
 
@@ -37,9 +39,12 @@ class PostgreSQL:
         """The address of one database of the cluster."""
         return f"postgresql://hub@127.0.0.1:{self.port}/{name}"
 
-    def new_database(self, name: str) -> str:
-        """Makes an empty database; its address."""
-        self.run("createdb", "-h", "127.0.0.1", "-p", str(self.port), "-U", "hub", name)
+    def new_database(self, name: str, like: str = "template1") -> str:
+        """Makes a database, empty or like another one that nobody is connected to; its address."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(
+                SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy").format(Identifier(name), Identifier(like))
+            )
         return self.database(name)
 
     def start(self) -> None:
