@@ -6,6 +6,7 @@ the model brings one along.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -56,7 +57,8 @@ def infer_signature(
     sklearn with `training`: the columns that the estimator demands, where it was fitted on named ones; the one column
     of text, where it takes texts alone; else all of `training` but label and event time, with `training`'s dtypes; the
     output is `probability` for a binary classifier, `predict_proba` for any other, `predict` for a regressor; so too a
-    scikit-learn model of MLflow's that brings no signature of its own and was fitted on named columns. xgboost and
+    scikit-learn model of MLflow's that brings no signature of its own and was fitted on named columns. Columns of text
+    that miss values in `training` and have no empty ones go into metadata `sklearn.missing`. xgboost and
     lightgbm with `training`: columns that are bool there are bool. `event_time` becomes an
     int64 input of the default signature. With `allow_pickle` a scikit-learn model that is a pickle is loaded in this
     process, which runs whatever code it holds. Unsupported for platforms that cannot tell, InvalidInput where something
@@ -148,7 +150,7 @@ def _read_estimator(path: Path, allow_pickle: bool) -> Any:
 
 
 def _from_sklearn(estimator: Any, training: pa.Table, label: str | None, event_time: str | None) -> InferredSignatures:
-    from tidegate_serving.platforms.sklearn.estimators import Estimator, estimator_output
+    from tidegate_serving.platforms.sklearn.estimators import MISSING, Estimator, estimator_output
 
     asked = Estimator(estimator)
     all_else = [name for name in training.column_names if name not in (label, event_time)]
@@ -158,7 +160,16 @@ def _from_sklearn(estimator: Any, training: pa.Table, label: str | None, event_t
         raise InvalidInput(f"the model was fitted on {', '.join(missing)}, which the training data lacks")
     inputs = tuple(TensorSpec(name, _arrow_dtype(name, training.schema.field(name).type)) for name in names)
     output, metadata = estimator_output(estimator, _one_row(training, inputs))
+    if missing := [spec.name for spec in inputs if spec.dtype == "string" and _lacks_texts(training[spec.name])]:
+        metadata = {**metadata, MISSING: json.dumps(missing)}
     return InferredSignatures({SERVING_DEFAULT: Signature(inputs, (output,))}, metadata)
+
+
+def _lacks_texts(column: pa.ChunkedArray) -> bool:
+    """Whether an empty text can stand for one that is missing, which no protocol has: some are, and none is empty."""
+    import pyarrow.compute as pc
+
+    return bool(column.null_count) and not pc.any(pc.equal(pc.cast(column, "string"), "")).as_py()
 
 
 def _text(training: pa.Table, names: Sequence[str]) -> list[str]:

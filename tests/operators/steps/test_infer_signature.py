@@ -16,6 +16,7 @@ from onnx import TensorProto, helper
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 from tests.support.models.skops_files import write_skops
 
 from tidegate_operators.steps.infer_signature import infer_signature
@@ -108,6 +109,16 @@ def test_many_classes_give_a_column_each(tmp_path: Path) -> None:
     write_skops(model, tmp_path / "m.skops")
     outputs = infer_signature([tmp_path], "sklearn", TABLE, "late", None).signatures["serving_default"].outputs
     assert outputs == (TensorSpec("predict_proba", "float64", (-1, 3)),)
+
+
+def test_an_empty_text_stands_for_one_that_the_training_data_misses(tmp_path: Path) -> None:
+    rows = {"size": [1.0, 2.0, 3.0], "some": ["a", None, "b"], "all": ["a", "b", ""], "both": ["a", None, ""]}
+    model = make_pipeline(OneHotEncoder(), LinearRegression()).fit(pd.DataFrame(rows), [1.0, 2.0, 3.0])
+    write_skops(model, tmp_path / "m.skops")
+    kinds = {"some": pa.dictionary(pa.int32(), pa.string()), "both": pa.large_string()}
+    table = pa.table({name: pa.array(values, kinds.get(name)) for name, values in rows.items()})
+    found = infer_signature([tmp_path / "m.skops"], "sklearn", table, None, None)
+    assert json.loads(found.metadata["sklearn.missing"]) == ["some"]
 
 
 def test_an_estimator_of_a_matrix_needs_no_training_data(tmp_path: Path) -> None:

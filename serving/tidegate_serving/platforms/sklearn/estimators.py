@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import TensorSpec
 from tidegate_serving.contract.tensors import Array, dtype_name
 from tidegate_serving.contract.words import words_of
@@ -21,6 +22,7 @@ from tidegate_serving.platforms.platform import library
 from tidegate_serving.platforms.sklearn.nameless import nameless
 
 OUTPUTS = "sklearn.outputs"
+MISSING = "sklearn.missing"
 METHODS = ("predict_proba", "predict", "decision_function", "transform", "score_samples", "predict_log_proba")
 _TRIED_ROWS = 16
 
@@ -31,10 +33,12 @@ class Estimator:
     columns: names of a DataFrame's columns that it demands, None where it was fitted on anything else.
     fitted_on: all columns of the DataFrame that it was fitted on, in order; a column transformer drops some of them.
     is_text: whether it takes a list of texts, as pipelines do that begin with a vectorizer.
+    missing: the columns of a DataFrame in which an empty text is one that is missing.
     """
 
-    def __init__(self, fitted: Any) -> None:
+    def __init__(self, fitted: Any, missing: Sequence[str] = ()) -> None:
         self._fitted = fitted
+        self._missing = frozenset(missing)
         names = getattr(fitted, "feature_names_in_", None)
         self.fitted_on = [] if names is None else [str(name) for name in names]
         self.columns = None if names is None else _demanded(fitted, self.fitted_on)
@@ -81,7 +85,8 @@ class Estimator:
         """A DataFrame, or the matrix of its numbers where the estimator takes that as well."""
         whole, numbers = len(given) == len(self.fitted_on), _side_by_side(list(given.values()))
         if numbers is None:
-            return _import_pandas().DataFrame({name: _column(name, array) for name, array in given.items()})
+            columns = {name: _column(name, array, name in self._missing) for name, array in given.items()}
+            return _import_pandas().DataFrame(columns)
         if whole and self._nameless is not None:
             return numbers
         return _import_pandas().DataFrame(numbers, columns=self._index if whole else list(given), copy=False)
@@ -175,9 +180,25 @@ def _same(one: Array | str, other: Array | str) -> bool:
     return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
 
 
-def _column(name: str, array: Array) -> Array:
+def missing_texts(manifest: Manifest) -> list[str]:
+    """The columns of metadata `sklearn.missing`. InvalidInput where that is no JSON list of names."""
+    text = manifest.metadata.get(MISSING, "[]")
+    try:
+        names = json.loads(text)
+    except ValueError:
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InvalidInput(f'metadata {MISSING!r} of {manifest.id} is {text!r}: use a JSON list such as ["city"]')
+    return names
+
+
+def _column(name: str, array: Array, empty_is_missing: bool) -> Array:
     """One value per row."""
-    return as_text(name, array).reshape(len(array)) if array.shape[1:] == (1,) else as_text(name, array)
+    column = as_text(name, array).reshape(len(array)) if array.shape[1:] == (1,) else as_text(name, array)
+    if empty_is_missing:
+        column = column.astype(object)
+        column[column == ""] = None
+    return column
 
 
 def _import_pandas() -> Any:

@@ -1,10 +1,11 @@
 """scikit-learn estimators, from skops files; from pickle only where the engine's operator allows it.
 
 Metadata: `sklearn.file` (default: the only .skops, .pkl, .pickle or .joblib file), `sklearn.outputs` (see
-`output_rules`; a result is a method: `predict`, `predict_proba`, `decision_function`, `transform`, ...). An estimator
-that was fitted on a DataFrame gets one with its own columns, by name, strings as `str`, or a matrix of its numbers if
-that is all the same to it; one that was fitted on texts gets the only input; any other gets a 2-D array: the only input
-where that has two axes, else the inputs side by side in the signature's order, without the event time.
+`output_rules`; a result is a method: `predict`, `predict_proba`, `decision_function`, `transform`, ...),
+`sklearn.missing` (a JSON list of columns of text in which an empty one is given to the estimator as missing). An
+estimator that was fitted on a DataFrame gets one with its own columns, by name, strings as `str`, or a matrix of its
+numbers if that is all the same to it; one that was fitted on texts gets the only input; any other gets a 2-D array: the
+only input where that has two axes, else the inputs side by side in the signature's order, without the event time.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.loader import Servable
 from tidegate_serving.platforms.output_rules import OutputRule, output_rules, picked
 from tidegate_serving.platforms.platform import ModelDescription, PlatformOptions, model_file
-from tidegate_serving.platforms.sklearn.estimators import OUTPUTS, Estimator, estimator_output
+from tidegate_serving.platforms.sklearn.estimators import OUTPUTS, Estimator, estimator_output, missing_texts
 from tidegate_serving.platforms.sklearn.files import SUFFIXES, estimator_bytes, read_estimator
 
 
@@ -54,7 +55,7 @@ class SklearnPlatform:
     def load(self, directory: Path, manifest: Manifest) -> Servable:
         """An estimator whose columns and methods are checked against the signatures."""
         fitted = self._read(directory, manifest)
-        estimator, rules = Estimator(fitted), output_rules(manifest, OUTPUTS)
+        estimator, rules = Estimator(fitted, missing_texts(manifest)), output_rules(manifest, OUTPUTS)
         for output, rule in rules.items():
             if not estimator.has(rule.result):
                 raise InvalidInput(

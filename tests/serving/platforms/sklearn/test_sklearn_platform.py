@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestRegressor
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from tests.support.models.loading import load_published, outputs
 from tests.support.models.skops_files import skops_bytes
 from tests.support.models.tabular import EXAMPLE, FRAME, LATE, RANDOM, ROWS, SIGNATURE, pipeline, tensors, with_files
@@ -53,6 +53,31 @@ def test_an_array_estimator_gets_a_matrix_as_it_is(tmp_path: Path) -> None:
     whole = Draft(platform="sklearn", signature=signature, example={"x": [1.0, 2.0, 3.0]})
     version = load_published(publish(tmp_path, "m", 1, with_files(whole, model__skops=skops_bytes(model))))
     np.testing.assert_allclose(outputs(version, {"x": data})["predict_proba"], model.predict_proba(data), rtol=1e-6)
+
+
+CITIES = pd.DataFrame({"city": ["Paris", None, "Oslo", None, "Rome", "Paris"], "kind": ["a", "b", "", "b", "a", ""]})
+IN_CITIES = Signature((TensorSpec("city", "string"), TensorSpec("kind", "string")), (TensorSpec("predict", "float64"),))
+
+
+def test_an_empty_text_is_missing_where_the_metadata_say_so(tmp_path: Path) -> None:
+    model = make_pipeline(OneHotEncoder(handle_unknown="ignore"), LinearRegression()).fit(CITIES, range(6))
+    whole = Draft(platform="sklearn", signature=IN_CITIES, example={"city": "Oslo", "kind": "a"})
+    whole = replace(whole, metadata={"sklearn.missing": '["city"]'})
+    version = load_published(publish(tmp_path, "m", 1, with_files(whole, model__skops=skops_bytes(model))))
+    texts = {name: [text if isinstance(text, str) else "" for text in CITIES[name]] for name in ("city", "kind")}
+    asked = {name: np.array([text.encode() for text in column], object) for name, column in texts.items()}
+    told = model.predict(CITIES)
+    np.testing.assert_allclose(outputs(version, asked)["predict"], told, rtol=1e-12)
+
+
+@pytest.mark.parametrize("text", ["city", '{"city": 1}', "[1]"])
+def test_metadata_of_missing_texts_are_a_list_of_names(tmp_path: Path, text: str) -> None:
+    model = make_pipeline(OneHotEncoder(handle_unknown="ignore"), LinearRegression()).fit(CITIES, range(6))
+    whole = Draft(platform="sklearn", signature=IN_CITIES, example={"city": "Oslo", "kind": "a"})
+    whole = replace(whole, metadata={"sklearn.missing": text})
+    directory = publish(tmp_path, "m", 1, with_files(whole, model__skops=skops_bytes(model)))
+    with pytest.raises(InvalidInput, match=r"metadata 'sklearn\.missing' of m:1 is"):
+        load_published(directory)
 
 
 def test_pickle_needs_permission(tmp_path: Path) -> None:
