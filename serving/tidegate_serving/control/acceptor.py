@@ -6,14 +6,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import secrets
 import socket
-import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -43,8 +42,8 @@ class Acceptor:
         self._most = most
         self._lock = threading.Lock()
         self._open: dict[str, _Connection] = {}
-        # Others on this machine are to come through the acceptor, too.
-        self._folder = tempfile.TemporaryDirectory(prefix="tidegate-")
+        # An engine may have no folder to write to, and a socket without a file goes with it.
+        self._inside = f"tidegate-{secrets.token_hex(16)}"
         self._listeners: Sequence[socket.socket] = ()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="tidegate-acceptor", daemon=True)
         self._started = threading.Event()
@@ -53,8 +52,8 @@ class Acceptor:
 
     @property
     def inner(self) -> str:
-        """Where gRPC's server is to listen: the path of a Unix socket."""
-        return f"{self._folder.name}/grpc"
+        """Where gRPC's server is to listen: the name of an abstract Unix socket."""
+        return f"{self._inside}/grpc"
 
     def start(self, address: str) -> str:
         """Listens, once gRPC's server does; the address with its real port. OSError when it cannot."""
@@ -74,7 +73,6 @@ class Acceptor:
         self._set(self._closing)
         if self._thread.is_alive():
             self._thread.join()
-        self._folder.cleanup()
 
     @contextlib.contextmanager
     def open_call(self, context: grpc.ServicerContext) -> Iterator[None]:
@@ -140,17 +138,14 @@ class Acceptor:
         return True
 
     async def _serve(self, name: str, connection: _Connection, accepted: socket.socket) -> None:
-        path = Path(self._folder.name, name)
         with accepted, socket.socket(socket.AF_UNIX) as inner:
             inner.setblocking(False)
             try:
-                # gRPC's server knows a connection by where the other end is bound.
-                inner.bind(str(path))
-                await asyncio.get_running_loop().sock_connect(inner, self.inner)
-                path.unlink()
+                # gRPC's server knows a connection by the name of its other end.
+                inner.bind(f"\0{self._inside}/{name}")
+                await asyncio.get_running_loop().sock_connect(inner, f"\0{self.inner}")
                 await relay(accepted, inner)
             finally:
-                path.unlink(missing_ok=True)
                 with self._lock:
                     if self._open.get(name) is connection:
                         del self._open[name]

@@ -77,5 +77,5 @@ def serialize(response: Any) -> bytes:
 
 
 def origin(context: grpc.ServicerContext) -> str:
-    """Where a call comes from, host and port: the acceptor's end of its connection is bound to a file of that name."""
+    """Where a call comes from, host and port: the acceptor's end of its connection has a name that ends so."""
     return unquote(context.peer().rpartition("/")[2])

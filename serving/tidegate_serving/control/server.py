@@ -96,7 +96,7 @@ class ControlServer:
 
     def start(self, address: str, credentials: grpc.ServerCredentials | None = None) -> str:
         """Listens and returns the address with its real port. OSError, naming the address, when it cannot."""
-        inner = f"unix:{self._acceptor.inner}"
+        inner = f"unix-abstract:{self._acceptor.inner}"
         try:
             if credentials is None:
                 self._server.add_insecure_port(inner)

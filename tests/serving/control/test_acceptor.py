@@ -24,7 +24,7 @@ def accepting(address: str = "127.0.0.1:0") -> Iterator[tuple[Acceptor, str, soc
     """An acceptor of few connections, its address, and the listener behind it."""
     acceptor = Acceptor(MOST)
     with socket.socket(socket.AF_UNIX) as behind:
-        behind.bind(acceptor.inner)
+        behind.bind(f"\0{acceptor.inner}")
         behind.listen()
         behind.settimeout(5)
         try:
@@ -53,7 +53,7 @@ def has_ended(client: socket.socket) -> bool:
 @contextlib.contextmanager
 def call_of(acceptor: Acceptor, inner: socket.socket) -> Iterator[None]:
     """A call over the connection that came to the listener so."""
-    peer: Any = SimpleNamespace(peer=lambda: f"unix:{inner.getpeername()}")
+    peer: Any = SimpleNamespace(peer=lambda: f"unix-abstract:{inner.getpeername()[1:].decode()}")
     with acceptor.open_call(peer):
         yield
 
@@ -120,7 +120,7 @@ def test_it_listens_where_it_is_told_to(host: str) -> None:
         place = address.replace("0.0.0.0", "127.0.0.1")
         source = "::1" if "::1" in host else "127.0.0.1"
         with connect(place, source), behind.accept()[0] as inner:
-            assert inner.getpeername().rpartition("/")[2].startswith(source)
+            assert inner.getpeername().decode().rpartition("/")[2].startswith(source)
 
 
 def test_an_address_that_is_taken_is_an_error_and_leaves_nothing() -> None:
