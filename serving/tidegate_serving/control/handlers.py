@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, TypeAlias
+from urllib.parse import unquote
 
 import grpc
 
@@ -73,3 +74,8 @@ def serialize(response: Any) -> bytes:
     """A message's bytes."""
     data: bytes = response.SerializeToString()
     return data
+
+
+def origin(context: grpc.ServicerContext) -> str:
+    """Where a call comes from, host and port: the acceptor's end of its connection has a name that ends so."""
+    return unquote(context.peer().rpartition("/")[2])

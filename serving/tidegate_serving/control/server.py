@@ -1,4 +1,5 @@
-"""The control port: grpcio's threaded server before the RPC Source and the control service, with typed errors."""
+"""The control port: grpcio's threaded server, behind an acceptor, before the RPC Source and the control service, with
+typed errors."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ import grpc
 from tidegate_serving.contract.desired_state import DesiredState
 from tidegate_serving.contract.errors import Unavailable
 from tidegate_serving.contract.messages import message
+from tidegate_serving.control.acceptor import Acceptor, OpenCalls
 from tidegate_serving.control.access.guard import Guard
 from tidegate_serving.control.config_service import ConfigService
 from tidegate_serving.control.crowd import Crowd, MessageFirst
@@ -38,7 +40,10 @@ OPTIONS = (
     ("grpc.server_handshake_timeout_ms", 10_000),
     ("grpc.max_connection_idle_ms", 20_000),
     ("grpc.keepalive_time_ms", 60_000),
-    ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),
+    (
+        "grpc.max_allowed_incoming_connections",
+        2 * MAX_CONNECTIONS,
+    ),  # those that the acceptor has closed are closed later
     ("grpc.max_concurrent_streams", MAX_CALLS),
     ("grpc.http2.min_ping_interval_without_data_ms", 5000),  # whoever watches asks more often than gRPC expects
 )
@@ -80,7 +85,9 @@ class ControlServer:
         self._threads = futures.ThreadPoolExecutor(THREADS, thread_name_prefix="tidegate-control")
         self._readers = Crowd(MAX_READERS, "read journal or log")
         is_known = (lambda context: True) if guard is None else guard.is_known
+        self._acceptor = Acceptor(MAX_CONNECTIONS)
         guards = [MessageFirst(MAX_WITHOUT_MESSAGE, is_known), *([] if guard is None else [guard])]
+        guards.append(OpenCalls(self._acceptor))
         self._server = grpc.server(self._threads, interceptors=guards, options=OPTIONS)
         self._health = Health(MAX_HEALTH_WATCHERS, self._stopping)
         self._server.add_generic_rpc_handlers(
@@ -89,20 +96,24 @@ class ControlServer:
 
     def start(self, address: str, credentials: grpc.ServerCredentials | None = None) -> str:
         """Listens and returns the address with its real port. OSError, naming the address, when it cannot."""
+        inner = f"unix-abstract:{self._acceptor.inner}"
         try:
             if credentials is None:
-                port = self._server.add_insecure_port(address)
+                self._server.add_insecure_port(inner)
             else:
-                port = self._server.add_secure_port(address, credentials)
-        except RuntimeError as error:
+                self._server.add_secure_port(inner, credentials)
+            self._server.start()
+            return self._acceptor.start(address)
+        except (RuntimeError, OSError) as error:
+            self.stop(0)
             raise OSError(f"control_address {address} cannot be bound: {error}") from error
-        self._server.start()
-        return f"{address.rpartition(':')[0]}:{port}"
 
     def stop(self, grace_seconds: float) -> None:
         """Ends the streams after what they have to tell, and the calls after `grace_seconds`."""
         self._stopping.set()
+        self._acceptor.leave()
         self._server.stop(grace_seconds).wait()
+        self._acceptor.close()
         self._threads.shutdown(wait=False)
 
     def _handlers(self) -> grpc.GenericRpcHandler:

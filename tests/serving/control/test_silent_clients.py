@@ -136,12 +136,41 @@ def test_strangers_who_say_nothing_take_no_place_from_those_who_are_known(tmp_pa
         assert known.result(60), "its status"
 
 
-def test_connections_beyond_the_limit_are_closed(tmp_path: Path) -> None:
+def test_silent_connections_beyond_the_limit_keep_nobody_out(tmp_path: Path) -> None:
     silent = PREFACE + settings({}) + frame(PING, 0, 0, bytes(8))
-    with EngineProcess(tmp_path, allow_unverified=True) as engine:
-        with contextlib.ExitStack() as stack:
-            many = range(MAX_CONNECTIONS + 50)
-            made = [stack.enter_context(Http2(engine.addresses["control"], silent)) for _ in many]
-            assert sum(one.until(PING) is not None for one in made) == MAX_CONNECTIONS
-        with engine.control() as control:
-            assert control.status()
+    with EngineProcess(tmp_path, allow_unverified=True) as engine, contextlib.ExitStack() as stack:
+
+        def say_nothing() -> Http2:
+            return stack.enter_context(Http2(engine.addresses["control"], silent))
+
+        with engine.control() as early:
+            assert early.status()
+            made = [say_nothing() for _ in range(MAX_CONNECTIONS)]
+            assert all(one.until(PING) is not None for one in made)
+            for _ in range(20):
+                made += [say_nothing() for _ in range(10)]
+                with engine.control() as late:
+                    assert late.status()
+            assert early.status(), "it connects again by itself where it was the one to go"
+        assert sum(is_open(one) for one in made) < MAX_CONNECTIONS
+
+
+def is_open(one: Http2) -> bool:
+    """Whether it is answered."""
+    with contextlib.suppress(OSError):
+        one.send(frame(PING, 0, 0, b"is it so"))
+        while (found := one.next_frame()) is not None:
+            if found.payload == b"is it so":
+                return True
+    return False
+
+
+def test_a_watch_stays_however_many_say_nothing(watch: Any) -> None:
+    watching = watch("states")
+    with contextlib.ExitStack() as stack:
+        for _ in range(MAX_CONNECTIONS + 50):
+            one = stack.enter_context(Http2(watch.engine.addresses["control"], HELLO))
+        one.send(frame(PING, 0, 0, b"all came"))
+        while (found := one.next_frame()) is not None and found.payload != b"all came":
+            pass
+        assert watching.is_active()

@@ -18,7 +18,7 @@ from tidegate_serving.control.access.access_file import Access
 from tidegate_serving.control.access.grants import Grant
 from tidegate_serving.control.access.rules import Call, Rule, rule_of
 from tidegate_serving.control.deciding import MOST_WHO
-from tidegate_serving.control.handlers import Handler, abort
+from tidegate_serving.control.handlers import Handler, abort, origin
 from tidegate_serving.journal.entry import Entry, Kind
 from tidegate_serving.journal.journal import Journal
 
@@ -91,7 +91,7 @@ class Guard(grpc.ServerInterceptor):
             grant = identify(self._access(), context)
             check(call, grant)
         except TidegateError as error:
-            self._refused.note(call, grant, _claim(rule, request), context.peer(), error)
+            self._refused.note(call, grant, _claim(rule, request), origin(context), error)
             abort(context, error)
         if rule.asker is not None:
             name_asker(rule.asker(request), grant)

@@ -131,6 +131,7 @@ def test_strangers_are_told_what_they_lack_and_the_journal_has_them(engine: Remo
         with pytest.raises(PermissionRefused):
             control.override("disable", "flights", requested_by="anna")
         entries = [entry for entry in control.journal() if entry.kind is Kind.REFUSED]
+    assert any(" from 127.0.0.1:" in entry.text for entry in entries)
     assert entries[-1].requested_by == "look"
     assert (entries[-1].action, entries[-1].servable, entries[-1].error_code) == (
         "disable",

@@ -121,10 +121,10 @@ def test_refusals_that_were_left_out_are_counted_in_the_next() -> None:
     log = RefusalLog(journal, lambda: now[0])
     refused = PermissionRefused("no")
     for _ in range(REFUSALS_A_MINUTE + 7):
-        log.note(Call("pin", Role.OPERATE, "m"), None, "", "ipv4:10.0.0.1:9", refused)
+        log.note(Call("pin", Role.OPERATE, "m"), None, "", "10.0.0.1:9", refused)
     assert len(journal.read()) == REFUSALS_A_MINUTE
-    log.note(Call("pin", Role.OPERATE, "m"), Grant("token", "t", Role.LOOK), "", "ipv4:10.0.0.1:9", refused)
+    log.note(Call("pin", Role.OPERATE, "m"), Grant("token", "t", Role.LOOK), "", "10.0.0.1:9", refused)
     assert journal.read()[-1].requested_by == "t"
     now[0] = 61.0
-    log.note(Call("pin", Role.OPERATE, "m"), None, "", "ipv4:10.0.0.1:9", refused)
-    assert "pin of m from ipv4:10.0.0.1:9 was refused: no (7 more refusals before" in journal.read()[-1].text
+    log.note(Call("pin", Role.OPERATE, "m"), None, "", "10.0.0.1:9", refused)
+    assert "pin of m from 10.0.0.1:9 was refused: no (7 more refusals before" in journal.read()[-1].text
