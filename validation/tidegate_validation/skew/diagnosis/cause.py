@@ -24,7 +24,7 @@ from tidegate_validation.skew.diagnosis.landing import (
 )
 from tidegate_validation.skew.diagnosis.scale import ScaleFit, fit_factor, without_zeros
 from tidegate_validation.skew.diagnosis.suspect import like_training
-from tidegate_validation.skew.diagnosis.units import affine, named_factors, nearest_factor, only_common
+from tidegate_validation.skew.diagnosis.units import affine, named_factors, nearest_factor, only_common, the_other_way
 from tidegate_validation.skew.measures.distance import BlockDistance, block_distance, delta_alone
 from tidegate_validation.skew.measures.numbers import compared_bins, ordinary_bins
 from tidegate_validation.statistics.arrays import Floats
@@ -126,8 +126,7 @@ class Cause:
 
     def inverse(self) -> Cause:
         """The same, told from the other side: training's values in terms of the served ones."""
-        named = nearest_factor(1 / self.factor, 1e-6) if self.name and self.kind == FACTOR else None
-        name = named.words if named else " against ".join(reversed((self.name or "").split(" against ", 1))) or None
+        name = the_other_way(self.name) if self.name else None
         return replace(self, factor=1 / self.factor, offset=-self.offset / self.factor, name=name)
 
 
