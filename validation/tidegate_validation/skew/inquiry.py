@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidegate_serving.admission import Outcome
-from tidegate_validation.skew.diagnosis.cause import Cause, find_cause
+from tidegate_validation.skew.diagnosis.cause import Cause
+from tidegate_validation.skew.diagnosis.conversion import find_cause
 from tidegate_validation.skew.diagnosis.rivals import OTHER_COLUMN, name_cause
 from tidegate_validation.skew.diagnosis.suspect import Joint, Suspect, distance_of, shares_of
 from tidegate_validation.skew.measures.growth import blocks_of
@@ -77,7 +78,7 @@ class Inquiry:
             feature = self.profile.features[other]
             left = dict(self._others(feature, scattered=False)).get(name, np.inf)
             apart = distance_of(*(shares_of(feature, part[other]) for part in (self.profile.counts, self.counts)))
-            if left <= _KNOWN * apart:
+            if left <= max(_KNOWN * apart, float(self.numbers[other].distribution.noise) ** 0.5):
                 found[other] = Cause(OTHER_COLUMN, details=(("column", name), ("left", round(left, 3))))
         return found
 

@@ -78,13 +78,15 @@ def _spellings(known: tuple[str, ...], new: list[str]) -> Iterator[tuple[str, di
         "leading zeros": lambda text: _ZEROS.sub("", text),
         "composed or decomposed Unicode": lambda text: unicodedata.normalize("NFKC", text),
         "accents": _without_accents,
+        "punctuation": lambda text: re.sub(r"[\W_]", "", text),
     }
     for change, plain in alike.items():
         old = {key: name for name in known if (key := plain(name)) is not None}
         yield change, {name: old[key] for name in new if (key := plain(name)) in old and key is not None}
     yield "text encoding", _decoded(known, new)
     yield "letters lost", _several(_lost_letters(known, new))
-    yield "cut off", _several(_cut_off(known, new))
+    cut = _cut_off(known, new)
+    yield "cut off", cut if len(new) > 1 and {one[: max(map(len, new))] for one in known} == {*new} else _several(cut)
     for change, added in (("an addition", _added(known, new)), ("a part left out", _added(new, known, turned=True))):
         yield change, _several(added)
 

@@ -41,6 +41,7 @@ _LEAVES = 0.4
 _CLEARLY = 0.75
 _PART = 0.03
 _FAMILIAR = 0.95
+_NEARLY = 0.2
 _UNLIKE = 0.4
 _NEARLY_ALL = 0.9
 _USUAL = 0.9
@@ -151,7 +152,7 @@ def _converted(suspect: Suspect) -> float:
 
 def _values_of_another(suspect: Suspect) -> Cause | None:
     """The column whose few values are those that are served here, where they are not the column's own and lie as far
-    from each other as that column's do."""
+    from each other as that column's do; of several the one like whose values they are spread by far best."""
     if not isinstance(suspect.sample, ValueSample) or not len(suspect.sample.values):
         return None
     values, weights = suspect.sample.distinct()
@@ -159,23 +160,25 @@ def _values_of_another(suspect: Suspect) -> Cause | None:
     if suspect.feature.name not in at_home or len(values) < _TELLING_VALUES:
         return None
     own = at_home.pop(suspect.feature.name)
-    ranked = sorted(at_home, key=lambda name: -at_home[name])
+    near = {name: left for name, left in suspect.others().items() if at_home.get(name, 0.0) > _FAMILIAR - _NEARLY}
+    ranked = sorted(near, key=near.__getitem__)
     if not ranked or at_home[ranked[0]] < _FAMILIAR or own > _FEW:
         return None
-    if (len(ranked) > 1 and at_home[ranked[1]] > _FAMILIAR - 0.2) or ranked[0] not in suspect.others():
+    if len(ranked) > 1 and near[ranked[0]] > _FEW * near[ranked[1]]:
         return None
     return Cause(OTHER_COLUMN, details=(("column", ranked[0]),))
 
 
 def _nearer(suspect: Suspect, sample: ValueSample, factor: Cause | None, other: Cause) -> bool:
-    """Whether values land on training's own with the factor undone, and are then not clearly farther from these than
-    from the other column's: values times ten may well be values of another column."""
+    """Whether values are clearly nearer to training's own with the factor undone than to the other column's; or land on
+    training's own then, and are not clearly farther: values times ten may well be values of another column."""
     bins = suspect.feature.bins
-    if factor is None or not factor.by_values or factor.share < _NEARLY_ALL or bins is None:
+    if factor is None or not factor.is_conversion or factor.share < _NEARLY_ALL or bins is None:
         return False
     undone = shares_of(suspect.feature, sample.counted(bins, factor.factor, factor.offset))
     left = distance_of(shares_of(suspect.feature, suspect.reference), undone)
-    return _CLEARLY * left <= suspect.others()[str(dict(other.details)["column"])]
+    to_other = suspect.others()[str(dict(other.details)["column"])]
+    return _CLEARLY * left <= to_other if factor.by_values else left <= _CLEARLY * to_other
 
 
 def _rounded(suspect: Suspect, sample: ValueSample) -> Cause | None:

@@ -28,6 +28,7 @@ _SAME = 0.1
 _FEWEST = 3
 _ELSEWHERE = 0.5
 _NEARLY_ALL = 0.98
+_PER_CENT = 100.0
 _ABOUT_NONE = 0.5
 _ABOUT_ONE = 1.1
 _QUARTILES = (0.25, 0.75)
@@ -180,6 +181,8 @@ def _functions(known: Floats) -> Iterator[tuple[str, Floats]]:
         yield "exponential", np.exp(known)
     if low >= 0 and high <= 1:
         yield "1 minus the value", 1 - known[::-1]
+    if low >= 0 and 1 < high <= _PER_CENT:
+        yield "100 minus the value", _PER_CENT - known[::-1]
     if low < 0 < high:
         yield "absolute value", np.sort(np.abs(known))
     if high > low and not (low == 0 and high == 1):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -113,19 +114,28 @@ def named_factors() -> list[Conversion]:
     return [*factors(), *(way for one in _ROUND for way in (one, one.inverse()))]
 
 
-def only_common(factor: float, tolerance: float, largest: float = math.inf) -> Conversion | None:
-    """The one common conversion or round number within `tolerance` (relative); None for none or several, and where it
-    lies in the last third of that while a rarer conversion lies in the first.
+def only_common(
+    factor: float, tolerance: float, largest: float = math.inf, possible: Callable[[float], bool] = lambda _: True
+) -> Conversion | None:
+    """The one common conversion or round number within `tolerance` (relative) that is `possible`; None for none or
+    several, and where it lies in the last third of that while a rarer conversion lies in the first.
 
     Values of training, of which `largest` is the largest, are no angles where they go further than once around.
     """
     common = [one for one in named_factors() if one.common]
     around = {180 / math.pi: 2 * math.pi, math.pi / 180: 360.0}
-    near = _within(factor, tolerance, [one for one in common if largest <= 1.01 * around.get(one.factor, math.inf)])
+    turns = [one for one in common if largest <= 1.01 * around.get(one.factor, math.inf)]
+    near = [one for one in _within(factor, tolerance, turns) if possible(one.factor)]
     if len(near) != 1:
         return None
     far = not _within(factor, 2 / 3 * tolerance, near)
     return None if far and _within(factor, tolerance / 3, factors()) else near[0]
+
+
+def only_rare(factor: float, tolerance: float) -> Conversion | None:
+    """The one conversion or round number within `tolerance` (relative), where that is no common one; else None."""
+    near = _within(factor, tolerance, named_factors())
+    return near[0] if len(near) == 1 and not near[0].common else None
 
 
 def _within(factor: float, tolerance: float, known: list[Conversion]) -> list[Conversion]:
