@@ -207,10 +207,17 @@ def _telling_grid(suspect: Suspect, values: Floats) -> float | None:
 
 
 def _ambiguous(found: Cause, anywhere: Sequence[_Way], whole: float, effect: float) -> bool:
-    """Whether an unusual factor of all rows explains them not clearly better than a usual one of a part of them."""
-    usual = max((one.gain for one in anywhere if _is_common(one.change)), default=-np.inf)
+    """Whether an unusual factor of all rows explains them not clearly better than a usual one of a part of them; one of
+    nearly all rows that is within its error is no other."""
+    rivals = [one for one in anywhere if _is_common(one.change) and not _is_about(found, one)]
+    usual = max((one.gain for one in rivals), default=-np.inf)
     unusual = not found.by_values and not _is_common((found.factor, found.offset))
     return unusual and (whole - usual) / effect < CLEARLY
+
+
+def _is_about(found: Cause, way: _Way) -> bool:
+    ratio = way.change[0] / found.factor
+    return way.share >= _BELIEVED and ratio > 0 and abs(float(np.log(ratio))) <= _SURELY * found.precision
 
 
 def _of_one_category(

@@ -51,9 +51,16 @@ def best_shape(evidence: Evidence, fit: ScaleFit | None) -> Cause | None:
     left = [evidence.delta(cause.factor, cause.offset) for cause in good]
     room = max((_room(evidence, cause) for cause in good), default=0.0)
     near = [cause for cause, delta in zip(good, left, strict=True) if delta <= min(left) + room]
-    if not near or (not is_usual(near[0]) and len({one.kind for one in near}) > 1):
+    if not near or (not is_usual(near[0]) and any(_is_rival(evidence, one, near[0]) for one in near)):
         return None
     return near[0]
+
+
+def _is_rival(evidence: Evidence, other: Cause, plainest: Cause) -> bool:
+    """Whether it is a change of another kind, and not a factor in all but name: with an offset too small to show."""
+    typical = plainest.factor * float(np.median(np.abs(evidence.feature.quantiles)))
+    small = other.kind == AFFINE and abs(other.offset) <= _SURELY * plainest.precision * typical
+    return other.kind != plainest.kind and not (small and plainest.kind == FACTOR)
 
 
 def _room(evidence: Evidence, cause: Cause) -> float:
