@@ -67,6 +67,17 @@ class Inquiry:
         )
         return name_cause(suspect, lambda: self._conversion(feature, sample))
 
+    def since(self, feature: FeatureProfile, cause: Cause, begun: int) -> Cause | None:
+        """The cause, of the rows from the block `begun` on where it was estimated by how all rows are distributed: those
+        before are as in training, which an estimate of all takes for a part of the change."""
+        sample = self.samples[feature.name]
+        if not isinstance(sample, ValueSample) or not cause.is_conversion or cause.by_values or cause.share < 1:
+            return cause
+        kept = sample.blocks >= begun
+        later = ValueSample(sample.values[kept], sample.blocks[kept], sample.n[kept])
+        found = self._conversion(feature, later)
+        return found if found is not None and found.kind == cause.kind else None
+
     def swapped(self, causes: Mapping[str, Cause]) -> dict[str, Cause]:
         """The other half of columns that changed places: failing ones without a cause, whose values are about those of
         a column that surely holds theirs."""

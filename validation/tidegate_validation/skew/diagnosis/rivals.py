@@ -15,6 +15,7 @@ from tidegate_validation.skew.diagnosis.cause import Cause
 from tidegate_validation.skew.diagnosis.clock import moved_around_the_clock
 from tidegate_validation.skew.diagnosis.dates import day_and_month_swapped
 from tidegate_validation.skew.diagnosis.frozen import frozen_at
+from tidegate_validation.skew.diagnosis.grid import grid_of
 from tidegate_validation.skew.diagnosis.in_order import sorted_over_days
 from tidegate_validation.skew.diagnosis.landing import landing
 from tidegate_validation.skew.diagnosis.part_of_rows import part_in_another_unit
@@ -55,6 +56,7 @@ _TELLING_VALUES = 8
 _MOST_OF_IT = 0.6
 _NEXT_TO = 0.1
 _DENSE = 0.3
+_ROOM = 1.01
 _SOME = 0.05
 
 
@@ -255,7 +257,7 @@ def _is_cut(suspect: Suspect, at: float, side: str, share: float, beyond: float)
     if not isinstance(sample, ValueSample):
         return False
     numeric = isinstance(suspect.feature.bins, NumericBins)
-    dense = _dense_beside(sample, at) / share
+    dense = _dense_beside(sample, at, grid_of(suspect.digits_before) or 0.0) / share
     if 0.4 * beyond <= share <= 2.5 * beyond and (dense >= _SOME or not numeric) and _as_if_cut(suspect, at, side):
         return True
     if not (numeric and dense >= _DENSE and suspect.flagged(Aspect.POINT)) or is_special(at):
@@ -269,9 +271,10 @@ def _end_moved(suspect: Suspect, side: str, share: float) -> bool:
     return end is not None and suspect.feature.points.of(end).share >= _FEW * share
 
 
-def _dense_beside(sample: ValueSample, at: float) -> float:
-    """The share of rows whose values lie just inside the end `at`: next to none where a default lies apart."""
-    near = np.abs(sample.values - at) <= _NEXT_TO * np.ptp(sample.values)
+def _dense_beside(sample: ValueSample, at: float, step: float) -> float:
+    """The share of rows whose values lie just inside the end `at`, or one `step` from it: next to none where a default
+    lies apart."""
+    near = np.abs(sample.values - at) <= max(_NEXT_TO * np.ptp(sample.values), _ROOM * step)
     return float(sample.n[near & (sample.values != at)].sum()) / float(sample.n.sum())
 
 
@@ -360,7 +363,8 @@ def _one_grew(suspect: Suspect, point: PointExcess) -> bool:
 
 
 def _fewer_digits(suspect: Suspect, sample: ValueSample) -> Cause | None:
-    if not suspect.flagged(Aspect.DIGITS) or not sample.values.any():
+    flagged = suspect.flagged(Aspect.DIGITS) or suspect.flagged(Aspect.POINT)
+    if not flagged or not sample.values.any():
         return None
     codes = digits(sample.values)
     kept = (sample.values != 0) & (codes != UNTOLD)

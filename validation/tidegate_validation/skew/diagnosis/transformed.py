@@ -152,7 +152,8 @@ def _without_point(own: Floats, number: int, served: Floats) -> Iterator[tuple[s
 
 def _standardised(known: Floats, values: Floats, n: Floats) -> Iterator[tuple[str, Floats]]:
     """Training's values brought to the quartiles of served ones that have about mean 0 and deviation 1 themselves: of
-    values with heavy tails, quantiles tell training's own deviation badly."""
+    values with heavy tails, quantiles tell training's own deviation badly. To their deviation where both quartiles are
+    one value, as of what is mostly zero."""
     mean = float(np.average(values, weights=n))
     deviation = float(np.average((values - mean) ** 2, weights=n)) ** 0.5
     if abs(mean) > _ABOUT_NONE or abs(np.log(max(deviation, 1e-300))) > _ABOUT_ONE:
@@ -160,9 +161,9 @@ def _standardised(known: Floats, values: Floats, n: Floats) -> Iterator[tuple[st
     total = np.cumsum(n)
     low, high = values[np.searchsorted(total, np.multiply(_QUARTILES, total[-1]))]
     own_low, own_high = np.quantile(known, _QUARTILES)
-    if own_high > own_low and not (abs(known.mean()) < 0.1 and abs(known.std() - 1) < 0.1):
-        moved = low + (known - own_low) * (high - low) / (own_high - own_low)
-        yield "standardised to mean 0 and deviation 1", moved
+    if known.std() > 0 and not (abs(known.mean()) < 0.1 and abs(known.std() - 1) < 0.1):
+        scale = (high - low) / (own_high - own_low) if own_high > own_low else deviation / known.std()
+        yield "standardised to mean 0 and deviation 1", low + (known - own_low) * scale
 
 
 def _functions(known: Floats) -> Iterator[tuple[str, Floats]]:
