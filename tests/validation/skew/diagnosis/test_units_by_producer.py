@@ -66,6 +66,7 @@ def shops(seed: int, days: int, first_day: int) -> Table:
     """What shops sell, by 400 a day, over a spring; prices and those of others are much alike but for their cents."""
     random, n = np.random.default_rng(seed), days * 400
     day = np.repeat(first_day + np.arange(days), 400)
+    swing = 0.8 * np.exp(0.3 * np.random.default_rng([seed, 2]).normal(size=days))[day - first_day]
     price = np.round(np.floor(10 * np.exp(1 + 0.6 * random.normal(size=n))) / 10 + 0.09, 2)
     return pd.DataFrame(
         {
@@ -76,6 +77,8 @@ def shops(seed: int, days: int, first_day: int) -> Table:
             "forecast": np.round(random.gamma(4, 0.95, n), 3),
             "floor": random.choice([450, 800, 1200, 2400], n),
             "outdoors": np.round(9 - 7 * np.cos(day / 40) + 2.5 * random.normal(size=n), 1),
+            "gain": np.round(swing * random.standard_t(4, n), 4),
+            "trend": np.round(1.9 * swing * random.standard_t(5, n), 3),
         }
     )
 
@@ -195,11 +198,12 @@ def test_what_is_left_of_a_hundred_is_no_quarter_of_some_rows() -> None:
     assert (cause["kind"], cause["how"]) == ("transformed", "100 minus the value")
 
 
-def test_prices_that_changed_places_with_those_of_others_are_named() -> None:
-    found = told(shops, lambda rows: rows.assign(price=rows["others"], others=rows["price"]))
-    assert {name: (one["kind"], one["column"]) for name, one in found.items()} == {
-        "price": ("other column", "others"),
-        "others": ("other column", "price"),
+@pytest.mark.parametrize(("one", "other"), [("price", "others"), ("gain", "trend")])
+def test_columns_of_alike_values_that_changed_places_are_named(one: str, other: str) -> None:
+    found = told(shops, lambda rows: rows.assign(**{one: rows[other], other: rows[one]}))
+    assert {name: (cause["kind"], cause.get("column")) for name, cause in found.items()} == {
+        one: ("other column", other),
+        other: ("other column", one),
     }
 
 
