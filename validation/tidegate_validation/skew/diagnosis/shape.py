@@ -128,6 +128,8 @@ def _estimated(evidence: Evidence, fit: ScaleFit) -> Cause:
         named = only_rare(factor, room)
     if named is None:
         named = only_common(factor, days, largest, lambda one: evidence.on_grid(one) is True)
+    if named is None and room <= wide:
+        named = only_common(factor, room, largest)  # The grid refuses it, and with it any estimate so near.
     if named is None:
         return Cause(FACTOR, factor, precision=error)
     return Cause(FACTOR, named.factor, precision=error, name=named.words or None)
