@@ -133,6 +133,13 @@ def test_names_that_no_label_has_are_a_mistake(tmp_path: Path) -> None:
         judged(tmp_path, draft(classes="x,y,z"), None, insects(600))
 
 
+def test_logarithms_of_probabilities_are_judged_by_the_same_classes_and_refused_for_their_range(tmp_path: Path) -> None:
+    found = judged(tmp_path, draft("chance = np.log(chance + 1e-9)"), draft(), insects())
+    assert named(found, "accuracy").outcome is Outcome.PASS
+    assert "collapse" not in {check for check, _ in failing(found)}
+    assert ("predictions", "range") in failing(found)
+
+
 @pytest.mark.parametrize("kind", ["text", "truth"])
 def test_two_classes_may_be_words_or_truth_values(tmp_path: Path, kind: str) -> None:
     table = world.parcels(4000, seed=21)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from tidegate_serving.admission import Outcome
-from tidegate_validation.skew import Columns, SkewReport
+from tidegate_validation.skew import Columns, SkewReport, report_on_tables
 from tidegate_validation.skew.two_tables import profile_table, report_on_table
 from tidegate_validation.statistics import Profile
 from tidegate_validation.tables import as_table
@@ -96,3 +96,31 @@ def test_what_training_had_no_more_at_its_end_is_not_told_as_gone() -> None:
 
     assert found.outcome in (Outcome.WARN, Outcome.FAIL)
     assert not any(f"season {number}" in found.sentence for number in range(5)), found.sentence
+
+
+def rates(seed: int, days: int = 104) -> pd.DataFrame:
+    """Days of a rate that wanders slowly and hardly differs within one, and of another column that does not."""
+    random = np.random.default_rng(seed)
+    level, steps = np.zeros(days), random.normal(0, 0.08, days)
+    for one in range(1, days):
+        level[one] = 0.95 * level[one - 1] + steps[one]
+    day = np.repeat(np.arange(days), 150)
+    return pd.DataFrame(
+        {
+            "rate": np.round(2.3 + level[day] + 0.02 * random.normal(size=len(day)), 3),
+            "size": random.gamma(2, 2, len(day)),
+            "at": pd.to_datetime((19_600 + day) * 86_400 + np.tile(np.arange(150) * 500, days), unit="s"),
+        }
+    )
+
+
+def test_days_whose_level_wanders_beyond_training_count_as_the_few_observations_that_they_are() -> None:
+    outcomes = []
+    for seed in range(16):
+        rows = rates(seed)
+        now = rows["at"] >= rows["at"].max().floor("D") - pd.Timedelta(days=13)
+        found = report_on_tables(rows[~now], rows[now], COLUMNS)
+        outcomes += [one.outcome for one in found.findings if one.check == "outside"]
+        warm = rows[now].assign(rate=1.8 * rows[now]["rate"] + 32)
+        assert report_on_tables(rows[~now], warm, COLUMNS).feature("rate").outcome is Outcome.FAIL
+    assert Outcome.FAIL not in outcomes

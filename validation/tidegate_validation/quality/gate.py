@@ -127,7 +127,7 @@ def _unusable(made: Predictions, held: HeldOut, model: Model) -> list[Finding]:
         row = examples_of(model.signature, held.table.slice(int(made.rows[strange[0]]), 1)).row(0)
         return [_not_finite(len(strange), len(made.scores), row)]
     present = np.unique(held.evaluation.labels).astype(np.int64)
-    if made.scores.ndim == 2 and made.scores[:, present].max() <= 0:
+    if made.scores.ndim == 2 and (made.scores[:, present].max(axis=1) <= made.scores.min(axis=1)).all():
         known = ", ".join(held.evaluation.classes[place] for place in present[:6])
         raise InvalidInput(f"the candidate answers none of the classes {known}: name its classes in metadata 'classes'")
     return []

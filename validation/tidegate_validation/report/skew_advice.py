@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.skew.finding import where_words
 from tidegate_validation.skew.left_out import CHECK
 from tidegate_validation.skew.measures.distance import ENOUGH_BLOCKS
 from tidegate_validation.skew.report import SkewReport
@@ -77,7 +78,7 @@ def _step(finding: Finding) -> str:
 
 def _where(cause: Mapping[str, Any]) -> str:
     where = cause.get("where")
-    return f" where `{where['column']}` is “{where['value']}”" if where else ""
+    return f" {where_words(where)}" if where else ""
 
 
 _SCHEMA = "schema"

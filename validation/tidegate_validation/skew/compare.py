@@ -84,7 +84,9 @@ def compare(profile: Profile, window: Window, rule: SkewRule, derived: Collectio
     for name, figures in numbers.items():
         begun = onset(profile.features[name], profile.counts[name], counts[name])
         if begun is not None and name in causes:
-            causes[name] = frozen_since(causes[name], samples[name], begun)
+            cause = frozen_since(causes.pop(name), samples[name], begun)
+            later = cause if name in grown else inquiry.since(profile.features[name], cause, begun)
+            causes |= {name: later} if later is not None else {}
         if name in causes and profile.features[name].family is Family.TIME:
             causes[name] = causes[name].dated()
         since = None if begun is None else date_of(begun)

@@ -120,9 +120,13 @@ def explain(cause: Cause, who: str = "served values are", of: str = "those of tr
 
 def _where(cause: Cause) -> str:
     where = dict(cause.details).get("where")
-    if where is None:
-        return ""
-    return f" where `{where['column']}` is {_value(where['value'])}, {cause.share:.0%} of the rows"
+    return f" {where_words(where)}, {cause.share:.0%} of the rows" if where else ""
+
+
+def where_words(where: Mapping[str, Any]) -> str:
+    """The rows of one category or several of a column: `where `device` is “a”, “b” or “c”`."""
+    *values, last = [f"“{value}”" for value in (where["value"], *where.get("or", ()))]
+    return f"where `{where['column']}` is {', '.join(values) + ' or ' if values else ''}{last}"
 
 
 def _instead(details: Mapping[str, Any]) -> str:
@@ -180,6 +184,7 @@ _OTHER: Mapping[str, Callable[[Cause, Mapping[str, Any]], str]] = {
     ),
     beyond.OUTSIDE: lambda _, d: (
         f"{d['share']} of the values lie {d['side']} {_value(d['limit'])}, the end of training's range"
+        + (f": {where_words(d['where'])}" if "where" in d else "")
     ),
 }
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidegate_serving.admission import Outcome
-from tidegate_validation.skew.diagnosis.cause import Cause, find_cause
+from tidegate_validation.skew.diagnosis.cause import Cause
+from tidegate_validation.skew.diagnosis.conversion import find_cause
 from tidegate_validation.skew.diagnosis.rivals import OTHER_COLUMN, name_cause
 from tidegate_validation.skew.diagnosis.suspect import Joint, Suspect, distance_of, shares_of
 from tidegate_validation.skew.measures.growth import blocks_of
@@ -66,18 +67,30 @@ class Inquiry:
         )
         return name_cause(suspect, lambda: self._conversion(feature, sample))
 
+    def since(self, feature: FeatureProfile, cause: Cause, begun: int) -> Cause | None:
+        """The cause; of the rows from the block `begun` on where it was estimated by how all rows are distributed, as
+        those before are like training's, which such an estimate takes for a part of the change."""
+        sample = self.samples[feature.name]
+        if not isinstance(sample, ValueSample) or not cause.is_conversion or cause.by_values or cause.share < 1:
+            return cause
+        kept = sample.blocks >= begun
+        later = ValueSample(sample.values[kept], sample.blocks[kept], sample.n[kept])
+        found = self._conversion(feature, later)
+        return found if found is not None and found.kind == cause.kind else None
+
     def swapped(self, causes: Mapping[str, Cause]) -> dict[str, Cause]:
-        """The other half of columns that changed places: failing ones without a cause, whose values are about those of
-        a column that surely holds theirs."""
+        """The other half of columns that changed places: failing ones whose values are about those of a column that
+        surely holds theirs, whatever else looks like them."""
         found = {}
         for name, cause in causes.items():
             other = str(dict(cause.details)["column"]) if cause.kind == OTHER_COLUMN else name
-            if other in causes or all(one.outcome is not Outcome.FAIL for one in self.judgements.get(other, ())):
+            failing = any(one.outcome is Outcome.FAIL for one in self.judgements.get(other, ()))
+            if not failing or (other in causes and causes[other].kind == OTHER_COLUMN):
                 continue
             feature = self.profile.features[other]
             left = dict(self._others(feature, scattered=False)).get(name, np.inf)
             apart = distance_of(*(shares_of(feature, part[other]) for part in (self.profile.counts, self.counts)))
-            if left <= _KNOWN * apart:
+            if left <= max(_KNOWN * apart, float(self.numbers[other].distribution.noise) ** 0.5):
                 found[other] = Cause(OTHER_COLUMN, details=(("column", name), ("left", round(left, 3))))
         return found
 

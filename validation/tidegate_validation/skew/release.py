@@ -15,7 +15,8 @@ from tidegate_validation.skew.columns.growing import CHECK as GROWTH
 from tidegate_validation.skew.columns.schema import CHECK as SCHEMA
 from tidegate_validation.skew.columns.texts import CHECK as TEXT
 from tidegate_validation.skew.compare import Comparison, compare
-from tidegate_validation.skew.diagnosis.cause import Cause, find_cause
+from tidegate_validation.skew.diagnosis.cause import Cause
+from tidegate_validation.skew.diagnosis.conversion import find_cause
 from tidegate_validation.skew.finding import explain
 from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.statistics.profile import FeatureProfile, Profile

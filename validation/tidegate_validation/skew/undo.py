@@ -48,9 +48,14 @@ def _before(
     import pyarrow.compute as pc
 
     kind, column = cause.get("kind"), rows[name]
-    if kind in (FACTOR, OFFSET, AFFINE) and float(cause.get("share", 1.0)) >= _ALL_ROWS:
-        values = pc.subtract(pc.cast(column, pa.float64()), float(cause.get("offset", 0.0)))
-        return pc.divide(values, float(cause.get("factor", 1.0)))
+    where = cause.get("where")
+    if where is not None and where["column"] not in rows.column_names:
+        return None
+    if kind in (FACTOR, OFFSET, AFFINE) and (where is not None or float(cause.get("share", 1.0)) >= _ALL_ROWS):
+        came = pc.cast(column, pa.float64())
+        values = pc.subtract(came, float(cause.get("offset", 0.0)))
+        before = pc.divide(values, float(cause.get("factor", 1.0)))
+        return before if where is None else pc.if_else(_holds(rows[where["column"]], where["value"]), before, came)
     if kind == CLOCK:
         hour = int(cause.get("per_hour", 1))
         values = pc.subtract(pc.cast(column, pa.float64()), hour * float(cause["offset"]))
@@ -63,6 +68,15 @@ def _before(
     if kind == OTHER_COLUMN:
         return _swapped_back(rows, name, causes)
     return None
+
+
+def _holds(column: pa.ChunkedArray, value: str) -> pa.ChunkedArray:
+    """Which rows hold a category, as causes tell it: whole numbers have no point there."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = pc.replace_substring_regex(pc.cast(column, pa.string()), r"\.0$", "")
+    return pc.fill_null(pc.equal(texts, value), False)
 
 
 def _swapped_back(rows: pa.Table, name: str, causes: Mapping[str, Mapping[str, Any]]) -> pa.ChunkedArray | None:

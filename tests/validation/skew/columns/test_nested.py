@@ -84,7 +84,7 @@ def moved_places() -> pa.Array:
         ),
         ("waited", lambda: pa.array([one * 60 for one in week()["waited"].to_pylist()]), "waited", "60 times those of"),
         ("place", lambda: pa.array(["Rome"] * week().num_rows), "place.city", "it is not served"),
-        ("kind", lambda: pa.array([[one] for one in week()["kind"].to_pylist()]), "kind", "is called “[week]” now"),
+        ("kind", lambda: pa.array([[one] for one in week()["kind"].to_pylist()]), "kind", "“week” as “[week]”"),
     ],
 )
 def test_what_changed_within_them_fails(column: str, values: object, subject: str, words: str) -> None:

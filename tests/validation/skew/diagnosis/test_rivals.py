@@ -5,10 +5,12 @@ or on another column's grid, and functions that heavy tails or few values hid.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 from tests.bench.skew.drawn_worlds import SCORE, TIME, draw
 
 from tidegate_serving.admission import Outcome
@@ -138,3 +140,39 @@ def test_columns_of_two_values_are_told_by_no_chance_likeness() -> None:
     fewer = report_on_tables(before, now.assign(is_1=now["is_1"] * (np.arange(len(now)) % 3 == 0)), COLUMNS)
     assert fewer.feature("is_1").outcome is Outcome.FAIL
     assert fewer.feature("is_1").cause is None
+
+
+def drawn(seed: int, column: str, change: Callable[[pd.DataFrame], pd.Series]) -> dict[str, Any]:
+    """What is told of a column of a drawn world's days that were changed."""
+    world = draw(seed)
+    profile = profile_table(as_table(world.before, "before"), DRAWN, [str(name) for name in world.before])
+    changed = world.now.assign(**{column: change(world.now)})
+    return dict(report_on_table(profile, as_table(changed, "now"), DRAWN).feature(column).cause or {})
+
+
+def test_whole_numbers_next_to_an_end_show_that_it_was_cut() -> None:
+    found = drawn(1018, "bursts_3", lambda rows: rows["bursts_3"].clip(upper=5))
+
+    assert (found["kind"], found["at"]) == ("clipped", 5.0)
+
+
+def test_values_that_rounding_makes_zero_are_no_default() -> None:
+    found = drawn(1000, "heavy_2", lambda rows: (rows["heavy_2"] / 100).round() * 100)
+
+    assert (found["kind"], found["step"]) == ("rounded", 100.0)
+
+
+def test_zeros_that_were_standardised_are_no_default() -> None:
+    found = drawn(1029, "tips_3", lambda rows: (rows["tips_3"] - rows["tips_3"].mean()) / rows["tips_3"].std())
+
+    assert (found["kind"], found["how"]) == ("transformed", "standardised to mean 0 and deviation 1")
+
+
+def test_a_factor_since_some_day_is_estimated_from_that_day_on() -> None:
+    def change(rows: pd.DataFrame) -> pd.Series:
+        later = rows[TIME] >= rows[TIME].min().floor("D") + pd.Timedelta(days=3)
+        return rows["sizes_3"].mask(later, 2.20462 * rows["sizes_3"])
+
+    found = drawn(1035, "sizes_3", change)
+    assert found["factor"] == pytest.approx(2.20462, rel=0.1)
+    assert found["since"] == "2022-09-18"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate_validation.skew.diagnosis.units import nearest_factor, only_common
+from tidegate_validation.skew.diagnosis.units import affine, factors, nearest_factor, only_common, the_other_way
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,23 @@ def test_conversions_of_a_laboratory_have_names() -> None:
     found = nearest_factor(88.42, 1e-6)
     assert found is not None
     assert found.words == "micromoles per litre of creatinine against milligrams per decilitre"
+
+
+@pytest.mark.parametrize(
+    ("factor", "words"),
+    [
+        (60.0, "minutes against hours, or seconds against minutes"),
+        (1 / 60.0, "hours against minutes, or minutes against seconds"),
+        (0.06894757, "bars against pounds per square inch"),
+    ],
+)
+def test_both_ways_of_a_conversion_have_words(factor: float, words: str) -> None:
+    found = nearest_factor(factor, 1e-6)
+    assert found is not None
+    assert found.words == words
+
+
+def test_the_way_back_of_each_conversion_leads_to_its_own_words() -> None:
+    for one in [*factors(), *affine()]:
+        assert the_other_way(the_other_way(one.words)) == one.words
+        assert the_other_way(one.words) == one.inverse().words

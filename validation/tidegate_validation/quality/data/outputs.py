@@ -149,10 +149,8 @@ def _many(prediction: Prediction, classes: Sequence[str], flat: Array, outputs: 
         raise _shape(
             prediction, numbers, f"metadata {CLASSES!r} with a name for each column ({len(classes)} are known)"
         )
-    scores = np.zeros((len(numbers), len(classes) + 1))
-    for column, name in enumerate(names):
-        scores[:, _place(classes, name)] += numbers[:, column]
-    return scores
+    places = np.array([_place(classes, name) for name in names])
+    return _placed(np.broadcast_to(places, numbers.shape), numbers, len(classes) + 1)
 
 
 def _scattered(output: str, classes: Sequence[str], numbers: Floats, names: Array) -> Floats:
@@ -161,8 +159,15 @@ def _scattered(output: str, classes: Sequence[str], numbers: Floats, names: Arra
         raise InvalidInput(f"output {output!r} has shape {list(names.shape)}, the scores {list(numbers.shape)}")
     known, codes = np.unique(np.array([class_text(name) for name in names.ravel()]), return_inverse=True)
     places = np.array([_place(classes, name) for name in known])[codes].reshape(names.shape)
-    scores = np.zeros((len(numbers), len(classes) + 1))
-    np.add.at(scores, (np.arange(len(numbers))[:, None], places), numbers)
+    return _placed(places, numbers, len(classes) + 1)
+
+
+def _placed(places: Array, numbers: Floats, columns: int) -> Floats:
+    """The numbers in so many columns; where a row has none, it has nothing, or its least number where that is below."""
+    rows = np.arange(len(numbers))[:, None]
+    scores = np.repeat(np.minimum(numbers.min(axis=1, keepdims=True), 0.0), columns, axis=1)
+    scores[rows, places] = 0.0
+    np.add.at(scores, (rows, places), numbers)
     return scores
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from tidegate_validation.skew.diagnosis.cause import AFFINE, FACTOR, OFFSET, Cause
-from tidegate_validation.skew.diagnosis.suspect import Suspect, both, distance_of
+from tidegate_validation.skew.diagnosis.suspect import Joint, Suspect, both, distance_of
 from tidegate_validation.skew.diagnosis.units import Conversion, affine, named_factors
 from tidegate_validation.skew.measures.growth import blocks_of
 from tidegate_validation.skew.rule import Aspect
@@ -30,7 +31,10 @@ _FURTHEST = 2.5
 _FURTHEST_LEVEL = 4.0
 """So many standard deviations of training's days its middle may lie from theirs: a season goes on."""
 _SURELY = 3.0
+_UNLIKELY = 3.0
+"""What is below zero now and then is a temperature rather than a length or a weight."""
 _SIGN = -1.0
+_HEAVY = 0.2
 _SAME = 0.95
 _SEVERAL = 5
 
@@ -58,23 +62,23 @@ def usual_conversion(suspect: Suspect, sample: ValueSample) -> Cause | None:
         gap = abs(np.log(served / abs(one.factor) / scatter)) / _SPREAD if served else np.inf
         off = abs((level - one.offset) / one.factor - usual) / wander
         if gap <= _FURTHEST and off <= _FURTHEST_LEVEL:
-            told.append(((gap**2 + off**2) / 2, one))
+            told.append(((gap**2 + off**2) / 2 + (_UNLIKELY if low < 0 and not one.offset else 0.0), one))
     told.sort(key=lambda one: one[0])
     if not told or (len(told) > 1 and told[1][0] - told[0][0] < _SURELY):
         return None
     best = told[0][1]
-    if not (best.words or best.factor == _SIGN) or not _explains_shares(suspect, sample, bins, best):
+    if not (best.words or best.factor == _SIGN) or not _keeps_points(suspect, sample, best):
         return None
     kind = FACTOR if not best.offset else OFFSET if best.factor == 1.0 else AFFINE
     return Cause(kind, best.factor, best.offset, name=best.words or None)
 
 
-def _explains_shares(suspect: Suspect, sample: ValueSample, bins: NumericBins, change: Conversion) -> bool:
-    """Whether little of the difference is left with the change undone: a column that was mostly zero is so in any
+def _keeps_points(suspect: Suspect, sample: ValueSample, change: Conversion) -> bool:
+    """Whether what weighed much in training does so with the change undone: a column that was mostly zero is so in any
     unit."""
-    p, q = both(suspect)
-    undone = _shares(bins.assign((sample.values - change.offset) / change.factor), sample.n, bins.size)
-    return distance_of(p, undone) <= max(_LEAVES * distance_of(p, q), _NOISY * suspect.noise)
+    back, rows = (sample.values - change.offset) / change.factor, float(sample.n.sum())
+    heavy = [one for one in suspect.feature.points.listed if isinstance(one.value, float) and one.share >= _HEAVY]
+    return all(sample.n[np.isclose(back, one.value)].sum() >= _FEW * one.share * rows for one in heavy)
 
 
 def _within_days(sample: ValueSample) -> float:
@@ -117,7 +121,15 @@ def outside(suspect: Suspect, sample: ValueSample) -> Cause | None:
     if held >= max(_SAME * (above + below) * rows, _SEVERAL):
         return Cause(NEW_VALUE, share=held / rows, details=(("value", float(heaviest)),))
     side, share, limit = ("above", above, high) if above >= below else ("below", below, low)
-    return Cause(OUTSIDE, share=share, details=(("side", side), ("limit", limit)))
+    return Cause(OUTSIDE, share=share, details=(("side", side), ("limit", limit), *_where(suspect.joint(), low, high)))
+
+
+def _where(joint: Joint, low: float, high: float) -> Iterator[tuple[str, Any]]:
+    """The categories of another column whose rows are the ones, such as some of many producers."""
+    found = joint.only_where((joint.values < low) | (joint.values > high), joint.beside)
+    if found is not None:
+        column, (value, *more) = found
+        yield "where", {"column": column, "value": value} | ({"or": more} if more else {})
 
 
 def _explained_by_the_ends(suspect: Suspect, sample: ValueSample, low: float, high: float) -> bool:

@@ -32,6 +32,7 @@ _LISTED = 5000
 _OF_MANY = 0.5
 _NATURALLY = 1.5
 _SPELLINGS = 20
+_MARKS = " .-_/:@"
 
 
 def category_cause(suspect: Suspect) -> Cause | None:
@@ -80,13 +81,22 @@ def _spellings(known: tuple[str, ...], new: list[str]) -> Iterator[tuple[str, di
         "accents": _without_accents,
     }
     for change, plain in alike.items():
-        old = {key: name for name in known if (key := plain(name)) is not None}
-        yield change, {name: old[key] for name in new if (key := plain(name)) in old and key is not None}
+        yield change, _alike(known, new, plain)
     yield "text encoding", _decoded(known, new)
     yield "letters lost", _several(_lost_letters(known, new))
-    yield "cut off", _several(_cut_off(known, new))
+    cut = _cut_off(known, new)
+    yield "cut off", cut if len(new) > 1 and {one[: max(map(len, new))] for one in known} == {*new} else _several(cut)
     for change, added in (("an addition", _added(known, new)), ("a part left out", _added(new, known, turned=True))):
         yield change, _several(added)
+    yield "punctuation", _alike(known, new, lambda text: re.sub(r"[\W_]", "", text))
+    for mark in _MARKS:
+        yield "cut off", _several({key: name for name in known if (key := name.split(mark)[0]) in new and key != name})
+
+
+def _alike(known: tuple[str, ...], new: list[str], plain: Callable[[str], str | None]) -> dict[str, str]:
+    """The known category of each new one that is the same in a `plain` form."""
+    old = {key: name for name in known if (key := plain(name)) is not None}
+    return {name: old[key] for name in new if (key := plain(name)) in old and key is not None}
 
 
 def _number(text: str) -> str | None:
@@ -101,8 +111,9 @@ def _without_accents(text: str) -> str:
 
 
 def _lost_letters(known: tuple[str, ...], new: list[str]) -> dict[str, str]:
-    """Texts in which a mark stands for each letter beyond ASCII, or nothing at all."""
-    old = {re.sub(r"[^\x00-\x7f]", mark, name): name for mark in ("", "_", "\ufffd", "?") for name in known}
+    """Texts in which a mark stands for each letter beyond ASCII, or nothing at all, accents left out before or not."""
+    forms = [(form, name) for name in known for form in (_without_accents(name), name)]
+    old = {re.sub(r"[^\x00-\x7f]", mark, form): name for mark in ("", "_", "\ufffd", "?") for form, name in forms}
     return {name: old[name] for name in new if name in old}
 
 

@@ -19,7 +19,7 @@ _MOST = 0.9
 _FEW = 0.5
 _FARTHEST = 0.5
 _CLEARLY_FINER = 0.05
-_FINE = 0.25
+_FINE = 0.4
 _ROOM = 1.01
 _MANY = 0.6
 _NEARBY = np.exp([-0.031, -0.013, 0.011, 0.029])
@@ -45,27 +45,37 @@ def back_on_grid(values: Floats, grid: float, factor: float, offset: float = 0.0
     """Which values lie on the grid with factor and offset undone, where they were rounded after it too: to digits of
     which the grid's are clearly coarser.
     """
-    slack = _rounded_by(values) / abs(factor)
+    slack = rounded_by(values) / abs(factor)
     return on_grid((values - offset) / factor, grid, EXACT, slack if slack <= _CLEARLY_FINER * grid else 0.0)
 
 
-def off_the_grid(values: Floats, grid: float, factor: float) -> bool:
-    """Whether values are known so finely that they would lie on the grid with the factor undone, and do not."""
-    slack = _rounded_by(values) / abs(factor)
+def fits_the_grid(values: Floats, grid: float, factor: float) -> bool | None:
+    """Whether values lie on the grid with the factor undone, to what they were rounded to; None where they are too few,
+    or rounded too far to tell."""
+    slack = _ROOM * rounded_by(values) / abs(factor)
     telling = values[(values != 0) & (np.abs(values / factor) <= _TELLING_STEPS * grid)]
     if slack > _FINE * grid or len(telling) < _LEAST_VALUES:
-        return False
-    return float(np.mean(on_grid(telling / factor, grid, EXACT, slack * _ROOM))) < _MANY
+        return None
+    by_chance = 2 * slack / grid
+    least = max(_MANY, by_chance + _MOST * (1 - by_chance))
+    return bool(np.mean(on_grid(telling / factor, grid, EXACT, slack)) >= least)
+
+
+def back_as_they_were(values: Floats, grid: float, factor: float, offset: float) -> Floats:
+    """The values with factor and offset undone, and on the grid where nothing but their own rounding kept them off."""
+    back = (values - offset) / factor
+    slack, near = _ROOM * rounded_by(values) / abs(factor), np.round(back / grid) * grid
+    return np.where((np.abs(back - near) <= slack) & (slack < grid / 2), near, back)
 
 
 def always_back(values: Floats, grid: float, factor: float) -> bool:
     """Whether any values of as few digits as these would lie on the grid with the factor undone, as any whole numbers
     are hundredths times a hundred: that they do then says nothing about the factor."""
-    steps = 2 * _rounded_by(values) / abs(factor) / grid
+    steps = 2 * rounded_by(values) / abs(factor) / grid
     return steps > _NEARLY_ALL and abs(steps - round(steps)) <= EXACT * steps
 
 
-def _rounded_by(values: Floats) -> float:
+def rounded_by(values: Floats) -> float:
     """Half a step of the digits to which nearly all values are given; 0 for finer ones than can be told."""
     codes = digits(values[values != 0])
     codes = np.sort(codes[codes != UNTOLD])

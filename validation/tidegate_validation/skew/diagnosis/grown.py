@@ -13,7 +13,7 @@ import numpy as np
 
 from tidegate_validation.skew.diagnosis.beyond import NEW_VALUE
 from tidegate_validation.skew.diagnosis.cause import AFFINE, FACTOR, OFFSET, Cause, is_usual
-from tidegate_validation.skew.diagnosis.units import Conversion, affine, named_factors, only_common
+from tidegate_validation.skew.diagnosis.units import Conversion, affine, only_common, only_rare
 from tidegate_validation.skew.measures.growth import Growth, scatter_within
 from tidegate_validation.statistics.arrays import Floats, Integers, Mask
 
@@ -131,16 +131,11 @@ def _factors(growth: Growth, now: _Values) -> Iterator[Cause]:
     if factor <= 0 or abs(np.log(factor)) <= room:
         return
     largest = max(abs(growth.start), abs(growth.end))
-    named = only_common(factor, room, largest) or (_only_named(factor, room) if growth.fine else None)
+    named = only_common(factor, room, largest) or (only_rare(factor, room) if growth.fine else None)
     if named is not None:
         yield Cause(FACTOR, named.factor, precision=error, name=named.words or None)
     elif error <= _VAGUE and growth.fine:
         yield Cause(FACTOR, factor, precision=error)
-
-
-def _only_named(factor: float, room: float) -> Conversion | None:
-    near = [one for one in named_factors() if abs(np.log(factor / one.factor)) <= room]
-    return near[0] if len(near) == 1 and not near[0].common else None
 
 
 def _comes_back(growth: Growth, now: _Values, one: Conversion) -> bool:

@@ -48,12 +48,15 @@ def find_factor(values: Floats, weights: Floats, known: Floats, known_weights: F
     values, weights, known, known_weights = values[keep], weights[keep], known[known_keep], known_weights[known_keep]
     if not len(values) or not len(known):
         return None
+    best: Match | None = None
     for slack in (0.0, *_rounding(values)):
         candidates = _vote_factor(values, weights, known, known_weights, _FINE if slack == 0 else _COARSE)
         found = _best(values, weights, known, known_weights, [(factor, 0.0) for factor in candidates], slack)
-        if found is not None:
-            return found
-    return None
+        if found is not None and (best is None or found.share - best.share > _APART):
+            best = found
+        if best is not None and best.share > 1 - _APART:
+            break
+    return best
 
 
 def find_offset(values: Floats, weights: Floats, known: Floats, known_weights: Floats) -> Match | None:

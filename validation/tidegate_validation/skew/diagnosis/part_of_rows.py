@@ -13,16 +13,38 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tidegate_validation.skew.diagnosis.cause import AFFINE, FACTOR, OFFSET, Cause
-from tidegate_validation.skew.diagnosis.grid import back_on_grid, comes_back, grid_of, on_grid
-from tidegate_validation.skew.diagnosis.ranges import CLEARLY, SHARES, STRANGE, VAGUE, Change, Ranges, likely, places_of
+from tidegate_validation.skew.diagnosis.grid import (
+    back_as_they_were,
+    back_on_grid,
+    comes_back,
+    grid_of,
+    on_grid,
+    rounded_by,
+)
+from tidegate_validation.skew.diagnosis.ranges import (
+    CLEARLY,
+    SHARES,
+    STRANGE,
+    VAGUE,
+    Change,
+    Ranges,
+    changed,
+    likely,
+    places_of,
+)
 from tidegate_validation.skew.diagnosis.suspect import Joint, Suspect, both, distance_of, like_training
-from tidegate_validation.skew.diagnosis.units import affine, factors, nearest_factor
-from tidegate_validation.statistics.arrays import Floats, Integers
+from tidegate_validation.skew.diagnosis.units import affine, factors, nearest_factor, only_rare
+from tidegate_validation.statistics.arrays import Floats, Integers, Mask
 from tidegate_validation.statistics.bins import NumericBins, quantile_edges
 
 _RANGES = 60
 _PART = 0.03
+_HAIR = 1e-9
+"""Ranges begin so little before the values that they were taken from: those may come back with another last digit."""
 _LEAST_ROWS = 20
+_FAR = 3.0
+"""Categories hardly differ so many times: a factor that does is told as a rare conversion that it may be."""
+_WITHIN = 2.0
 _MOST_CATEGORIES = 60
 _MUCH = 0.2
 _CLOSE = 0.05
@@ -88,6 +110,7 @@ def part_in_another_unit(suspect: Suspect, joint: Joint, found: Cause | None, *,
         return found
     known = like_training(suspect.feature)
     edges = np.union1d(quantile_edges(known, _RANGES), quantile_edges(joint.values, _RANGES))
+    edges -= _HAIR * np.abs(edges)
     grid = _telling_grid(suspect, joint.values)
     if found is not None and found.share >= 1:
         found, grid = (None, grid) if _on_both(joint.values, grid) else (found, None)
@@ -103,16 +126,18 @@ def part_in_another_unit(suspect: Suspect, joint: Joint, found: Cause | None, *,
     anywhere = [_of_any_rows(cells, change) for change in told]
     best = max((one.gain for one in anywhere), default=-np.inf)
     whole = _whole(edges, known, joint.values, found)
-    ranges = Ranges(edges, known, effect)
-    category = _best(_of_categories(joint, cells, grid), effect)
+    ranges = Ranges(edges, known, effect, 2 * rounded_by(joint.values))
+    category = _best(_of_categories(joint, cells, grid, effect), effect)
     if category is not None and (category.gain - max(best, whole, 0.0)) / effect > CLEARLY:
         return _of_one_category(suspect, category, joint, ranges, grid, found)
     if found is not None:
         better = (best - whole) / effect - np.log(len(cells.moved)) - np.log(len(joint.values)) / 2
-        if found.share < 1 or (better <= CLEARLY and not _ambiguous(found, anywhere, whole, effect)):
+        if found.share < 1:
+            return _said_where(suspect, found, joint)
+        if better <= CLEARLY and not _ambiguous(found, anywhere, whole, effect):
             return found
         return part_in_another_unit(suspect, joint, None) if alone and better > CLEARLY else None
-    part = _best(anywhere, effect) if alone else None
+    part = _best(anywhere, effect) if alone and not _of_related_rows(suspect, joint) else None
     return None if part is None else _of_part(suspect, part, joint, ranges, grid)
 
 
@@ -126,6 +151,28 @@ def _of_part(suspect: Suspect, way: _Way, joint: Joint, ranges: Ranges, grid: fl
     precision = ranges.precision(joint.values, way.change, partly=True)
     told = _named(suspect, way, joint, _LEAVES) if precision <= _VAGUE_USUAL else None
     return told and _as_sure(told, precision)
+
+
+def _of_related_rows(suspect: Suspect, joint: Joint) -> bool:
+    """Whether values beyond training's range are those of some categories of a column that they go together with: then
+    they had others than those of any rows before."""
+    return joint.only_where(_beyond_training(suspect, joint), joint.related & joint.beside.keys()) is not None
+
+
+def _said_where(suspect: Suspect, found: Cause, joint: Joint) -> Cause:
+    """The change of a part of the rows with the one category whose rows these are, as far as training's range shows."""
+    outside = _beyond_training(suspect, joint)
+    where = joint.only_where(outside, joint.beside)
+    if where is None or len(where[1]) > 1 or abs(float(outside.mean()) - found.share) > _CLOSE * found.share:
+        return found
+    return replace(found, details=(*found.details, ("where", {"column": where[0], "value": where[1][0]})))
+
+
+def _beyond_training(suspect: Suspect, joint: Joint) -> Mask:
+    low, high = suspect.feature.minimum, suspect.feature.maximum
+    if low is None or high is None:
+        return np.zeros(len(joint.values), dtype=np.bool_)
+    return (joint.values < low) | (joint.values > high)
 
 
 def _within(suspect: Suspect, values: Floats, change: Change) -> bool:
@@ -160,10 +207,17 @@ def _telling_grid(suspect: Suspect, values: Floats) -> float | None:
 
 
 def _ambiguous(found: Cause, anywhere: Sequence[_Way], whole: float, effect: float) -> bool:
-    """Whether an unusual factor of all rows explains them not clearly better than a usual one of a part of them."""
-    usual = max((one.gain for one in anywhere if _is_common(one.change)), default=-np.inf)
+    """Whether an unusual factor of all rows explains them not clearly better than a usual one of a part of them; one of
+    nearly all rows that is within its error is no other."""
+    rivals = [one for one in anywhere if _is_common(one.change) and not _is_about(found, one)]
+    usual = max((one.gain for one in rivals), default=-np.inf)
     unusual = not found.by_values and not _is_common((found.factor, found.offset))
     return unusual and (whole - usual) / effect < CLEARLY
+
+
+def _is_about(found: Cause, way: _Way) -> bool:
+    ratio = way.change[0] / found.factor
+    return way.share >= _BELIEVED and ratio > 0 and abs(float(np.log(ratio))) <= _SURELY * found.precision
 
 
 def _of_one_category(
@@ -180,8 +234,11 @@ def _of_one_category(
     fitted = ranges.estimate(values)
     if fitted is None:
         return None
-    precision = float(np.hypot(fitted[1], _categories_differ(way, joint)))
-    return replace(_cause(replace(way, change=(fitted[0], 0.0))), precision=precision) if precision < VAGUE else None
+    factor, precision = fitted[0], float(np.hypot(fitted[1], _categories_differ(way, joint)))
+    if precision >= VAGUE:
+        return None
+    named = only_rare(factor, _WITHIN * precision) if abs(np.log(factor)) > np.log(_FAR) else None
+    return replace(_cause(replace(way, change=(named.factor if named else factor, 0.0))), precision=precision)
 
 
 def _categories_differ(way: _Way, joint: Joint) -> float:
@@ -216,13 +273,13 @@ def _cells(values: Floats, known: Floats, edges: Floats, tried: Sequence[Change]
     places = places_of(edges, values)
     off = np.zeros(len(values), dtype=np.bool_) if grid is None else ~on_grid(values, grid)
     plain = likely(edges, known)
-    rows, moved = {}, {}
+    rows, moved, step = {}, {}, 2 * rounded_by(values)
     for factor, offset in tried:
         back = off if grid is None else off & back_on_grid(values, grid, factor, offset)
         rows[factor, offset] = places + size * (off.astype(np.int64) + back)
         then = known if grid is None else np.round(known / grid) * grid
         stays = 1.0 if grid is None else float(np.mean(on_grid(then * factor + offset, grid)))
-        there = likely(edges, known * factor + offset)
+        there = likely(edges, changed(known, (factor, offset), 0.0 if grid is not None else step))
         moved[factor, offset] = np.concatenate(
             [there * max(stays, STRANGE), there * STRANGE, there * max(1 - stays, STRANGE)]
         )
@@ -243,7 +300,9 @@ def _whole(edges: Floats, known: Floats, values: Floats, found: Cause | None) ->
     rows = np.bincount(places_of(edges, values), minlength=len(edges) + 1)
     near = found.factor * np.exp(_SURELY * found.precision * np.linspace(-1, 1, 13))
     usual = np.log(likely(edges, known))
-    return max(float(rows @ (np.log(likely(edges, known * one + found.offset)) - usual)) for one in near)
+    step = 2 * rounded_by(values)
+    moved = (changed(known, (one, found.offset), step) for one in near)
+    return max(float(rows @ (np.log(likely(edges, one)) - usual)) for one in moved)
 
 
 def _of_any_rows(cells: _Cells, change: Change) -> _Way:
@@ -255,7 +314,7 @@ def _of_any_rows(cells: _Cells, change: Change) -> _Way:
     return _Way(float(gains[place]), change, float(SHARES[place]))
 
 
-def _of_categories(joint: Joint, cells: _Cells, grid: float | None) -> Iterator[_Way]:
+def _of_categories(joint: Joint, cells: _Cells, grid: float | None, effect: float) -> Iterator[_Way]:
     """Every change for the rows of every category that is neither rare nor nearly everywhere.
 
     Rows of a category have other values anyway where its column goes together with them in training, so that those of
@@ -270,7 +329,8 @@ def _of_categories(joint: Joint, cells: _Cells, grid: float | None) -> Iterator[
         for change, gain in gains.items():
             sums = np.bincount(codes, weights=gain)
             for code in kept:
-                if n[code] <= (1 - _PART) * total:
+                # Other rows that may as well be changed too leave nothing to be told of the category.
+                if n[code] <= (1 - _PART) * total and gain.sum() - sums[code] < -CLEARLY * effect:
                     fewer = float(sums[code]) - float(np.log(len(names)))
                     yield _Way(fewer, change, float(n[code]) / total, column, str(names[code]))
 
@@ -312,7 +372,8 @@ def _named(suspect: Suspect, way: _Way, joint: Joint, leaves: float) -> Cause | 
     factor, offset = way.change
     if way.column:
         hit = joint.beside[way.column] == way.value
-        codes = bins.assign(np.where(hit, (joint.values - offset) / factor, joint.values))
+        grid = grid_of(suspect.digits_before)
+        codes = bins.assign(np.where(hit, _undone(joint.values, grid, way.change), joint.values))
         left = distance_of(p, _shares(codes, bins.size))
     else:
         values = like_training(suspect.feature)
@@ -322,6 +383,12 @@ def _named(suspect: Suspect, way: _Way, joint: Joint, leaves: float) -> Cause | 
     if left > max(leaves * before, min(_by_chance(suspect, len(p)), 0.8 * before)):
         return None
     return _cause(way)
+
+
+def _undone(values: Floats, grid: float | None, change: Change) -> Floats:
+    """The values with a change undone, on training's grid where nothing but rounding after it kept them off."""
+    factor, offset = change
+    return (values - offset) / factor if grid is None else back_as_they_were(values, grid, factor, offset)
 
 
 def _by_chance(suspect: Suspect, bins: int) -> float:

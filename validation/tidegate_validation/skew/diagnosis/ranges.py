@@ -32,11 +32,12 @@ Change = tuple[float, float]
 @dataclass(frozen=True, slots=True)
 class Ranges:
     """Ranges between `edges`, and training's values `known`, as many from each part of their distribution; `effect` is
-    by how much likelihoods are too sure of themselves."""
+    by how much likelihoods are too sure of themselves, `step` what served values are rounded to."""
 
     edges: Floats
     known: Floats
     effect: float
+    step: float
 
     def gain(self, rows: Floats, change: Change) -> float:
         """How much likelier rows, counted by range, are where the change holds for all than without one."""
@@ -80,10 +81,16 @@ class Ranges:
         return float(np.ptp(np.quantile(self.known, (0.25, 0.75))))
 
     def _ratio(self, change: Change) -> Floats:
-        return likely(self.edges, self.known * change[0] + change[1]) / likely(self.edges, self.known)
+        return likely(self.edges, changed(self.known, change, self.step)) / likely(self.edges, self.known)
 
     def _rows(self, values: Floats) -> Floats:
         return np.bincount(places_of(self.edges, values), minlength=len(self.edges) + 1).astype(np.float64)
+
+
+def changed(known: Floats, change: Change, step: float) -> Floats:
+    """Training's values after a change, rounded to a `step`; as they come for 0."""
+    values = known * change[0] + change[1]
+    return np.round(values / step) * step if step else values
 
 
 def places_of(edges: Floats, values: Floats) -> Integers:

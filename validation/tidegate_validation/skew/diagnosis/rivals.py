@@ -15,6 +15,7 @@ from tidegate_validation.skew.diagnosis.cause import Cause
 from tidegate_validation.skew.diagnosis.clock import moved_around_the_clock
 from tidegate_validation.skew.diagnosis.dates import day_and_month_swapped
 from tidegate_validation.skew.diagnosis.frozen import frozen_at
+from tidegate_validation.skew.diagnosis.grid import grid_of
 from tidegate_validation.skew.diagnosis.in_order import sorted_over_days
 from tidegate_validation.skew.diagnosis.landing import landing
 from tidegate_validation.skew.diagnosis.part_of_rows import part_in_another_unit
@@ -41,6 +42,7 @@ _LEAVES = 0.4
 _CLEARLY = 0.75
 _PART = 0.03
 _FAMILIAR = 0.95
+_NEARLY = 0.2
 _UNLIKE = 0.4
 _NEARLY_ALL = 0.9
 _USUAL = 0.9
@@ -54,6 +56,7 @@ _TELLING_VALUES = 8
 _MOST_OF_IT = 0.6
 _NEXT_TO = 0.1
 _DENSE = 0.3
+_ROOM = 1.01
 _SOME = 0.05
 
 
@@ -151,7 +154,7 @@ def _converted(suspect: Suspect) -> float:
 
 def _values_of_another(suspect: Suspect) -> Cause | None:
     """The column whose few values are those that are served here, where they are not the column's own and lie as far
-    from each other as that column's do."""
+    from each other as that column's do; of several the one like whose values they are spread by far best."""
     if not isinstance(suspect.sample, ValueSample) or not len(suspect.sample.values):
         return None
     values, weights = suspect.sample.distinct()
@@ -159,23 +162,25 @@ def _values_of_another(suspect: Suspect) -> Cause | None:
     if suspect.feature.name not in at_home or len(values) < _TELLING_VALUES:
         return None
     own = at_home.pop(suspect.feature.name)
-    ranked = sorted(at_home, key=lambda name: -at_home[name])
+    near = {name: left for name, left in suspect.others().items() if at_home.get(name, 0.0) > _FAMILIAR - _NEARLY}
+    ranked = sorted(near, key=near.__getitem__)
     if not ranked or at_home[ranked[0]] < _FAMILIAR or own > _FEW:
         return None
-    if (len(ranked) > 1 and at_home[ranked[1]] > _FAMILIAR - 0.2) or ranked[0] not in suspect.others():
+    if len(ranked) > 1 and near[ranked[0]] > _FEW * near[ranked[1]]:
         return None
     return Cause(OTHER_COLUMN, details=(("column", ranked[0]),))
 
 
 def _nearer(suspect: Suspect, sample: ValueSample, factor: Cause | None, other: Cause) -> bool:
-    """Whether values land on training's own with the factor undone, and are then not clearly farther from these than
-    from the other column's: values times ten may well be values of another column."""
+    """Whether values are clearly nearer to training's own with the factor undone than to the other column's; or land on
+    training's own then, and are not clearly farther: values times ten may well be values of another column."""
     bins = suspect.feature.bins
-    if factor is None or not factor.by_values or factor.share < _NEARLY_ALL or bins is None:
+    if factor is None or not factor.is_conversion or factor.share < _NEARLY_ALL or bins is None:
         return False
     undone = shares_of(suspect.feature, sample.counted(bins, factor.factor, factor.offset))
     left = distance_of(shares_of(suspect.feature, suspect.reference), undone)
-    return _CLEARLY * left <= suspect.others()[str(dict(other.details)["column"])]
+    to_other = suspect.others()[str(dict(other.details)["column"])]
+    return _CLEARLY * left <= to_other if factor.by_values else left <= _CLEARLY * to_other
 
 
 def _rounded(suspect: Suspect, sample: ValueSample) -> Cause | None:
@@ -252,7 +257,7 @@ def _is_cut(suspect: Suspect, at: float, side: str, share: float, beyond: float)
     if not isinstance(sample, ValueSample):
         return False
     numeric = isinstance(suspect.feature.bins, NumericBins)
-    dense = _dense_beside(sample, at) / share
+    dense = _dense_beside(sample, at, grid_of(suspect.digits_before) or 0.0) / share
     if 0.4 * beyond <= share <= 2.5 * beyond and (dense >= _SOME or not numeric) and _as_if_cut(suspect, at, side):
         return True
     if not (numeric and dense >= _DENSE and suspect.flagged(Aspect.POINT)) or is_special(at):
@@ -266,9 +271,10 @@ def _end_moved(suspect: Suspect, side: str, share: float) -> bool:
     return end is not None and suspect.feature.points.of(end).share >= _FEW * share
 
 
-def _dense_beside(sample: ValueSample, at: float) -> float:
-    """The share of rows whose values lie just inside the end `at`: next to none where a default lies apart."""
-    near = np.abs(sample.values - at) <= _NEXT_TO * np.ptp(sample.values)
+def _dense_beside(sample: ValueSample, at: float, step: float) -> float:
+    """The share of rows whose values lie just inside the end `at`, or one `step` from it: next to none where a default
+    lies apart."""
+    near = np.abs(sample.values - at) <= max(_NEXT_TO * np.ptp(sample.values), _ROOM * step)
     return float(sample.n[near & (sample.values != at)].sum()) / float(sample.n.sum())
 
 
@@ -357,7 +363,8 @@ def _one_grew(suspect: Suspect, point: PointExcess) -> bool:
 
 
 def _fewer_digits(suspect: Suspect, sample: ValueSample) -> Cause | None:
-    if not suspect.flagged(Aspect.DIGITS) or not sample.values.any():
+    flagged = suspect.flagged(Aspect.DIGITS) or suspect.flagged(Aspect.POINT)
+    if not flagged or not sample.values.any():
         return None
     codes = digits(sample.values)
     kept = (sample.values != 0) & (codes != UNTOLD)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,12 +10,16 @@ import numpy.typing as npt
 
 from tidegate_validation.skew.measures.numbers import FeatureNumbers
 from tidegate_validation.skew.rule import Aspect, Judgement
-from tidegate_validation.statistics.arrays import Floats
+from tidegate_validation.statistics.arrays import Floats, Mask
 from tidegate_validation.statistics.bins import OFF_SUPPORT
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.profile import FeatureProfile
 from tidegate_validation.statistics.sample import TextSample, ValueSample
 
+_NEARLY_ALL = 0.9
+_MOST = 0.9
+_LEAST_ROWS = 20
+_TOLD = 5
 _PLACES = np.linspace(0.0005, 0.9995, 2000)
 
 
@@ -27,6 +31,19 @@ class Joint:
     values: Floats
     beside: Mapping[str, npt.NDArray[np.object_]]
     related: frozenset[str] = frozenset()
+
+    def only_where(self, hit: Mask, columns: Iterable[str]) -> tuple[str, tuple[str, ...]] | None:
+        """The few categories of one of the columns that hold nearly all rows that are `hit`, as nearly all of theirs
+        are; of the column of which fewest do, the heaviest first. None where there are none, or hardly others."""
+        told = []
+        for column in columns:
+            names, codes, n = np.unique(self.beside[column], return_inverse=True, return_counts=True)
+            inside = np.bincount(codes, weights=hit, minlength=len(names))
+            full = np.flatnonzero(inside >= _NEARLY_ALL * n)
+            if inside[full].sum() >= max(_NEARLY_ALL * hit.sum(), _LEAST_ROWS) and n[full].sum() <= _MOST * len(hit):
+                told.append((column, tuple(str(names[code]) for code in full[np.argsort(-n[full], kind="stable")])))
+        best = min(told, key=lambda one: len(one[1]), default=None)
+        return best if best is not None and len(best[1]) <= _TOLD else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ _SAME = 0.1
 _FEWEST = 3
 _ELSEWHERE = 0.5
 _NEARLY_ALL = 0.98
+_PER_CENT = 100.0
 _ABOUT_NONE = 0.5
 _ABOUT_ONE = 1.1
 _QUARTILES = (0.25, 0.75)
@@ -151,7 +152,8 @@ def _without_point(own: Floats, number: int, served: Floats) -> Iterator[tuple[s
 
 def _standardised(known: Floats, values: Floats, n: Floats) -> Iterator[tuple[str, Floats]]:
     """Training's values brought to the quartiles of served ones that have about mean 0 and deviation 1 themselves: of
-    values with heavy tails, quantiles tell training's own deviation badly."""
+    values with heavy tails, quantiles tell training's own deviation badly. To their deviation where both quartiles are
+    one value, as of what is mostly zero."""
     mean = float(np.average(values, weights=n))
     deviation = float(np.average((values - mean) ** 2, weights=n)) ** 0.5
     if abs(mean) > _ABOUT_NONE or abs(np.log(max(deviation, 1e-300))) > _ABOUT_ONE:
@@ -159,9 +161,9 @@ def _standardised(known: Floats, values: Floats, n: Floats) -> Iterator[tuple[st
     total = np.cumsum(n)
     low, high = values[np.searchsorted(total, np.multiply(_QUARTILES, total[-1]))]
     own_low, own_high = np.quantile(known, _QUARTILES)
-    if own_high > own_low and not (abs(known.mean()) < 0.1 and abs(known.std() - 1) < 0.1):
-        moved = low + (known - own_low) * (high - low) / (own_high - own_low)
-        yield "standardised to mean 0 and deviation 1", moved
+    if known.std() > 0 and not (abs(known.mean()) < 0.1 and abs(known.std() - 1) < 0.1):
+        scale = (high - low) / (own_high - own_low) if own_high > own_low else deviation / known.std()
+        yield "standardised to mean 0 and deviation 1", low + (known - own_low) * scale
 
 
 def _functions(known: Floats) -> Iterator[tuple[str, Floats]]:
@@ -180,6 +182,8 @@ def _functions(known: Floats) -> Iterator[tuple[str, Floats]]:
         yield "exponential", np.exp(known)
     if low >= 0 and high <= 1:
         yield "1 minus the value", 1 - known[::-1]
+    if low >= 0 and 1 < high <= _PER_CENT:
+        yield "100 minus the value", _PER_CENT - known[::-1]
     if low < 0 < high:
         yield "absolute value", np.sort(np.abs(known))
     if high > low and not (low == 0 and high == 1):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -11,7 +12,7 @@ class Conversion:
     """`value_in_first = factor * value_in_second + offset`.
 
     A `common` one is so frequent that a factor that was only estimated is taken for it where it fits; round numbers are
-    common without a name.
+    common without a name. `also` are two more units that differ by the same.
     """
 
     factor: float
@@ -19,15 +20,18 @@ class Conversion:
     second: str
     offset: float = 0.0
     common: bool = False
+    also: tuple[str, str] | None = None
 
     def inverse(self) -> Conversion:
         """The way back."""
-        return Conversion(1.0 / self.factor, self.second, self.first, -self.offset / self.factor, self.common)
+        also = (self.also[1], self.also[0]) if self.also else None
+        return Conversion(1.0 / self.factor, self.second, self.first, -self.offset / self.factor, self.common, also)
 
     @property
     def words(self) -> str:
         """For a sentence: `kilometres against miles`; empty for a round number."""
-        return f"{self.first} against {self.second}" if self.first else ""
+        pairs = [(self.first, self.second)] if self.first else []
+        return ", or ".join(f"{one} against {other}" for one, other in [*pairs, *([self.also] if self.also else [])])
 
 
 _FACTORS = (
@@ -47,6 +51,13 @@ _FACTORS = (
     Conversion(33.86389, "hectopascals", "inches of mercury"),
     Conversion(0.750061683, "millimetres of mercury", "hectopascals"),
     Conversion(math.pi / 30, "radians per second", "revolutions per minute"),
+    Conversion(14.503774, "pounds per square inch", "bars"),
+    Conversion(6.894757, "kilopascals", "pounds per square inch"),
+    Conversion(7.500617, "millimetres of mercury", "kilopascals"),
+    Conversion(10.763910, "square feet", "square metres"),
+    Conversion(2.471054, "acres", "hectares"),
+    Conversion(16.666667, "litres per minute", "cubic metres per hour"),
+    Conversion(math.sqrt(2), "peaks", "effective values"),
     Conversion(4.184, "joules", "calories"),
     Conversion(180 / math.pi, "degrees", "radians", common=True),
     Conversion(7.0, "days", "weeks"),
@@ -54,7 +65,7 @@ _FACTORS = (
     Conversion(30.4375, "days", "months", common=True),
     Conversion(365.25, "days", "years", common=True),
     Conversion(24.0, "hours", "days", common=True),
-    Conversion(60.0, "minutes", "hours, or seconds against minutes", common=True),
+    Conversion(60.0, "minutes", "hours", common=True, also=("seconds", "minutes")),
     Conversion(1440.0, "minutes", "days"),
     Conversion(3600.0, "seconds", "hours", common=True),
     Conversion(86400.0, "seconds", "days", common=True),
@@ -87,6 +98,11 @@ def affine() -> list[Conversion]:
     return [way for one in AFFINE for way in (one, one.inverse())]
 
 
+def the_other_way(words: str) -> str:
+    """What a conversion that has these words is called on the way back."""
+    return next(one.inverse().words for one in [*factors(), *affine()] if one.words == words)
+
+
 def nearest_factor(factor: float, tolerance: float) -> Conversion | None:
     """The named conversion closest to `factor`, or None if none lies within `tolerance` (relative)."""
     near = _within(factor, tolerance, factors())
@@ -98,19 +114,28 @@ def named_factors() -> list[Conversion]:
     return [*factors(), *(way for one in _ROUND for way in (one, one.inverse()))]
 
 
-def only_common(factor: float, tolerance: float, largest: float = math.inf) -> Conversion | None:
-    """The one common conversion or round number within `tolerance` (relative); None for none or several, and where it
-    lies in the last third of that while a rarer conversion lies in the first.
+def only_common(
+    factor: float, tolerance: float, largest: float = math.inf, possible: Callable[[float], bool] = lambda _: True
+) -> Conversion | None:
+    """The one common conversion or round number within `tolerance` (relative) that is `possible`; None for none or
+    several, and where it lies in the last third of that while a rarer conversion lies in the first.
 
     Values of training, of which `largest` is the largest, are no angles where they go further than once around.
     """
     common = [one for one in named_factors() if one.common]
     around = {180 / math.pi: 2 * math.pi, math.pi / 180: 360.0}
-    near = _within(factor, tolerance, [one for one in common if largest <= 1.01 * around.get(one.factor, math.inf)])
+    turns = [one for one in common if largest <= 1.01 * around.get(one.factor, math.inf)]
+    near = [one for one in _within(factor, tolerance, turns) if possible(one.factor)]
     if len(near) != 1:
         return None
     far = not _within(factor, 2 / 3 * tolerance, near)
     return None if far and _within(factor, tolerance / 3, factors()) else near[0]
+
+
+def only_rare(factor: float, tolerance: float) -> Conversion | None:
+    """The one conversion or round number within `tolerance` (relative), where that is no common one; else None."""
+    near = _within(factor, tolerance, named_factors())
+    return near[0] if len(near) == 1 and not near[0].common else None
 
 
 def _within(factor: float, tolerance: float, known: list[Conversion]) -> list[Conversion]:

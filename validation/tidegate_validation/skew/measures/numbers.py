@@ -25,6 +25,7 @@ from tidegate_validation.statistics.profile import FeatureProfile, Profile
 from tidegate_validation.statistics.reaches import share_of
 from tidegate_validation.statistics.sample import TextSample, ValueSample
 
+_NEARLY_ALL = 0.8
 _TESTABLE_NEW_RATE = 0.05
 _TESTABLE_NEW_CATEGORIES = 0.6
 _BY_CHANCE = 0.05
@@ -177,23 +178,19 @@ def measure_feature(
     prior, apart = likeness.shared, likeness.apart(feature.name, _line(reference, current))
     ordinary = ordinary_bins(feature)
     everything = tuple(code for group in ordinary for code in group)
+    bins = compared_bins(feature, reference)
+    apart_in_all = block_distance(reference, current, bins, ordered=has_order(feature), prior=prior, telling=telling)
+    outside = _outside(feature, reference, current, everything, (apart.longer, apart_in_all.design_effect))
     return FeatureNumbers(
         feature=feature.name,
         rows=current.rows,
-        distribution=block_distance(
-            reference,
-            current,
-            compared_bins(feature, reference),
-            ordered=has_order(feature),
-            prior=prior,
-            telling=telling,
-        ),
+        distribution=apart_in_all,
         missing=block_distance(reference, current, [MISSING, (*everything, *INFINITIES)], prior=prior),
         missing_shares=_shares(reference, current, MISSING),
         infinite_shares=_shares(reference, current, INFINITIES),
         unseen=_unseen(feature, current, everything, apart.longer, _ahead(reference, current)),
         far=_far(feature, current, everything),
-        outside=_outside(feature, reference, current, everything, apart.longer),
+        outside=outside,
         digits=_digits(digits, sample),
         point=None if sample is None else heaviest_excess(feature, sample, len(current.blocks), apart, point_margin),
         signs=compare_signs(feature, reference, current, sample, prior),
@@ -216,26 +213,36 @@ def _outside(
     reference: FeatureCounts,
     current: FeatureCounts,
     ordinary: tuple[int, ...],
-    longer: float,
+    together: tuple[float, float],
 ) -> Unseen | None:
     """Values outside training's range on the side where more are; extremes that come by the day count once a day, and
-    less often where days that follow each other share them."""
+    less often where days that follow each other share them. `together` is how many times as long days do that, and how
+    many rows are one observation of a day's level: so those count that fill their days, as a level does."""
     bins = feature.bins
     if not isinstance(bins, NumericBins) or not bins.far or not current.rows:
         return None
     last = len(bins.edges)
     present = feature.rows - feature.missing - feature.infinite
     thinner = (current.rows / len(current.blocks)) / (reference.rows / len(reference.blocks))
+    longer, level = together
     sides = [
         Unseen(
             rows=int(current.of(ordinary).sum()),
             unseen=int(current.of(codes).sum()),
             expected=max(2.0 / max(present, 1), share_of(reach, _ahead(reference, current))),
-            cluster=1 + ((cluster - 1) * longer) * min(1.0, thinner),
+            cluster=max(
+                1 + ((cluster - 1) * longer) * min(1.0, thinner), level if _fill_days(current, ordinary, codes) else 1.0
+            ),
         )
         for codes, cluster, reach in zip(((0, 1), (last - 1, last)), feature.clusters, feature.reaches, strict=True)
     ]
     return max(sides, key=lambda one: one.unseen / one.cluster)
+
+
+def _fill_days(current: FeatureCounts, ordinary: tuple[int, ...], codes: tuple[int, ...]) -> bool:
+    """Whether nearly all rows in these bins are of days that have most of theirs there."""
+    rows, there = current.of(ordinary), current.of(codes)
+    return bool(there[there > rows / 2].sum() >= _NEARLY_ALL * max(there.sum(), 1))
 
 
 def _shares(reference: FeatureCounts, current: FeatureCounts, codes: tuple[int, ...]) -> Shares:
