@@ -16,6 +16,7 @@ RUST := $(shell find $(NATIVE) \( -name target -o -name fuzz \) -prune -o \( -na
 PACKAGES := operators/tidegate_operators pipelines/tidegate pipelines/tidegate_flights pipelines/tidegate_pipelines serving/tidegate_serving validation/tidegate_validation
 # rustup's and Debian's cargo both live on these; tools/toolchain.sh prints the one that is new enough.
 CARGO = $$($(CURDIR)/tools/toolchain.sh cargo)
+GUIDING = $$(tools/toolchain.sh profdata):$$(dirname "$(CARGO)")
 COMPILE = $$(cat .tools/uv) pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q
 LOCK = $(COMPILE) build/lock/pyproject.toml --group build/lock/pyproject.toml:dev
 IMAGE_LOCK = $(COMPILE) build/lock/pyproject.toml -c requirements-whole.lock
@@ -72,9 +73,9 @@ format: setup ## format Python and Rust
 	cd $(NATIVE) && $(CARGO) fmt --all
 
 .PHONY: bench
-bench: .venv/.whole ## measure GROUP (serving, router, embedded, lifecycle, gate, skew, orchestrators, hub or attack); writes into build/; FULL=1 for all of skew, ROUTED=1 attacks a router
+bench: .venv/.whole build/guided/programs/.ready ## measure GROUP (serving, router, embedded, lifecycle, gate, skew, orchestrators, hub or attack) with the guided wheel; writes into build/; FULL=1 for all of skew, ROUTED=1 attacks a router
 	tools/toolchain.sh debian h2load:nghttp2-client wrk:wrk
-	$(BIN)/python -m tests.bench.$(GROUP) $(if $(FULL),--full)
+	PYTHONPATH=$(CURDIR)/build/guided/site $(BIN)/python -m tests.bench.$(GROUP) $(if $(FULL),--full)
 
 .PHONY: fuzz
 fuzz: .venv/.whole ## look for bytes that break a decoder, SECONDS=60 for each; DECODERS="json http1" for some
@@ -128,7 +129,15 @@ clean: ## remove what was built, but not .venv
 build/guided/.ready: .venv/.ready tests/bench/training.py
 	tools/toolchain.sh debian h2load:nghttp2-client wrk:wrk
 	rm -rf build/guided
-	PATH="$$(tools/toolchain.sh profdata):$$(dirname "$(CARGO)"):$$(dirname "$$(cat .tools/uv)"):$$PATH" $(BIN)/maturin build -q --pgo --release --locked --target-dir build/guided/target -m $(NATIVE)/Cargo.toml -i $(BIN)/python --out build/guided
+	PATH="$(GUIDING):$$(dirname "$$(cat .tools/uv)"):$$PATH" $(BIN)/maturin build -q --pgo --release --locked --target-dir build/guided/target -m $(NATIVE)/Cargo.toml -i $(BIN)/python --out build/guided
+	rm -r build/guided/target
+	touch $@
+
+# What is measured is what others install, and what is set beside it is compiled like it.
+build/guided/programs/.ready: build/guided/.ready tests/bench/programs.py
+	rm -rf build/guided/site build/guided/programs
+	$$(cat .tools/uv) pip install -q --python .venv --no-deps --target build/guided/site build/guided/*.whl
+	PATH="$(GUIDING):$$PATH" $(BIN)/python -m tests.bench.programs build/guided/target build/guided/programs
 	rm -r build/guided/target
 	touch $@
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 from rich.console import Console
 from rich.table import Table
-from tests.bench.servers import ROOT
+from tests.bench.servers import ROOT, guided
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,7 @@ def run_group(group: str, measures: Sequence[tuple[str, Measure]], wanted: Seque
     unknown = set(wanted) - {name for name, _ in measures}
     if unknown:
         raise SystemExit(f"no measure is called {', '.join(sorted(unknown))}: use {', '.join(n for n, _ in measures)}")
+    print(f"measured with the {'guided' if guided() else 'plain'} wheel", flush=True)
     rows: list[Row] = []
     for name, measure in measures:
         if not wanted or name in wanted:

@@ -13,10 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import tidegate_native
 from tests.support.engine.process import EngineProcess
 
 ROOT = Path(__file__).parent.parent.parent
 NATIVE = ROOT / "serving/native"
+GUIDED = ROOT / "build/guided"
+"""Where `make wheels` leaves what is compiled twice."""
 SERVER_CORE, LOAD_CORE = 0, 1
 
 
@@ -50,6 +53,16 @@ def engine_until_stopped(engine: EngineProcess) -> Iterator[int]:
         raise RuntimeError(f"the engine ended with status {status}:\n{engine.said()}")
 
 
+def program(name: str) -> Path:
+    """A program of the data plane's crate that is set beside the wheel: guided by a profile where the wheel is."""
+    return GUIDED / "programs" / name if guided() else built(name)
+
+
+def guided() -> bool:
+    """Whether the engine that is measured has the guided wheel, as `make bench` has it; else it is `.venv`'s."""
+    return Path(tidegate_native.__file__).is_relative_to(GUIDED)
+
+
 def built(name: str) -> Path:
     """A program of the data plane's crate, built in release."""
     cargo = subprocess.run([ROOT / "tools/toolchain.sh", "cargo"], capture_output=True, text=True, check=True)
@@ -59,19 +72,21 @@ def built(name: str) -> Path:
 
 
 @contextlib.contextmanager
-def echo(core: int) -> Iterator[Running]:
-    """The echo server, built in release beside the data plane."""
-    binary = built("tidegate-echo")
+def echo(core: int, binary: Path) -> Iterator[Running]:
+    """The echo server; RuntimeError unless it ends with status 0."""
     command = [str(binary), "--grpc", "127.0.0.1:0", "--rest", "127.0.0.1:0"]
     with pinned(core):
-        process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
     try:
-        assert process.stdout is not None
         addresses = json.loads(process.stdout.readline())
         yield Running(addresses["grpc"], addresses["rest"], process.pid)
     finally:
-        process.terminate()
-        process.wait(timeout=30)
+        process.stdin.close()
+        status = process.wait(timeout=30)
+    if status != 0:
+        raise RuntimeError(f"the echo ended with status {status}")
 
 
 @contextlib.contextmanager

@@ -31,3 +31,10 @@ def as_text(name: str, array: Array) -> Array:
     except UnicodeDecodeError as error:
         raise InvalidInput(f"input {name!r} holds a string that is not UTF-8: {error}") from error
     return made.reshape(array.shape)
+
+
+def missing_where_empty(array: Array) -> Array:
+    """Texts with None for those that are empty, since no protocol has a text that is missing."""
+    made = array.astype(object)
+    made[made == ""] = None
+    return made

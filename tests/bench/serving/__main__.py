@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tests.bench.load import Load, Measured, NothingAnswered
 from tests.bench.rows import Row, run_group
-from tests.bench.servers import LOAD_CORE, SERVER_CORE, Running, echo, tidegate
+from tests.bench.servers import LOAD_CORE, SERVER_CORE, Running, echo, program, tidegate
 from tests.bench.serving.alone import engine_alone
 from tests.bench.serving.peers import Peer, bentoml, litserve, mlserver, mosec, triton
 from tests.bench.serving.workloads import (
@@ -130,7 +130,8 @@ def null_beside_echo() -> Sequence[Row]:
     """The null model beside the echo on the same stack, which is the limit: throughput, and one client's latency."""
     rows: list[Row] = []
     at_64 = {("grpc", 1): 0.85, ("grpc", 16): 0.75, ("rest", 1): 0.85}
-    with _place() as place, engine(place, [NULL]) as mine, echo(SERVER_CORE) as bare:
+    limit = echo(SERVER_CORE, program("tidegate-echo"))
+    with _place() as place, engine(place, [NULL]) as mine, limit as bare:
         for (protocol, streams), least in at_64.items():
             asks = {
                 name: Ask(s, NULL, protocol, streams=streams) for name, s in (("tidegate", mine), ("the echo", bare))

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tests.bench.rows import Row
-from tests.bench.servers import built
+from tests.bench.servers import program
 
 LEAST_ON_ONE = 1_000_000
 LEAST_OVER_ONE = {2: 1.7, 8: 6.0}
@@ -23,12 +23,12 @@ LEAST_OVER_ONE = {2: 1.7, 8: 6.0}
 
 def engine_alone(rounds: int, seconds: float) -> Sequence[Row]:
     """On 1, 2, 4 and 8 cores, as far as there are so many; numbers of cores take turns in the rounds."""
-    binary, cores = built("tidegate-alone"), sorted(os.sched_getaffinity(0))
+    binary, cores = program("tidegate-alone"), sorted(os.sched_getaffinity(0))
     arms = [(1, 1)] + [(count, models) for count in (2, 4, 8) if count <= len(cores) for models in (1, count)]
     found: dict[tuple[int, int], list[float]] = {arm: [] for arm in arms}
     for turn in range(rounds):
         for count, models in arms if turn % 2 == 0 else reversed(arms):
-            found[count, models].append(_rate(binary, cores[:count], models, seconds))
+            found[count, models].append(rate(binary, cores[:count], models, seconds))
     one = statistics.median(found[1, 1])
     rows = [Row("engine alone, 1 core", one, "requests/s", f">= {LEAST_ON_ONE:,}", one >= LEAST_ON_ONE)]
     for (count, models), rates in found.items():
@@ -41,7 +41,7 @@ def engine_alone(rounds: int, seconds: float) -> Sequence[Row]:
     return rows
 
 
-def _rate(binary: Path, cores: Iterable[int], models: int, seconds: float) -> float:
+def rate(binary: Path, cores: Iterable[int], models: int, seconds: float) -> float:
     """Requests a second; RuntimeError where an answer is wrong."""
     allowed = ",".join(map(str, cores))
     lanes = allowed.count(",") + 1

@@ -53,6 +53,7 @@ def main(directory: Path) -> None:
     save("pickled", mlflow.sklearn, linear, linear.predict(frame), serialization_format="cloudpickle")
     _boosters(save, frame, truth)
     _pyfuncs(directory, frame, said)
+    _with_missing_texts(directory, said)
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "rows.json").write_text(json.dumps(said))
 
@@ -97,6 +98,36 @@ def _pyfuncs(directory: Path, frame: Any, said: dict[str, Any]) -> None:
     said["words"] = answer.to_dict(orient="list")
     for version in (1, 2):
         _with_code(directory / "coded" / str(version), version, infer_signature(frame[["size"]], frame[["size"]]))
+
+
+def _with_missing_texts(directory: Path, said: dict[str, Any]) -> None:
+    """A pipeline that knows texts that are missing, with scikit-learn's flavour and as a pyfunc of its own."""
+    import mlflow
+    import pandas as pd
+    from mlflow.models import infer_signature
+    from sklearn.linear_model import LinearRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    base: Any = mlflow.pyfunc.PythonModel
+
+    class Missing(base):  # type: ignore[misc]
+        def predict(self, context: Any, model_input: Any, params: Any = None) -> Any:
+            return model_input["city"].isna()
+
+    frame = pd.DataFrame({"city": ["Oslo", None, "Rome", None], "kind": ["", "a", "a", ""]})
+    pipeline = make_pipeline(OneHotEncoder(), LinearRegression()).fit(frame, [1.0, 2.0, 3.0, 4.0])
+    answer = pipeline.predict(frame)
+    said["holes"] = answer.tolist()
+    mlflow.sklearn.save_model(
+        pipeline,
+        path=str(directory / "holes/1"),
+        signature=infer_signature(frame, answer),
+        serialization_format="skops",
+        **PLAIN,
+    )
+    told = infer_signature(frame, frame["city"].isna().to_numpy())
+    mlflow.pyfunc.save_model(str(directory / "asked/1"), python_model=Missing(), signature=told, **PLAIN)
 
 
 CODED = """

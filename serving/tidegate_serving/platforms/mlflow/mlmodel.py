@@ -73,6 +73,12 @@ class MlModel:
         """Whether its inputs have names."""
         return any("name" in entry for entry in _entries(self.document, "inputs"))
 
+    @property
+    def optional_texts(self) -> list[str]:
+        """Columns of text that may be missing; MLflow finds them where values are, in the data that it infers from."""
+        columns = [entry for entry in _entries(self.document, "inputs") if not entry.get("required", True)]
+        return [str(entry["name"]) for entry in columns if "name" in entry and entry["type"] == "string"]
+
     def signature(self) -> Signature:
         """As the contract has it; a lone input or output without a name is `inputs` or `predict`.
 

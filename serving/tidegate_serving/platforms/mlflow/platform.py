@@ -21,6 +21,7 @@ from tidegate_serving.platforms.loader import Servable
 from tidegate_serving.platforms.mlflow.mlmodel import OUTPUT, MlModel, read_mlmodel
 from tidegate_serving.platforms.platform import ModelDescription, PlatformOptions
 from tidegate_serving.platforms.registry import built_in_platform
+from tidegate_serving.platforms.sklearn.estimators import MISSING
 
 PYFUNC = "python_function"
 _BOOSTERS = ("xgboost.core.Booster", "xgboost.sklearn.XGBRegressor", "lightgbm.basic.Booster")
@@ -93,6 +94,8 @@ class MlflowPlatform:
         if file.is_dir():
             return _Route(name, platform, file, replace(manifest, files=_below(manifest, file.relative_to(directory))))
         told = {f"{name}.file": file.relative_to(directory).as_posix(), **_method(model, flavour)}
+        if flavour == "sklearn":
+            told[MISSING] = json.dumps(model.optional_texts)
         return _Route(name, platform, directory, replace(manifest, metadata={**told, **manifest.metadata}))
 
 

@@ -22,7 +22,7 @@ from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import Signature
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.contract.words import words_of
-from tidegate_serving.platforms.arrays import as_text
+from tidegate_serving.platforms.arrays import as_text, missing_where_empty
 from tidegate_serving.platforms.loader import Servable
 from tidegate_serving.platforms.mlflow.mlmodel import MlModel
 from tidegate_serving.platforms.platform import ALLOWING_PICKLES, IMPORTING, library
@@ -70,6 +70,7 @@ class PyfuncServable:
             self._dropped = None
         self._as_table = model.takes_columns or not model.has_signature
         self._named = model.is_named
+        self._optional = frozenset(model.optional_texts)
 
     def predict(self, signature: str, inputs: Mapping[str, Array]) -> Mapping[str, Any]:
         """Outputs by name; a lone column or array takes the lone output's name."""
@@ -86,7 +87,8 @@ class PyfuncServable:
         if self._as_table:
             import pandas
 
-            return pandas.DataFrame(dict(given))
+            missing = {name: missing_where_empty(given[name]) for name in self._optional & given.keys()}
+            return pandas.DataFrame({**given, **missing})
         return dict(given) if self._named else next(iter(given.values()))
 
 

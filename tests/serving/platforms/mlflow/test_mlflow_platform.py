@@ -51,7 +51,7 @@ def client(models: Path, said: dict[str, Any]) -> Iterator[Client]:
     settings: dict[str, Any] = {"allow_unverified": True, "allow_unpublished": True, "quiet_seconds": 0.0}
     tables = {
         f"models.{name}": {"platform": "mlflow", "path": str(models / name), "versions": "all"}
-        for name in ("words", "sum", "labels", "coded")
+        for name in ("words", "sum", "labels", "coded", "asked")
     }
     with EngineProcess(models / "engine", allow_pickle=True, **settings, **tables) as engine, engine.client() as client:
         yield client
@@ -93,6 +93,17 @@ def test_pyfunc_takes_tables_with_words(client: Client, said: dict[str, Any]) ->
     answer = client.predict("words", {"size": np.array(said["size"]), "word": words}).outputs
     assert answer["twice"].tolist() == said["words"]["twice"]
     assert answer["shout"].tolist() == [word.encode() for word in said["words"]["shout"]]
+
+
+HOLES = {"city": np.array([b"Oslo", b"", b"Rome", b""], object), "kind": np.array([b"", b"a", b"a", b""], object)}
+
+
+def test_an_empty_text_is_missing_where_mlflow_saw_missing_ones(
+    models: Path, said: dict[str, Any], client: Client
+) -> None:
+    native = load_unpublished(models / "holes/1", "mlflow")
+    np.testing.assert_allclose(outputs(native, HOLES)["predict"], said["holes"], rtol=1e-12)
+    assert client.predict("asked", HOLES).outputs["predict"].tolist() == [False, True, False, True]
 
 
 def test_pyfunc_takes_tensors(client: Client) -> None:
