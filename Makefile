@@ -16,6 +16,7 @@ RUST := $(shell find $(NATIVE) \( -name target -o -name fuzz \) -prune -o \( -na
 PACKAGES := operators/tidegate_operators pipelines/tidegate pipelines/tidegate_flights pipelines/tidegate_pipelines serving/tidegate_serving validation/tidegate_validation
 # rustup's and Debian's cargo both live on these; tools/toolchain.sh prints the one that is new enough.
 CARGO = $$($(CURDIR)/tools/toolchain.sh cargo)
+PER_REQUEST := serving router embedded attack
 GUIDING = $$(tools/toolchain.sh profdata):$$(dirname "$(CARGO)")
 COMPILE = $$(cat .tools/uv) pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q
 LOCK = $(COMPILE) build/lock/pyproject.toml --group build/lock/pyproject.toml:dev
@@ -73,7 +74,7 @@ format: setup ## format Python and Rust
 	cd $(NATIVE) && $(CARGO) fmt --all
 
 .PHONY: bench
-bench: .venv/.whole build/guided/programs/.ready ## measure GROUP (serving, router, embedded, lifecycle, gate, skew, orchestrators, hub or attack) with the guided wheel; writes into build/; FULL=1 for all of skew, ROUTED=1 attacks a router
+bench: .venv/.whole $(if $(filter $(PER_REQUEST),$(GROUP)),build/guided/programs/.ready) ## measure GROUP (serving, router, embedded, lifecycle, gate, skew, orchestrators, hub or attack), the per-request path with the guided wheel; writes into build/; FULL=1 for all of skew, ROUTED=1 attacks a router
 	tools/toolchain.sh debian h2load:nghttp2-client wrk:wrk
 	PYTHONPATH=$(CURDIR)/build/guided/site $(BIN)/python -m tests.bench.$(GROUP) $(if $(FULL),--full)
 
