@@ -15,7 +15,7 @@ from pathlib import Path
 from tidegate_operators.steps.canary_group import CanaryGroup
 from tidegate_operators.steps.canary_pairs import StepBegun, read_pairs
 from tidegate_operators.steps.change_desired import REQUESTED_BY, give_up
-from tidegate_operators.steps.superseded import require_live
+from tidegate_operators.steps.superseded import check_not_promoted, require_live
 from tidegate_serving.contract.errors import FailedPrecondition, Superseded
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.control_client import ControlClient
@@ -64,7 +64,9 @@ class TrafficObservation:
         return missing.told_in(found.result)
 
     def _require_live(self, client: ControlClient) -> None:
-        require_live(client, client.desired(self.id.name), self.id.version, "for a canary of its own")
+        desired = client.desired(self.id.name)
+        require_live(client, desired, self.id.version, "for a canary of its own")
+        check_not_promoted(desired, self.id.version)
 
     def divide(self, client: ControlClient) -> None:
         """Makes an engine divide traffic as the step says; where it does so already nothing changes."""

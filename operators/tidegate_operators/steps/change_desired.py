@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tidegate_serving.contract.desired_state import DesiredState
+from tidegate_serving.contract.desired_state import STABLE, DesiredState
 from tidegate_serving.contract.errors import Conflict, DeadlinePassed
 from tidegate_serving.contract.servable import State
 from tidegate_serving.control_client import ControlClient
@@ -57,9 +57,17 @@ def _change_once(control: ControlClient, servable: str, edit: Edit, reason: str,
 def give_up(control: ControlClient, servable: str, version: int, reason: str) -> None:
     """Wants one version no more and waits until it has unloaded, so that whoever reads next does not see it any more.
 
-    A request that is under way may hold it longer than is worth waiting for; it then ends later, by itself.
+    One that somebody has promoted meanwhile stays: only a promotion or a rollback takes from clients what they get. A
+    request that is under way may hold the version longer than is worth waiting for; it then ends later, by itself.
     """
-    if control.desired(servable).version(version) is not None:
-        change(control, servable, lambda desired: desired.without(version), reason)
+
+    def unless_promoted(desired: DesiredState) -> DesiredState:
+        return desired if desired.labels.get(STABLE) == version else desired.without(version)
+
+    desired = control.desired(servable)
+    if desired.version(version) is not None and unless_promoted(desired) != desired:
+        desired = change(control, servable, unless_promoted, reason).after
+    if desired.version(version) is not None:
+        return
     with contextlib.suppress(DeadlinePassed):
         control.wait_until(servable, version, State.END, _UNLOAD_SECONDS)

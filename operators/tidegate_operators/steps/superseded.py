@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from tidegate_serving.contract.desired_state import DesiredState, VersionReference
+from tidegate_serving.contract.desired_state import STABLE, DesiredState, VersionReference
 from tidegate_serving.contract.errors import DeadlinePassed, FailedPrecondition, Superseded
 from tidegate_serving.contract.servable import ServableId, State
 from tidegate_serving.control_client import ControlClient
@@ -62,11 +62,21 @@ def check_shadow_is_free(desired: DesiredState, version: int) -> None:
         )
 
 
+def check_not_promoted(desired: DesiredState, version: int) -> None:
+    """Superseded where somebody promoted a version while its canary ran, as another release of it does."""
+    if desired.labels.get(STABLE) == version:
+        raise Superseded(
+            f"{desired.servable}:{version} was promoted by {desired.requested_by} ({desired.reason}) before its canary "
+            "ended: it serves, and nothing is left to do unless it should not"
+        )
+
+
 def check_shadow_is_ours(client: ControlClient, identity: ServableId) -> None:
-    """Superseded where the version is not live any more, or its shadow is another's."""
+    """Superseded where the version is not live any more, was promoted meanwhile, or its shadow is another's."""
     name, version = identity.name, identity.version
     desired = client.desired(name)
     require_live(client, desired, version, "for a canary of its own")
+    check_not_promoted(desired, version)
     check_shadow_is_free(desired, version)
     if desired.shadow is None or desired.shadow.version != version:
         raise Superseded(

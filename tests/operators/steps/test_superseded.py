@@ -15,6 +15,7 @@ from tidegate_operators.steps import CanaryRule, Evidence, canary, judged_agains
 from tidegate_pipelines.release import Release, release
 from tidegate_serving.contract.errors import FailedPrecondition, Superseded, TidegateError
 from tidegate_serving.control_client import ControlClient
+from tidegate_validation.canary.rule import CanaryMode
 
 RULE = CanaryRule(pairs=20, within_seconds=30.0, max_error_share=0.3, max_slow_share=0.9)
 
@@ -29,6 +30,12 @@ def shadow_of(endpoints: Endpoints, name: str) -> int | None:
     with ControlClient(endpoints.control) as client:
         shadow = client.desired(name).shadow
     return None if shadow is None else shadow.version
+
+
+def is_split(endpoints: Endpoints, name: str) -> bool:
+    with ControlClient(endpoints.control) as client:
+        found = client.status(name).servable(name)
+    return found is not None and any(one.action == "split" for one in found.overrides)
 
 
 def test_who_was_overtaken_by_a_promotion_is_told_so_by_canary_and_promotion(
@@ -111,6 +118,26 @@ def test_a_push_that_is_overtaken_while_it_loads_does_not_wait_for_its_end(
         gate.open()
         assert promoted.result(60).ended == (2,)
     eventually(lambda: available(endpoints, name) == [1])
+
+
+@pytest.mark.parametrize("mode", CanaryMode)
+def test_a_version_that_was_promoted_while_its_canary_ran_goes_on_serving(
+    world: World, endpoints: Endpoints, mode: CanaryMode
+) -> None:
+    """As where a task is cleared and runs beside its first run, or two runs release one version."""
+    control, name = endpoints.control, f"twice_{mode.value}"
+    (directory,) = prepared(world, endpoints, name, 2)
+    push(directory=directory, control=control)
+    rule = CanaryRule(pairs=10**6, within_seconds=120.0, mode=mode, step_seconds=100.0)
+    with ThreadPoolExecutor(1) as threads, traffic(endpoints.grpc, name):
+        trying = threads.submit(canary, control=control, servable=name, version=2, rule=rule)
+        eventually(lambda: shadow_of(endpoints, name) == 2 or is_split(endpoints, name))
+        promote(control=control, servable=name, version=2)
+        why = rf"{name}:2 was promoted by tidegate \(promote {name}:2\) before its canary ended: it serves"
+        with pytest.raises(Superseded, match=why):
+            trying.result(60)
+        assert available(endpoints, name) == [2]
+    assert not is_split(endpoints, name)
 
 
 def test_of_many_releases_at_once_one_wins_and_the_others_say_why_not(world: World, endpoints: Endpoints) -> None:
