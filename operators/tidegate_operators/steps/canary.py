@@ -17,7 +17,7 @@ from typing import Any
 from tidegate_operators.steps.canary_group import CanaryGroup
 from tidegate_operators.steps.canary_log import read_numbers
 from tidegate_operators.steps.canary_pairs import StepBegun
-from tidegate_operators.steps.canary_traffic import TrafficObservation, begin_traffic
+from tidegate_operators.steps.canary_traffic import TrafficObservation, begin_traffic, check_asked
 from tidegate_operators.steps.change_desired import change, give_up
 from tidegate_operators.steps.superseded import check_shadow_is_free, check_shadow_is_ours, require_live
 from tidegate_serving.admission import Outcome
@@ -94,6 +94,7 @@ class Observation:
             return CanaryResult(Outcome.WARN, sentence, CanaryNumbers())
         missing = group.missing(self.id, lambda client: _turn_on(client, self.id, self.rule))
         group.check(lambda client: check_shadow_is_ours(client, self.id))
+        group.check(lambda client: check_asked(client, self.id, "block"))
         log = group.logged(self.log_path, self.id, self.primary, self.since)
         numbers = read_numbers(log, self.id, self.primary, self.since, self.rule)
         result = judge(str(self.id), numbers, self.rule)

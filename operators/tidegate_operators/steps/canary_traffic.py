@@ -17,7 +17,7 @@ from tidegate_operators.steps.canary_pairs import StepBegun, read_pairs
 from tidegate_operators.steps.change_desired import REQUESTED_BY, give_up
 from tidegate_operators.steps.superseded import check_not_promoted, require_live
 from tidegate_serving.contract.errors import FailedPrecondition, Superseded
-from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.contract.servable import ServableId, State
 from tidegate_serving.control_client import ControlClient
 from tidegate_validation.canary.growth import Step, move
 from tidegate_validation.canary.judgement import CanaryResult
@@ -67,6 +67,7 @@ class TrafficObservation:
         desired = client.desired(self.id.name)
         require_live(client, desired, self.id.version, "for a canary of its own")
         check_not_promoted(desired, self.id.version)
+        check_asked(client, self.id, "pin", "block")
 
     def divide(self, client: ControlClient) -> None:
         """Makes an engine divide traffic as the step says; where it does so already nothing changes."""
@@ -107,6 +108,20 @@ def _check_no_foreign_split(client: ControlClient, observation: TrafficObservati
             f"ordinary traffic of {name!r} is split already ({foreign or 'no reason given'}): end that first, with "
             f"`tidegate split {name} --off`"
         )
+
+
+def check_asked(client: ControlClient, identity: ServableId, *actions: str) -> None:
+    """FailedPrecondition where an operator has decided meanwhile that the version is asked nothing, by one of these
+    overrides: waiting for answers would only take time."""
+    status = client.status(identity.name).servable(identity.name)
+    found = None if status is None else status.version(identity.version)
+    for one in () if status is None else status.overrides:
+        blocks_another = one.action == "block" and found is not None and found.state is not State.END
+        if one.action in actions and not blocks_another:
+            raise FailedPrecondition(
+                f"{identity} gets no requests any more, so its canary ends: {one.text}, by {one.requested_by} "
+                f"({one.reason or 'no reason given'}); release it again once that is over"
+            )
 
 
 def end_split(client: ControlClient, identity: ServableId, reason: str) -> None:

@@ -140,6 +140,31 @@ def test_a_version_that_was_promoted_while_its_canary_ran_goes_on_serving(
     assert not is_split(endpoints, name)
 
 
+@pytest.mark.parametrize("mode", CanaryMode)
+@pytest.mark.parametrize("action", ["pin", "block"])
+def test_a_canary_that_an_operator_takes_the_requests_from_ends_with_who_and_why(
+    world: World, endpoints: Endpoints, action: str, mode: CanaryMode
+) -> None:
+    control, name = endpoints.control, f"{action}_{mode.value}"
+    (directory,) = prepared(world, endpoints, name, 2)
+    push(directory=directory, control=control)
+    ends = (action, mode) != ("pin", CanaryMode.SHADOW)  # copies go on where ordinary traffic is pinned
+    rule = CanaryRule(pairs=10**6, within_seconds=120.0 if ends else 2.0, mode=mode, step_seconds=100.0)
+    with ThreadPoolExecutor(1) as threads, traffic(endpoints.grpc, name), ControlClient(control) as client:
+        trying = threads.submit(canary, control=control, servable=name, version=2, rule=rule)
+        eventually(lambda: shadow_of(endpoints, name) == 2 or is_split(endpoints, name))
+        if action == "pin":
+            client.pin(name, 1, requested_by="anna", reason="an audit")
+        else:
+            client.block(name, 2, requested_by="anna", reason="an audit")
+        if ends:
+            with pytest.raises(FailedPrecondition, match=rf"{name}:2 gets no requests any more.*by anna \(an audit\)"):
+                trying.result(60)
+        else:
+            assert "answers compared" in trying.result(60).sentence
+    assert available(endpoints, name) == [1]
+
+
 def test_of_many_releases_at_once_one_wins_and_the_others_say_why_not(world: World, endpoints: Endpoints) -> None:
     count, name = 4, "many"
     serve_first(endpoints, world, name)
