@@ -30,7 +30,8 @@ _log = logging.getLogger(__name__)
 class TorchModel:
     """A module: the names of its arguments, those of them that it needs, and a function of tensors by these names.
 
-    batch: the batch size for which it was exported, if it was for one only.
+    batch: the batch size for which it was exported, if it was for one only, or for multiples of one.
+    least: the smallest batch that it takes.
     most: the largest batch that it takes, if there is one.
     outputs: names of what it gives, in order, where the file says so.
     held: bytes of its parameters and buffers.
@@ -40,6 +41,7 @@ class TorchModel:
     required: tuple[str, ...]
     call: Callable[[Mapping[str, Any]], Any]
     batch: int | None = None
+    least: int = 1
     most: int | None = None
     outputs: tuple[str, ...] = ()
     held: int = 0
@@ -127,8 +129,9 @@ def _exported(torch: Any, program: Any, device: Any) -> TorchModel:
         ]
         return module(*fed[:positional], **dict(zip(names[positional:], fed[positional:], strict=True)))
 
-    given = tuple(_output_names(program, len(outputs)))
-    return TorchModel(names, names, call, _batch(program), _most(program, inputs), given, _held(module))
+    given, (least, most) = tuple(_output_names(program, len(outputs))), _bounds(program, inputs)
+    size = least if _in_multiples(inputs) else _batch(program)
+    return TorchModel(names, names, call, size, least, most, given, _held(module))
 
 
 def _scripted(module: Any) -> TorchModel:
@@ -176,12 +179,20 @@ def _batch(program: Any) -> int | None:
     return fixed_batch(inputs, outputs)
 
 
-def _most(program: Any, inputs: Sequence[Any]) -> int | None:
-    """The upper bound of a dynamic first axis, such as `Dim("batch", max=64)` gives it."""
-    symbols = {str(value.shape[0]) for value in inputs if getattr(value, "shape", ())}
-    bounds = [bounds.upper for symbol, bounds in program.range_constraints.items() if str(symbol) in symbols]
-    known = [int(bound) for bound in bounds if getattr(bound, "is_Integer", False) and int(bound) < _ENDLESS]
-    return min(known, default=None)
+def _bounds(program: Any, inputs: Sequence[Any]) -> tuple[int, int | None]:
+    """The smallest and the largest batch of a dynamic first axis, such as `Dim("batch", min=4, max=64)` gives them."""
+    axes = {str(value.shape[0]) for value in inputs if getattr(value, "shape", ())}
+    bounds = [bounds for axis, bounds in program.range_constraints.items() if str(axis) in axes]
+    least = max((int(one.lower) for one in bounds), default=1)
+    known = [int(one.upper) for one in bounds if getattr(one.upper, "is_Integer", False) and int(one.upper) < _ENDLESS]
+    # PyTorch says 2 where it has been told nothing, and takes 1 and 0 then too.
+    return least if least > 2 else 1, min(known, default=None)
+
+
+def _in_multiples(inputs: Sequence[Any]) -> bool:
+    """Whether the first axis is computed of another size, as `4 * Dim("batch")` is."""
+    sizes = [value.shape[0] for value in inputs if getattr(value, "shape", ())]
+    return any(not isinstance(size, int) and not size.node.expr.is_Symbol for size in sizes)
 
 
 def _names(program: Any) -> tuple[str, ...]:

@@ -3,8 +3,8 @@
 Metadata: `torch.file` (default: the only such file). Settings of the engine for this platform: `device` (`auto`, which
 is CUDA where present, `cpu`, `cuda`, `cuda:1`), `threads` (0: PyTorch decides). Inputs go by name where the module's
 `forward` has arguments of the signature's names, else in the signature's order; outputs likewise from a dict, a tuple
-or one tensor. A batch larger than the module was exported for is run in pieces; what is bfloat16 inside is float32 to
-clients.
+or one tensor. A batch larger than the module was exported for is run in pieces, and a smaller one is filled up; what is
+bfloat16 inside is float32 to clients.
 """
 
 from __future__ import annotations
@@ -93,8 +93,10 @@ class TorchServable:
         if self._model.batch is not None:
             return in_pieces(run, fed, self._model.batch)
         rows = max((len(array) for array in fed.values()), default=0)
+        if rows < self._model.least:
+            return in_pieces(run, fed, self._model.least)
         if self._model.most is not None and rows > self._model.most:
-            return in_pieces(run, fed, self._model.most, padded=False)
+            return in_pieces(run, fed, self._model.most, padded=self._model.least > 1)
         return run(fed)
 
     def _run(self, model: TorchModel, names: list[str], fed: Mapping[str, Array]) -> dict[str, Any]:

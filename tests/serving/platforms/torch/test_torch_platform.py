@@ -179,13 +179,27 @@ def test_conjugates_and_their_parts_are_computed(tmp_path: Path) -> None:
     assert found["output_1"].tolist() == (-2 * X).tolist()
 
 
-def test_a_batch_beyond_the_exported_bound_is_run_in_pieces(tmp_path: Path) -> None:
-    folder = exported_alone(tmp_path, torch.nn.Linear(3, 2), torch.zeros(2, 3), torch.export.Dim("batch", min=1, max=3))
-    version = load_unpublished(folder, "torch")
-    many = np.arange(30, dtype="f4").reshape(10, 3)
-    together = outputs(version, {"input": many})["output"]
-    alone = [outputs(version, {"input": many[row : row + 1]})["output"][0] for row in range(10)]
-    np.testing.assert_allclose(together, alone, rtol=1e-6)
+BATCHES = {
+    "at most 3": torch.export.Dim("batch", min=1, max=3),
+    "at least 5": torch.export.Dim("batch", min=5, max=64),
+    "5 to 7": torch.export.Dim("batch", min=5, max=7),
+    "fours": 4 * torch.export.Dim("batch", min=1, max=2),
+}
+
+
+TRACED = {"at most 3": 2, "at least 5": 6, "5 to 7": 6, "fours": 8}
+
+
+@pytest.mark.parametrize("axis", BATCHES)
+def test_any_batch_is_answered_whatever_bounds_the_exported_one_has(tmp_path: Path, axis: str) -> None:
+    module = torch.nn.Linear(3, 2)
+    version = load_unpublished(exported_alone(tmp_path, module, torch.zeros(TRACED[axis], 3), BATCHES[axis]), "torch")
+    many = np.arange(45, dtype="f4").reshape(15, 3)
+    with torch.inference_mode():
+        told = module(torch.from_numpy(many)).numpy()
+    for rows in (1, 3, 6, 15):
+        found = outputs(version, {"input": many[:rows]})["output"]
+        np.testing.assert_allclose(found, told[:rows], rtol=1e-5, atol=1e-6)
 
 
 def scripted(path: Path, module: Any) -> bytes:
