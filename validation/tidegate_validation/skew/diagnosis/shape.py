@@ -13,7 +13,7 @@ from tidegate_validation.skew.diagnosis.units import affine, only_common, only_r
 from tidegate_validation.statistics.arrays import Floats
 
 _SURE_NAME = 0.02
-_SLIGHT = 0.1
+_SLIGHT = 0.08
 _VAGUE = 0.1
 _SNAP = 0.004
 _WIDEST_SNAP = 0.18
