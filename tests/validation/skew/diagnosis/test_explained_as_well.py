@@ -136,3 +136,24 @@ def test_a_day_of_few_rows_that_was_rounded_is_no_factor_of_a_part_of_them(seed:
     found = report_on_tables(rows[day < 59], now, Columns(time="at")).feature("price")
     assert found.cause is not None
     assert (found.cause["kind"], found.cause["step"]) == ("rounded", 100.0)
+
+
+def bids(seed: int, days: int = 104) -> pd.DataFrame:
+    """Days of bids of many sizes, whose level hangs on the day before."""
+    random, level = np.random.default_rng(seed), np.zeros(days)
+    for one in range(1, days):
+        level[one] = 0.4 * level[one - 1] + random.normal(0, 0.064)
+    day = np.repeat(np.arange(days), 300)
+    second = np.sort(random.integers(0, 86_400, (days, 300)), axis=1).ravel()
+    bid = np.exp(-0.9 + level[day] + 0.6 * random.normal(size=len(day)))
+    return pd.DataFrame({"at": pd.to_datetime((19_600 + day) * 86_400 + second, unit="s"), "bid": np.round(bid, 3)})
+
+
+def test_bids_that_all_rose_by_a_fifth_or_so_are_no_part_in_kilometres() -> None:
+    rows, random = bids(11), np.random.default_rng(11)
+    now = rows["at"] >= rows["at"].max().floor("D") - pd.Timedelta(days=13)
+    risen = (rows["bid"] * np.exp(0.18 + 0.1 * random.normal(size=len(rows)))).round(3)
+    found = report_on_tables(rows[~now], rows[now].assign(bid=risen[now]), Columns(time="at")).feature("bid")
+
+    assert found.outcome is Outcome.FAIL
+    assert (found.cause or {}).get("share", 1.0) == 1.0

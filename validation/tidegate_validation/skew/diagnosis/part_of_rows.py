@@ -148,6 +148,8 @@ def _of_part(suspect: Suspect, way: _Way, joint: Joint, ranges: Ranges, grid: fl
         return _cause(way) if _within(suspect, off, way.change) else None
     if _as_likely_anything(suspect, joint.values, way.change) or ranges.refute(joint.values, way.change, partly=True):
         return None
+    if not ranges.partly_rather(joint.values, way.change):
+        return None
     precision = ranges.precision(joint.values, way.change, partly=True)
     told = _named(suspect, way, joint, _LEAVES) if precision <= _VAGUE_USUAL else None
     return told and _as_sure(told, precision)

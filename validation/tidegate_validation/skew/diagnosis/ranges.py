@@ -76,6 +76,14 @@ class Ranges:
             return None
         return near * float(_NEARBY[int(np.argmax(gains))]), precision
 
+    def partly_rather(self, values: Floats, change: Change) -> bool:
+        """Whether the change of a part of the rows explains the values clearly better than any factor of all does."""
+        rows, near = self._rows(values), float(np.median(values)) / (float(np.median(self.known)) or np.inf)
+        whole = (
+            max((self.gain(rows, (near * float(one), 0.0)) for one in _NEARBY), default=-np.inf) if near > 0 else 0.0
+        )
+        return (self.partly(rows, change) - whole) / self.effect > CLEARLY
+
     def _width(self) -> float:
         """How far apart the quarters of training's values lie."""
         return float(np.ptp(np.quantile(self.known, (0.25, 0.75))))

@@ -13,6 +13,7 @@ from tidegate_validation.skew.diagnosis.units import affine, only_common, only_r
 from tidegate_validation.statistics.arrays import Floats
 
 _SURE_NAME = 0.02
+_SLIGHT = 0.08
 _VAGUE = 0.1
 _SNAP = 0.004
 _WIDEST_SNAP = 0.18
@@ -95,7 +96,7 @@ def explains_shape(evidence: Evidence, cause: Cause, before: float) -> bool:
     """
     if is_nothing(evidence, cause) or (cause.precision > _VAGUE and not is_usual(cause)):
         return False
-    if offset_will_do(evidence, cause):
+    if offset_will_do(evidence, cause) or (_is_slight(cause) and before < _TELLING):
         return False
     if cause.kind == FACTOR and is_usual(cause) and evidence.on_grid(cause.factor) is False:
         return False
@@ -107,6 +108,11 @@ def explains_shape(evidence: Evidence, cause: Cause, before: float) -> bool:
     detectable = after.detectable(evidence.margin, 0.05)
     hardly = evidence.delta(cause.factor, cause.offset) <= _HARDLY * before and detectable < _SHOWN * before
     return hardly or detectable < max(_TELLING, before / 3)
+
+
+def _is_slight(cause: Cause) -> bool:
+    """Whether it is a factor near 1 that nobody mixes up: another mix of rows looks like that."""
+    return cause.kind == FACTOR and not is_usual(cause) and abs(float(np.log(abs(cause.factor)))) < _SLIGHT
 
 
 def _of_one_day(cause: Cause) -> bool:
