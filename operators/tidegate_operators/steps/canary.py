@@ -62,15 +62,25 @@ def canary(
     rule = rule or CanaryRule()
     group = CanaryGroup(control)
     observation = begin(group, ServableId(servable, version), rule)
-    passed = False
+    result = None
     try:
         with working(progress, f"canary of {observation.id}", rule.pairs, rule.seconds):
             result = observe(lambda: observation.look(group, progress), rule.seconds)
         write_result(observation.directory, result)
-        passed = result.allowed
     finally:
-        observation.end(group, passed)
+        _end(observation, group, result)
     return result
+
+
+def _end(observation: Observation | TrafficObservation, group: CanaryGroup, result: CanaryResult | None) -> None:
+    """Ends it. Where the engine refuses that, as one whose model was frozen does, the error tells the result, too."""
+    try:
+        observation.end(group, result is not None and result.allowed)
+    except FailedPrecondition as error:
+        if result is None:
+            raise
+        stays = f"{observation.id} stays as it is, with the requests that it gets"
+        raise FailedPrecondition(f"{result.sentence} But {stays}: {error.message}") from error
 
 
 @dataclass(frozen=True, slots=True)

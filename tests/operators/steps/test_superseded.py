@@ -165,6 +165,24 @@ def test_a_canary_that_an_operator_takes_the_requests_from_ends_with_who_and_why
     assert available(endpoints, name) == [1]
 
 
+@pytest.mark.parametrize("mode", CanaryMode)
+def test_a_canary_of_a_model_that_is_frozen_meanwhile_tells_its_result_and_what_stays(
+    world: World, endpoints: Endpoints, mode: CanaryMode
+) -> None:
+    control, name = endpoints.control, f"frozen_{mode.value}"
+    (directory,) = prepared(world, endpoints, name, 2)
+    push(directory=directory, control=control)
+    rule = CanaryRule(pairs=10**6, within_seconds=2.0, mode=mode, step_seconds=100.0)
+    with ThreadPoolExecutor(1) as threads, traffic(endpoints.grpc, name), ControlClient(control) as client:
+        trying = threads.submit(canary, control=control, servable=name, version=2, rule=rule)
+        eventually(lambda: shadow_of(endpoints, name) == 2 or is_split(endpoints, name))
+        client.override("freeze", name, requested_by="anna", reason="an audit")
+        why = rf"^The canary {name}:2 .* But {name}:2 stays as it is, .* frozen by anna \(an audit\)"
+        with pytest.raises(FailedPrecondition, match=why):
+            trying.result(60)
+    assert available(endpoints, name) == [1, 2]
+
+
 def test_of_many_releases_at_once_one_wins_and_the_others_say_why_not(world: World, endpoints: Endpoints) -> None:
     count, name = 4, "many"
     serve_first(endpoints, world, name)
