@@ -127,10 +127,10 @@ fn counted(model: &Model, other: Arc<ModelCopy>) -> Arc<ModelCopy> {
 }
 
 /// A copy that is asked, and the asking.
-type Asked<'a, Fut> = (&'a Arc<ModelCopy>, Pin<&'a mut Fut>);
+type UnderWay<'a, Fut> = (&'a Arc<ModelCopy>, Pin<&'a mut Fut>);
 
 /// The first answer of two; the other copy is dropped, which cancels it.
-async fn race<A, Fut>(model: &Model, first: Asked<'_, Fut>, second: Asked<'_, Fut>) -> Result<A, Status>
+async fn race<A, Fut>(model: &Model, first: UnderWay<'_, Fut>, second: UnderWay<'_, Fut>) -> Result<A, Status>
 where
     Fut: Future<Output = Result<A, Missed<A>>>,
 {
