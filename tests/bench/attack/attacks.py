@@ -261,6 +261,7 @@ ATTACKS: dict[str, Attack] = {
     "endless-path": Attack(trickles.endless_path),
     "many-names": Attack(trickles.many_names),
     "hung-up-streams": Attack(trickles.hung_up_streams),
+    "hung-up-calls": Attack(trickles.hung_up_calls),
     "unread-streams": Attack(trickles.unread_streams),
     "held-heads": Attack(trickles.held_heads, config=LITTLE),
     "health-watches": Attack(trickles.health_watches, config=LITTLE),

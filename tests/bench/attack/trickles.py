@@ -114,6 +114,15 @@ def hung_up_streams(target: Target) -> Rows:
     return _side_by_side(hang_up)
 
 
+def hung_up_calls(target: Target) -> Rows:
+    """A thousand open calls over each of 1,000 connections that all close at once, again and again."""
+    heads = b"".join(frame(HEADERS, END_HEADERS, stream, call_headers(PREDICT)) for stream in range(1, 2001, 2))
+    while time.monotonic() < target.until:
+        with wire.held(target.grpc, 1000, HELLO + heads):
+            continue
+    return ()
+
+
 def unread_streams(target: Target) -> Rows:
     """200 streams of an endless model that nobody reads."""
     body = b'{"n": 1000000000}'

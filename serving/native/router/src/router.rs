@@ -15,6 +15,7 @@ use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::sync::lock;
 use tidegate_engine::tracker::Tracker;
 use tidegate_plane::aside::{AsideJobs, aside};
+use tidegate_plane::connections::io_time::IoTime;
 use tidegate_plane::connections::pace::Pace;
 use tidegate_plane::connections::tended::Connections;
 use tidegate_plane::control;
@@ -261,7 +262,15 @@ async fn serve(lane: Arc<Lane>, listeners: Vec<(Endpoint, Listener)>, signals: S
     let local = RestRoutes { dispatcher, state: shared.state.clone() };
     let rest = Arc::new(RestForwarder { lane, local });
     let state = shared.state.clone();
-    let host = Arc::new(Host { state, pace, grpc, rest, tracker: tracker.clone(), signals: signals.clone() });
+    let host = Arc::new(Host {
+        state,
+        pace,
+        time: IoTime::default(),
+        grpc,
+        rest,
+        tracker: tracker.clone(),
+        signals: signals.clone(),
+    });
     host.accept_all(listeners).await;
     let until = signals.until.borrow().unwrap_or_else(Instant::now);
     let complete = tokio::time::timeout_at(until.into(), tracker.empty()).await.is_ok();

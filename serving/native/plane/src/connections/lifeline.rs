@@ -14,6 +14,8 @@ use tidegate_engine::memory::{Reservation, Share};
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::sync::lock;
 
+use crate::connections::io_time::{IoTime, TimeTaken};
+
 /// Ask the peer whether it is there.
 pub const PING: u8 = 1;
 /// Begin no further calls, and end once those that are open are answered.
@@ -204,30 +206,39 @@ impl Lifeline {
         self.orders.fetch_and(!order, Ordering::AcqRel);
     }
 
-    /// Runs a connection until it ends by itself or is ordered to.
-    pub async fn run(self: Arc<Lifeline>, connection: impl Future<Output = ()> + Send) {
-        Run { lifeline: self, connection: Box::pin(connection), known: false }.await;
+    /// Runs a connection until it ends by itself or is ordered to, by turns where it takes much of its thread's time.
+    pub async fn run(self: Arc<Lifeline>, connection: impl Future<Output = ()> + Send, time: IoTime) {
+        let (connection, time) = (Some(Box::pin(connection)), TimeTaken::new(time));
+        Run { lifeline: self, connection, time, known: false }.await;
     }
 }
 
 struct Run<F> {
     lifeline: Arc<Lifeline>,
-    connection: Pin<Box<F>>,
+    /// Until it has ended.
+    connection: Option<Pin<Box<F>>>,
+    time: TimeTaken,
     known: bool,
 }
 
 impl<F: Future<Output = ()>> Future for Run<F> {
     type Output = ();
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if !self.known {
-            *lock(&self.lifeline.task) = Some(context.waker().clone());
-            self.known = true;
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let Run { lifeline, connection, time, known } = self.get_mut();
+        if !std::mem::replace(known, true) {
+            *lock(&lifeline.task) = Some(context.waker().clone());
         }
-        if self.lifeline.orders() & CLOSE != 0 {
-            return Poll::Ready(());
-        }
-        self.connection.as_mut().poll(context)
+        time.spend(context, lifeline.open_calls.load(Ordering::Relaxed), |context| {
+            if lifeline.orders() & CLOSE == 0
+                && connection.as_mut().is_some_and(|one| one.as_mut().poll(context).is_pending())
+            {
+                return Poll::Pending;
+            }
+            // What it leaves behind takes time, too.
+            *connection = None;
+            Poll::Ready(())
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod chunks;
 pub mod frames;
 pub mod full_frames;
+pub mod io_time;
 pub mod lifeline;
 pub mod pace;
 pub mod peer;

@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 use crate::connections::full_frames::FullFrames;
+use crate::connections::io_time::IoTime;
 use crate::connections::lifeline::Lifeline;
 use crate::connections::pace::Pace;
 use crate::connections::peer::Peer;
@@ -35,6 +36,8 @@ pub struct Host<G, R> {
     pub state: Arc<PlaneState>,
     /// How much is read and begun between two looks at the sockets.
     pub pace: Pace,
+    /// What its connections take of its time.
+    pub time: IoTime,
     /// Answers calls over gRPC.
     pub grpc: Arc<G>,
     /// Answers requests over REST.
@@ -144,9 +147,9 @@ impl<G: GrpcService, R: RestService> Host<G, R> {
     }
 
     fn spawn(&self, open: OpenConnection, connection: impl Future<Output = ()> + Send + 'static) {
-        let token = self.tracker.enter();
+        let (token, time) = (self.tracker.enter(), self.time.clone());
         tokio::spawn(async move {
-            open.lifeline.clone().run(connection).await;
+            open.lifeline.clone().run(connection, time).await;
             drop((open, token));
         });
     }

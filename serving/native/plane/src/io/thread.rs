@@ -15,6 +15,7 @@ use tidegate_engine::tracker::Tracker;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::aside::{Aside, large_answers};
+use crate::connections::io_time::IoTime;
 use crate::connections::pace::Pace;
 use crate::endpoints::grpc::methods::GrpcMethods;
 use crate::endpoints::reply::PlaneDispatcher;
@@ -116,7 +117,8 @@ async fn serve(lane: IoLane, listeners: Vec<(Endpoint, Listener)>, signals: Sign
     let grpc = Arc::new(GrpcMethods { dispatcher: dispatcher.clone(), state: state.clone() });
     let rest = Arc::new(RestRoutes { dispatcher: dispatcher.clone(), state: state.clone() });
     let pace = Pace::new(dispatcher.mixture());
-    let host = Arc::new(Host { state, pace, grpc, rest, tracker: tracker.clone(), signals: signals.clone() });
+    let time = IoTime::default();
+    let host = Arc::new(Host { state, pace, time, grpc, rest, tracker: tracker.clone(), signals: signals.clone() });
     host.accept_all(listeners).await;
     let until = signals.until.borrow().unwrap_or_else(Instant::now);
     let complete = tokio::time::timeout_at(until.into(), tracker.empty()).await.is_ok();
