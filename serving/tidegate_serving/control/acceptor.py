@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import logging
 import secrets
 import socket
 import threading
@@ -22,6 +23,7 @@ from tidegate_serving.control.relay import relay
 
 _BACKLOG = 1024
 _OUT_OF_FILES_SECONDS = 0.05
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -138,17 +140,19 @@ class Acceptor:
         return True
 
     async def _serve(self, name: str, connection: _Connection, accepted: socket.socket) -> None:
-        with accepted, socket.socket(socket.AF_UNIX) as inner:
-            inner.setblocking(False)
-            try:
+        try:
+            with accepted, socket.socket(socket.AF_UNIX) as inner:
+                inner.setblocking(False)
                 # gRPC's server knows a connection by the name of its other end.
                 inner.bind(f"\0{self._inside}/{name}")
                 await asyncio.get_running_loop().sock_connect(inner, f"\0{self.inner}")
                 await relay(accepted, inner)
-            finally:
-                with self._lock:
-                    if self._open.get(name) is connection:
-                        del self._open[name]
+        except OSError as error:  # out of file descriptors, as a rule; its client hears that it was closed
+            _log.debug("the connection of %s was closed: %s", name, error)
+        finally:
+            with self._lock:
+                if self._open.get(name) is connection:
+                    del self._open[name]
 
 
 class OpenCalls(grpc.ServerInterceptor):

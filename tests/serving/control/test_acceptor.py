@@ -145,3 +145,20 @@ def test_once_it_leaves_it_accepts_no_more_and_those_that_are_open_go_on() -> No
         eventually(is_refused)
         client.sendall(b"still there")
         assert inner.recv(100) == b"still there"
+
+
+def test_a_connection_for_which_there_is_no_inner_one_is_closed_and_the_next_one_is_served(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with accepting() as (acceptor, address, behind), contextlib.ExitStack() as stack:
+        behind.close()
+        for _ in range(MOST):
+            eventually(partial(has_ended, stack.enter_context(connect(address))))
+        again = stack.enter_context(socket.socket(socket.AF_UNIX))
+        again.bind(f"\0{acceptor.inner}")
+        again.listen()
+        again.settimeout(5)
+        client = stack.enter_context(connect(address))
+        stack.enter_context(again.accept()[0])
+        assert not has_ended(client)
+    assert not [record for record in caplog.records if record.name == "asyncio"]
