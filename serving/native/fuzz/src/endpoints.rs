@@ -12,6 +12,7 @@ use tidegate_engine::request_id::Share;
 use tidegate_engine::serving_map::{Remains, Wiring};
 use tidegate_engine::telemetry::TelemetryOptions;
 use tidegate_plane::aside::aside;
+use tidegate_plane::connections::io_time::IoTime;
 use tidegate_plane::connections::pace::Pace;
 use tidegate_plane::connections::peer::Peer;
 use tidegate_plane::connections::socket::WatchedSocket;
@@ -191,15 +192,15 @@ impl Endpoints {
             match via {
                 Via::Rest => {
                     let socket = WatchedSocket::new(server, watched, Pace::default());
-                    lifeline.run(rest_connection::serve(socket, rest, peer, drain)).await;
+                    lifeline.run(rest_connection::serve(socket, rest, peer, drain), IoTime::default()).await;
                 }
                 Via::Grpc => {
                     let socket = WatchedSocket::new(server, watched, Pace::default());
-                    lifeline.run(grpc_connection::serve(socket, grpc, peer, drain)).await;
+                    lifeline.run(grpc_connection::serve(socket, grpc, peer, drain), IoTime::default()).await;
                 }
                 Via::GrpcOnUnixSocket => {
                     let socket = WatchedSocket::new(UnixAuthority::new(server), watched, Pace::default());
-                    lifeline.run(grpc_connection::serve(socket, grpc, peer, drain)).await;
+                    lifeline.run(grpc_connection::serve(socket, grpc, peer, drain), IoTime::default()).await;
                 }
             }
             drop(open);
