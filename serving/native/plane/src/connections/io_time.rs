@@ -372,9 +372,10 @@ mod tests {
             let mut taken = TimeTaken::new(time.clone());
             for _ in 0..100 {
                 let looked = Instant::now();
-                for _ in 0..BETWEEN_LOOKS.as_micros() / PIECE.as_micros() / 2 {
+                for _ in 0..BETWEEN_LOOKS.as_micros() / PIECE.as_micros() / 4 {
                     let asked = poll_fn(|context| Poll::Ready(taken.spend(context, 1000, work))).await;
-                    assert!(asked.is_ready() || looked.elapsed() > BETWEEN_LOOKS, "it was to wait");
+                    // The system may interrupt it.
+                    assert!(asked.is_ready() || looked.elapsed() > BETWEEN_LOOKS / 2, "it was to wait");
                 }
                 yield_now().await;
                 yield_now().await;
