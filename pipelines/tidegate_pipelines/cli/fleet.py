@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidegate_pipelines.cli.console import say, show_log_lines, show_table
+from tidegate_pipelines.cli.options import GrpcAddress, RestAddress
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -84,12 +85,8 @@ def router(
     config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="TOML as an engine's.")] = None,
     etcd: ServersEtcd = None,
     fleet: Annotated[str | None, typer.Option("--fleet", metavar="NAME", help="Instead of the config's.")] = None,
-    grpc_address: Annotated[
-        str | None, typer.Option("--grpc-address", metavar="HOST:PORT", help="Where clients ask over gRPC.")
-    ] = None,
-    rest_address: Annotated[
-        str | None, typer.Option("--rest-address", metavar="HOST:PORT", help="Where clients ask over HTTP.")
-    ] = None,
+    grpc_address: GrpcAddress = None,
+    rest_address: RestAddress = None,
     ready_file: Annotated[
         Path | None, typer.Option("--ready-file", metavar="FILE", help="Gets the addresses as JSON once it listens.")
     ] = None,

@@ -138,3 +138,9 @@ EventTime = Annotated[
     typer.Option("--event-time", metavar="COLUMN", help="Time of the event; requests tell it in Unix seconds."),
 ]
 NO_PROFILE = "without --training there is no profile: skew cannot be judged for this version"
+GrpcAddress = Annotated[
+    str | None, typer.Option("--grpc-address", metavar="HOST:PORT", help="Where clients ask over gRPC.")
+]
+RestAddress = Annotated[
+    str | None, typer.Option("--rest-address", metavar="HOST:PORT", help="Where clients ask over HTTP.")
+]

@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from tidegate_pipelines.cli.options import GrpcAddress, RestAddress
+
 Repository = Annotated[
     Path | None, typer.Option("--repository", metavar="ROOT", help="Serve the newest versions found here.")
 ]
@@ -57,12 +59,8 @@ def serve(
     override_policy: OverridePolicy = None,
     allow_unverified: AllowUnverified = None,
     allow_pickle: AllowPickle = None,
-    grpc_address: Annotated[
-        str | None, typer.Option("--grpc-address", metavar="HOST:PORT", help="Where clients ask over gRPC.")
-    ] = None,
-    rest_address: Annotated[
-        str | None, typer.Option("--rest-address", metavar="HOST:PORT", help="Where clients ask over HTTP.")
-    ] = None,
+    grpc_address: GrpcAddress = None,
+    rest_address: RestAddress = None,
     control_address: Annotated[
         str | None, typer.Option("--control-address", metavar="HOST:PORT", help="Where pushes come in.")
     ] = None,

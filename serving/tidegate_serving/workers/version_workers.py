@@ -127,11 +127,8 @@ class VersionWorkers:
             answer = worker.answer(text, outputs)
         except WorkerDied as error:
             return self._again(worker, error, signature, inputs)
-        except ProcessEnded:
-            self._lose_gpu(worker)
-            raise
-        except BaseException:
-            self._give_back(worker)
+        except BaseException as error:
+            self._let_go(worker, error)
             raise
         self._give_back(worker)
         return answer
@@ -161,8 +158,8 @@ class VersionWorkers:
         except GeneratorExit:
             self._stop(worker)
             raise
-        except BaseException:
-            self._give_back(worker)
+        except BaseException as error:
+            self._let_go(worker, error)
             raise
         self._give_back(worker)
 
@@ -185,11 +182,8 @@ class VersionWorkers:
                 return worker, ask(worker)
             except WorkerDied as error:
                 self._bear(worker, error, last)
-            except ProcessEnded:
-                self._lose_gpu(worker)
-                raise
-            except BaseException:
-                self._give_back(worker)
+            except BaseException as error:
+                self._let_go(worker, error)
                 raise
         raise AssertionError("a batch is answered or raises")
 
@@ -204,10 +198,13 @@ class VersionWorkers:
             self._suspect_until = time.monotonic() + SUSPECT_SECONDS
             raise ProcessEnded(f"{self._id} ended its worker process on this batch: {died}") from died
 
-    def _lose_gpu(self, worker: Worker) -> None:
-        """Has a worker replaced that ends, since its GPU answers it no more."""
-        self._keep_alone()
-        self._mourn(worker, WorkerDied(lost_gpu.WORDS))
+    def _let_go(self, worker: Worker, raised: BaseException) -> None:
+        """Gives back a worker that raised, or has it replaced where it ends since its GPU answers it no more."""
+        if isinstance(raised, ProcessEnded):
+            self._keep_alone()
+            self._mourn(worker, WorkerDied(lost_gpu.WORDS))
+        else:
+            self._give_back(worker)
 
     def close(self) -> None:
         """Ends all workers; those that wait for one get Unavailable."""

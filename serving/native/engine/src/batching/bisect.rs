@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_codec::signatures::{FirstAxis, Signature};
 use tidegate_codec::status::{Code, Status};
-use tidegate_codec::tensors::{Column, Lease};
+use tidegate_codec::tensors::{Column, Lease, Tensor};
 
 use crate::batching::allowed_sizes;
 use crate::batching::batch::{Batch, Entry};
@@ -112,13 +112,7 @@ impl Runner<'_> {
             parts.push(part);
         }
         if !left.is_empty() {
-            parts.push(Part {
-                entries: left,
-                first_row: 0,
-                unbatched: failed.unbatched,
-                outputs: why,
-                errors: Vec::new(),
-            });
+            parts.push(self.not_run(left, why));
         }
     }
 
@@ -148,22 +142,18 @@ impl Runner<'_> {
                 parts.push(part);
             }
         }
-        let unbatched = self.batch.unbatched;
-        let hopeless = search.hopeless().into_iter();
-        parts.extend(hopeless.map(|entries| Part {
-            entries,
-            first_row: 0,
-            unbatched,
-            outputs: why.clone(),
-            errors: Vec::new(),
-        }));
+        parts.extend(search.hopeless().into_iter().map(|entries| self.not_run(entries, why.clone())));
+    }
+
+    /// The part of entries that are not run, and are answered so.
+    fn not_run(&self, entries: Range<usize>, outputs: Result<Vec<Tensor>, Status>) -> Part {
+        Part { entries, first_row: 0, unbatched: self.batch.unbatched, outputs, errors: Vec::new() }
     }
 
     /// The answer to requests that would have to run once more, but for which there is no copy.
     fn not_again(&self, entries: Range<usize>) -> Part {
         let why = "the model's answers are not row by row, and there was no memory to run the requests once more alone";
-        let (unbatched, outputs) = (self.batch.unbatched, Err(Status::exhausted(why.to_owned())));
-        Part { entries, first_row: 0, unbatched, outputs, errors: Vec::new() }
+        self.not_run(entries, Err(Status::exhausted(why.to_owned())))
     }
 
     /// The answer to entries that nobody waits for any more; none where one of them may still be answered in time.
@@ -173,8 +163,7 @@ impl Runner<'_> {
             return None;
         }
         let late = Status::new(Code::DeadlineExceeded, "the deadline passed before the request was run again");
-        let (unbatched, outputs) = (self.batch.unbatched, Err(late));
-        Some(Part { entries, first_row: 0, unbatched, outputs, errors: Vec::new() })
+        Some(self.not_run(entries, Err(late)))
     }
 
     fn copy_rows(&self, kept: &[Kept], range: Range<usize>) -> Vec<Lease> {

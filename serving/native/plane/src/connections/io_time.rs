@@ -67,7 +67,7 @@ pub struct TimeTaken {
     time: IoTime,
     lately: Duration,
     looked: Instant,
-    /// Since work of it was timed.
+    /// Pieces of its work since one was timed.
     untimed: u32,
     /// Its place and number among those who wait.
     waits: Option<(u64, u64)>,
