@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import delete, select
 
 from tidegate_pipelines.hub.config import HubConfig, MlflowConfig
-from tidegate_pipelines.hub.registry.mlflow_rest import MlflowRegistry
+from tidegate_pipelines.hub.registry.mlflow_rest import MlflowRegistry, Wanted
 from tidegate_pipelines.hub.registry.reconcile import Reconciler
 from tidegate_pipelines.hub.registry.tell import Teller
 from tidegate_pipelines.hub.releases.requests import finish
@@ -24,15 +24,16 @@ class Registry:
 
     def __init__(self, wanted: dict[str, int]) -> None:
         self.versions = wanted
+        self.registered_at: dict[str, int] = {}
         self.tags: dict[tuple[str, int], dict[str, str]] = {}
         self.serving: dict[str, int] = {}
         self.faults: dict[str, Exception] = {}
 
-    def wanted(self) -> dict[str, int]:
-        return dict(self.versions)
+    def wanted(self) -> dict[str, Wanted]:
+        return {model: Wanted(version, self.registered_at.get(model, 1)) for model, version in self.versions.items()}
 
-    def wanted_of(self, model: str) -> int | None:
-        return self.versions.get(model)
+    def wanted_of(self, model: str) -> Wanted | None:
+        return self.wanted().get(model)
 
     def aliases(self, model: str) -> dict[str, int]:
         return {"serving": self.serving[model]} if model in self.serving else {}
@@ -82,6 +83,18 @@ def test_each_change_is_asked_for_once_and_nothing_else(database: Database) -> N
         ("a", 2, "REFUSED"),
         ("a", 1, "REQUESTED"),
     ]
+
+
+def test_a_model_that_was_registered_anew_between_two_looks_is_asked_for_again(database: Database) -> None:
+    registry = Registry({"a": 1, "b": 1})
+    reconcile(database, registry)
+    end(database, "a", 1, ReleaseState.RELEASED)
+    registry.registered_at["a"] = 2
+    assert [reconcile(database, registry) for _ in range(3)] == [1, 0, 0]
+    assert releases(database) == [("a", 1, "RELEASED"), ("b", 1, "REQUESTED"), ("a", 1, "REQUESTED")]
+    with database.reading() as session:
+        anew = session.scalars(select(ReleaseRow).where(ReleaseRow.model == "a").order_by(ReleaseRow.id)).all()[-1]
+    assert anew.reason == "alias candidate is on version 1 of a model that was registered anew"
 
 
 def test_an_alias_that_is_taken_off_takes_back_what_has_not_begun(database: Database) -> None:

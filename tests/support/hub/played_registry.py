@@ -42,7 +42,8 @@ class PlayedRegistry:
         return {}
 
     def _model(self, name: str) -> dict[str, Any]:
-        return {"name": name, "aliases": [{"alias": ALIAS, "version": str(self.wanted[name])}]}
+        aliases = [{"alias": ALIAS, "version": str(self.wanted[name])}]
+        return {"name": name, "creation_timestamp": 1_700_000_000_000, "aliases": aliases}
 
     def handler(self) -> type[BaseHTTPRequestHandler]:
         """What serves it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 
@@ -14,6 +14,14 @@ from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable
 _API = "/api/2.0/mlflow/"
 _PAGE = 1000
 _MISSING = ("RESOURCE_DOES_NOT_EXIST",)
+
+
+class Wanted(NamedTuple):
+    """A version that is to be released. `registered_at` is when its model was registered, in milliseconds since 1970
+    by the registry's clock: a model that is deleted and registered again begins its numbers again."""
+
+    version: int
+    registered_at: int
 
 
 class MlflowRegistry:
@@ -33,23 +41,24 @@ class MlflowRegistry:
             trust_env=False,
         )
 
-    def wanted(self) -> dict[str, int]:
+    def wanted(self) -> dict[str, Wanted]:
         """The version of each model that is to be released, by the models' names."""
-        return self._tagged() if self._config.tag else self._aliased()
+        models = self._pages("registered-models/search", {})
+        tagged = self._tagged() if self._config.tag else {}
+        found = {model["name"]: self._wanted(model, tagged) for model in models}
+        return {name: wanted for name, wanted in found.items() if wanted is not None}
 
-    def wanted_of(self, model: str) -> int | None:
+    def wanted_of(self, model: str) -> Wanted | None:
         """The version of one model that is to be released; None for none, also where the registry has no such model."""
-        if self._config.tag:
-            return self._tagged(model).get(model)
-        return self.aliases(model).get(self._config.alias)
+        found = self._model(model)
+        if found is None:
+            return None
+        return self._wanted(found, self._tagged(model) if self._config.tag else {})
 
     def aliases(self, model: str) -> dict[str, int]:
         """The versions that a model's aliases are set on; none where the registry has no such model."""
-        try:
-            found = self._ask("GET", "registered-models/get", {"name": model})["registered_model"]
-        except NotFound:
-            return {}
-        return _aliases(found)
+        found = self._model(model)
+        return {} if found is None else _aliases(found)
 
     def set_tag(self, model: str, version: int, key: str, value: str) -> None:
         """Of a version."""
@@ -64,10 +73,16 @@ class MlflowRegistry:
         """Closes connections."""
         self._client.close()
 
-    def _aliased(self) -> dict[str, int]:
-        found = {model["name"]: _aliases(model) for model in self._pages("registered-models/search", {})}
-        alias = self._config.alias
-        return {name: aliases[alias] for name, aliases in found.items() if alias in aliases}
+    def _model(self, name: str) -> dict[str, Any] | None:
+        try:
+            found: dict[str, Any] = self._ask("GET", "registered-models/get", {"name": name})["registered_model"]
+        except NotFound:
+            return None
+        return found
+
+    def _wanted(self, model: Mapping[str, Any], tagged: Mapping[str, int]) -> Wanted | None:
+        version = tagged.get(model["name"]) if self._config.tag else _aliases(model).get(self._config.alias)
+        return None if version is None else Wanted(version, int(model["creation_timestamp"]))
 
     def _tagged(self, model: str | None = None) -> dict[str, int]:
         key, _, value = self._config.tag.partition("=")

@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from tidegate_pipelines.hub.config import HubConfig
-from tidegate_pipelines.hub.registry.mlflow_rest import MlflowRegistry
+from tidegate_pipelines.hub.registry.mlflow_rest import MlflowRegistry, Wanted
 from tidegate_pipelines.hub.releases.fetch import MLFLOW
 from tidegate_pipelines.hub.releases.requests import Request, finish, request_release
 from tidegate_pipelines.hub.store import Database, RegisteredModelRow, ReleaseRow, ReleaseState
@@ -35,22 +35,22 @@ class Reconciler:
         wanted = self._registry.wanted()
         with self._database.reading() as session:
             known = session.scalars(select(RegisteredModelRow).where(RegisteredModelRow.registry_name == REGISTRY))
-            seen = {row.model: row.version for row in known}
-        changed = [name for name in wanted.keys() | seen.keys() if wanted.get(name) != seen.get(name)]
+            seen = {row.model: row for row in known}
+        changed = [name for name in wanted.keys() | seen.keys() if _differs(seen.get(name), wanted.get(name))]
         return self.some(sorted(changed))
 
     def some(self, models: Iterable[str]) -> int:
         """Looks at these models alone."""
         return sum(self._one(model, self._registry.wanted_of(model)) for model in models)
 
-    def _one(self, model: str, version: int | None) -> bool:
+    def _one(self, model: str, wanted: Wanted | None) -> bool:
         try:
             with self._database.writing() as session:
-                return self._note(session, model, version)
+                return self._note(session, model, wanted)
         except IntegrityError:
             return False  # Another hub saw it first.
 
-    def _note(self, session: Session, model: str, version: int | None) -> bool:
+    def _note(self, session: Session, model: str, wanted: Wanted | None) -> bool:
         now = self._database.now(session)
         row = session.get(RegisteredModelRow, (REGISTRY, model), with_for_update=True)
         if row is None:
@@ -58,16 +58,18 @@ class Reconciler:
             row.changes = 0
             session.add(row)
         row.seen_at = now
-        if row.version == version:
+        if not _differs(row, wanted):
             return False
-        row.version, row.changed_at, row.changes = version, now, row.changes + 1
+        anew = wanted is not None and row.version == wanted.version
+        row.version, row.registered_at = wanted or (None, None)
+        row.changed_at, row.changes = now, row.changes + 1
         session.flush()
-        if version is None:
+        if wanted is None:
             self._take_back(session, model, now)
             return False
-        return self._ask(session, row, version)
+        return self._ask(session, row, wanted.version, " of a model that was registered anew" if anew else "")
 
-    def _ask(self, session: Session, row: RegisteredModelRow, version: int) -> bool:
+    def _ask(self, session: Session, row: RegisteredModelRow, version: int, of: str) -> bool:
         mlflow = self._config.mlflow
         what = f"tag {mlflow.tag}" if mlflow.tag else f"alias {mlflow.alias}"
         request = Request(
@@ -75,7 +77,7 @@ class Reconciler:
             version=version,
             source=MLFLOW,
             requested_by="mlflow",
-            reason=f"{what} is on version {version}",
+            reason=f"{what} is on version {version}{of}",
             key=f"{REGISTRY}:{row.model}:{row.changes}",
         )
         try:
@@ -96,6 +98,11 @@ class Reconciler:
             finish(session, release, now, ReleaseState.SUPERSEDED, why)
 
 
+def _differs(row: RegisteredModelRow | None, wanted: Wanted | None) -> bool:
+    seen = None if row is None or row.version is None else (row.version, row.registered_at)
+    return seen != wanted
+
+
 def no_longer_wanted(config: HubConfig, release: ReleaseRow) -> str:
     """Why a release that the registry asked for is not wanted any more, as a sentence; empty where it still is.
 
@@ -108,6 +115,7 @@ def no_longer_wanted(config: HubConfig, release: ReleaseRow) -> str:
         wanted = registry.wanted_of(release.model)
     finally:
         registry.close()
-    if wanted == release.version:
+    if wanted is not None and wanted.version == release.version:
         return ""
-    return f"the registry wants {'no version' if wanted is None else f'version {wanted}'} of {release.model} by now"
+    version = "no version" if wanted is None else f"version {wanted.version}"
+    return f"the registry wants {version} of {release.model} by now"

@@ -41,7 +41,9 @@ class DeliveryRow(Base):
 class RegisteredModelRow(Base):
     """The version that a registry wants released, as it was last seen; None for none.
 
-    `registry_name` is the registry's in the hub's config. `changed_at` is when this version was seen first,
+    `registry_name` is the registry's in the hub's config. `registered_at` is when the model was registered, in
+    milliseconds since 1970 by the registry's clock, where it wants a version of it: a model that is deleted and
+    registered again begins its numbers again. `changed_at` is when this version was seen first,
     `seen_at` when somebody looked last, `changes` how often it changed, which keeps requests for one version apart.
     `told_serving` is the version that the registry was told serves.
     """
@@ -51,6 +53,7 @@ class RegisteredModelRow(Base):
     registry_name: Mapped[Name] = mapped_column(primary_key=True)
     model: Mapped[Name] = mapped_column(primary_key=True)
     version: Mapped[int | None] = mapped_column(BigInteger)
+    registered_at: Mapped[int | None] = mapped_column(BigInteger)
     changed_at: Mapped[datetime]
     seen_at: Mapped[datetime]
     changes: Mapped[int] = mapped_column(default=0)

@@ -157,6 +157,7 @@ def _registry() -> None:
         sa.Column("registry_name", NAME, nullable=False),
         sa.Column("model", NAME, nullable=False),
         sa.Column("version", sa.BigInteger(), nullable=True),
+        sa.Column("registered_at", sa.BigInteger(), nullable=True),
         sa.Column("changed_at", UtcTime(), nullable=False),
         sa.Column("seen_at", UtcTime(), nullable=False),
         sa.Column("changes", sa.Integer(), nullable=False),
