@@ -88,6 +88,7 @@ class Controller:
         self._memory = Memory()
         self._states: dict[ServableId, StateChange] = {}
         self._expected: dict[str, int] = {}
+        self._has_told = False  # what is found on nodes by then has not begun now
         self._telling = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="tidegate-fleet", daemon=True)
 
@@ -254,8 +255,13 @@ class Controller:
             before_all, self._states = self._states, states
             for version, change in states.items():
                 was = before_all.get(version)
-                if was is None or _kind(was) != _kind(change):
-                    self._events.publish(change)
+                if was is not None and _kind(was) == _kind(change):
+                    continue
+                # A look may see the write of a push before whoever pushed has said what to expect.
+                if self._has_told and change.state is State.LOADING and (was is None or was.state is State.END):
+                    self._events.publish(StateChange(version, State.START))
+                self._events.publish(change)
+            self._has_told = True
 
     def _of(self, change: StateChange) -> int:
         return self._expected.get(change.id.name, 0)

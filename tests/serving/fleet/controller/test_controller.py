@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from tidegate_serving.connection import EngineConnection
+from tidegate_serving.contract.desired_state import DesiredState, VersionReference
+from tidegate_serving.contract.servable import ServableId, State, StateChange
 from tidegate_serving.fleet.controller import controller as module
 from tidegate_serving.fleet.controller.controller import Controller
 from tidegate_serving.fleet.controller.node_link import NodeLink
+from tidegate_serving.fleet.decision.rollout import Seen
 from tidegate_serving.fleet.etcd.client import Etcd
 from tidegate_serving.fleet.state.keys import FleetKeys
+from tidegate_serving.fleet.state.model import FleetModel
 from tidegate_serving.fleet.state.node import Node
 from tidegate_serving.fleet.state.placement import Placement
 from tidegate_serving.fleet.state.view import FleetView
@@ -21,12 +27,34 @@ from tidegate_serving.sources.problems import SourceProblems
 NOBODY = EngineConnection.of("127.0.0.1:9")
 
 
-def controller(problems: SourceProblems) -> Controller:
-    return Controller(Etcd("127.0.0.1:9"), FleetKeys("f"), "c", lambda _: NOBODY, 5, EventBus(), problems)
+def controller(problems: SourceProblems, events: EventBus | None = None) -> Controller:
+    return Controller(Etcd("127.0.0.1:9"), FleetKeys("f"), "c", lambda _: NOBODY, 5, events or EventBus(), problems)
 
 
 def nodes(count: int) -> dict[str, Node]:
     return {f"n{one}": Node(f"n{one}", "g:1", "r:1", f"c{one}:1", 1) for one in range(count)}
+
+
+def placed(numbers: Mapping[int, State]) -> tuple[FleetView, dict[str, Seen]]:
+    """A fleet of one node that has versions of a model, and what the node says of them."""
+    references = tuple(VersionReference(number, Path(f"/m/{number}"), f"digest {number}") for number in numbers)
+    desired = DesiredState("m", references, {}, revision=len(numbers))
+    model = FleetModel(desired)
+    states = {ServableId("m", one): StateChange(ServableId("m", one), state) for one, state in numbers.items()}
+    view = FleetView(1, nodes=nodes(1), models={"m": model}, placement=Placement({"m": ("n0",)}))
+    return view, {"n0": Seen({"m": desired}, states, heard={"m": desired.revision})}
+
+
+def test_a_version_starts_before_it_loads_also_where_a_look_sees_the_write_before_it_is_expected() -> None:
+    events, told = EventBus(), list[tuple[int, State]]()
+    events.subscribe(lambda change: told.append((change.id.version, change.state)))
+    found = controller(SourceProblems(), events)
+    found._publish(*placed({1: State.AVAILABLE}))
+    view, seen = placed({1: State.AVAILABLE, 2: State.LOADING})
+    found._publish(view, seen)
+    found.expect(view.models["m"].desired)
+    found._publish(*placed({1: State.AVAILABLE, 2: State.AVAILABLE}))
+    assert told == [(1, State.AVAILABLE), (2, State.START), (2, State.LOADING), (2, State.AVAILABLE)]
 
 
 def test_no_more_nodes_are_listened_to_than_a_controller_has_threads_for(monkeypatch: pytest.MonkeyPatch) -> None:
