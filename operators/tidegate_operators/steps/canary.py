@@ -17,9 +17,16 @@ from typing import Any
 from tidegate_operators.steps.canary_group import CanaryGroup
 from tidegate_operators.steps.canary_log import read_numbers
 from tidegate_operators.steps.canary_pairs import StepBegun
-from tidegate_operators.steps.canary_traffic import TrafficObservation, begin_traffic, check_asked
+from tidegate_operators.steps.canary_traffic import TrafficObservation, begin_traffic
 from tidegate_operators.steps.change_desired import change, give_up
-from tidegate_operators.steps.superseded import check_shadow_is_free, check_shadow_is_ours, require_live
+from tidegate_operators.steps.decided import check_not_blocked
+from tidegate_operators.steps.superseded import (
+    check_beside,
+    check_not_promoted,
+    check_shadow_is_free,
+    check_shadow_is_ours,
+    require_live,
+)
 from tidegate_serving.admission import Outcome
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState, Shadow
@@ -104,7 +111,9 @@ class Observation:
             return CanaryResult(Outcome.WARN, sentence, CanaryNumbers())
         missing = group.missing(self.id, lambda client: _turn_on(client, self.id, self.rule))
         group.check(lambda client: check_shadow_is_ours(client, self.id))
-        group.check(lambda client: check_asked(client, self.id, "block"))
+        group.check(lambda client: check_not_blocked(client, self.id))
+        primary = self.primary
+        group.check(lambda client: check_beside(client, self.id, primary))
         log = group.logged(self.log_path, self.id, self.primary, self.since)
         numbers = read_numbers(log, self.id, self.primary, self.since, self.rule)
         result = judge(str(self.id), numbers, self.rule)
@@ -137,13 +146,13 @@ def begin(
     group: CanaryGroup, identity: ServableId, rule: CanaryRule, resumption: Resumption | None = None
 ) -> Observation | TrafficObservation:
     """Turns the shadow, or the first share, on; with `resumption` an observation that was interrupted goes on."""
-    desired, log_root = group.begin(identity)
+    desired, primary, log_root = group.begin(identity)
     live = desired.version(identity.version)
     directory = Path() if live is None else live.directory
     if not group.resumed:
         (report_directory(directory) / REPORT_NAME).unlink(missing_ok=True)
     resumption = resumption or Resumption(datetime.now(UTC))
-    since, primary = resumption.since, desired.stable
+    since = resumption.since
     if primary is None or primary == identity.version:
         return Observation(identity, directory, None, since, Path(), rule)
     try:
@@ -204,6 +213,7 @@ def _turn_on(client: ControlClient, identity: ServableId, rule: CanaryRule) -> N
 
 def _with_shadow(client: ControlClient, desired: DesiredState, identity: ServableId, rule: CanaryRule) -> DesiredState:
     require_live(client, desired, identity.version, "before its canary")
+    check_not_promoted(desired, identity.version)
     check_shadow_is_free(desired, identity.version)
     return replace(desired, shadow=Shadow(identity.version, rule.fraction))
 

@@ -23,7 +23,7 @@ from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState
 from tidegate_serving.contract.errors import DeadlinePassed, FailedPrecondition, NotFound, Unavailable
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.control_client import ControlClient
+from tidegate_serving.control_client import ControlClient, ServableStatus
 from tidegate_serving.inference_log.joined import joined_log
 from tidegate_serving.inference_log.reader import logged_until
 from tidegate_validation.canary.judgement import CanaryResult
@@ -69,32 +69,33 @@ class CanaryGroup:
             _log.warning("engine %s was not told, `tidegate reconcile` does that later: %s", engine, error.message)
         return [said for _, said in answers]
 
-    def begin(self, identity: ServableId) -> tuple[DesiredState, Path | None]:
-        """What is desired, and the folder of all their logs, None where they keep none.
+    def begin(self, identity: ServableId) -> tuple[DesiredState, int | None, Path | None]:
+        """What is desired; the version that ordinary requests get, None for none; the folder of all logs, None where
+        they keep none.
 
         Unavailable naming engines that do not answer, unless the canary is resumed; FailedPrecondition naming those in
         which the version is not live, or that serve different versions.
         """
 
-        def look(client: ControlClient) -> tuple[DesiredState, str]:
+        def look(client: ControlClient) -> tuple[DesiredState, int | None, str]:
             status = client.status(identity.name)
-            found = status.servable(identity.name)
-            desired = DesiredState(identity.name) if found is None else found.desired
-            require_live(client, desired, identity.version, "before its canary")
-            return desired, status.log_path
+            found = status.servable(identity.name) or ServableStatus(identity.name, DesiredState(identity.name))
+            require_live(client, found.desired, identity.version, "before its canary")
+            return found.desired, found.ordinary or found.desired.stable, status.log_path
 
         outcomes, what = self._on_each(look), f"the canary of {identity} has not begun"
         if not self.resumed:
             outcomes.all(what)
         seen = _answers(outcomes, what)
-        self._logs = {str(engine): path for engine, (_, path) in seen}
+        self._logs = {str(engine): path for engine, (_, _, path) in seen}
         self._alike = set(self._logs)
         self._away = {str(engine): self.clock() for engine, _ in outcomes.failed}
-        serving = {str(engine): desired.stable for engine, (desired, _) in seen}
+        serving = {str(engine): desired.stable for engine, (desired, _, _) in seen}
         if len(set(serving.values())) > 1:
             told = ", ".join(f"{engine} serves {version}" for engine, version in serving.items())
             raise FailedPrecondition(f"{what}, because {told}: bring them together with `tidegate reconcile`")
-        return seen[0][1][0], self._log_root()
+        desired, ordinary, _ = seen[0][1]
+        return desired, ordinary, self._log_root()
 
     def _log_root(self) -> Path | None:
         paths = self._logs.values()

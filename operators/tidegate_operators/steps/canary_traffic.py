@@ -15,9 +15,10 @@ from pathlib import Path
 from tidegate_operators.steps.canary_group import CanaryGroup
 from tidegate_operators.steps.canary_pairs import StepBegun, read_pairs
 from tidegate_operators.steps.change_desired import REQUESTED_BY, give_up
-from tidegate_operators.steps.superseded import check_not_promoted, require_live
-from tidegate_serving.contract.errors import FailedPrecondition, Superseded
-from tidegate_serving.contract.servable import ServableId, State
+from tidegate_operators.steps.decided import check_not_blocked, check_not_pinned
+from tidegate_operators.steps.superseded import check_beside, check_not_promoted, require_live
+from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, Superseded
+from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.control_client import ControlClient
 from tidegate_validation.canary.growth import Step, move
 from tidegate_validation.canary.judgement import CanaryResult
@@ -67,18 +68,19 @@ class TrafficObservation:
         desired = client.desired(self.id.name)
         require_live(client, desired, self.id.version, "for a canary of its own")
         check_not_promoted(desired, self.id.version)
-        check_asked(client, self.id, "pin", "block")
+        check_not_pinned(client, self.id)
+        check_not_blocked(client, self.id)
+        check_beside(client, self.id, self.primary)
 
     def divide(self, client: ControlClient) -> None:
         """Makes an engine divide traffic as the step says; where it does so already nothing changes."""
-        share = self.rule.shares[self.step.number]
-        client.split(
-            self.id.name,
-            {self.primary: 1.0 - share, self.id.version: share},
-            key=self.rule.key,
-            requested_by=REQUESTED_BY,
-            reason=_reason(self.id),
-        )
+        name, share = self.id.name, self.rule.shares[self.step.number]
+        shares = {self.primary: 1.0 - share, self.id.version: share}
+        try:
+            client.split(name, shares, key=self.rule.key, requested_by=REQUESTED_BY, reason=_reason(self.id))
+        except InvalidInput:  # the engine knows no such version any more, if another release was quicker
+            require_live(client, client.desired(name), self.id.version, "for a canary of its own")
+            raise
 
     def end(self, group: CanaryGroup, passed: bool) -> None:
         """A version that did not pass gets no traffic and is wanted no more; one that did keeps its share until it is
@@ -108,20 +110,6 @@ def _check_no_foreign_split(client: ControlClient, observation: TrafficObservati
             f"ordinary traffic of {name!r} is split already ({foreign or 'no reason given'}): end that first, with "
             f"`tidegate split {name} --off`"
         )
-
-
-def check_asked(client: ControlClient, identity: ServableId, *actions: str) -> None:
-    """FailedPrecondition where an operator has decided meanwhile that the version is asked nothing, by one of these
-    overrides: waiting for answers would only take time."""
-    status = client.status(identity.name).servable(identity.name)
-    found = None if status is None else status.version(identity.version)
-    for one in () if status is None else status.overrides:
-        blocks_another = one.action == "block" and found is not None and found.state is not State.END
-        if one.action in actions and not blocks_another:
-            raise FailedPrecondition(
-                f"{identity} gets no requests any more, so its canary ends: {one.text}, by {one.requested_by} "
-                f"({one.reason or 'no reason given'}); release it again once that is over"
-            )
 
 
 def end_split(client: ControlClient, identity: ServableId, reason: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from tidegate_operators.steps.canary_traffic import end_split
 from tidegate_operators.steps.change_desired import REQUESTED_BY, Change, change
 from tidegate_operators.steps.engine_group import engines_of, on_each
-from tidegate_operators.steps.superseded import require_live, wait_available
+from tidegate_operators.steps.superseded import check_still_promoted, require_live, wait_available, wait_ended
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState
 from tidegate_serving.contract.servable import ServableId, State
@@ -43,8 +43,9 @@ def promote(
     The label moves in the same change that stops aspiring the others, so no request falls between them; the split that
     a canary in traffic left ends after that. `timeout` in seconds covers the load, where that is not over, and all
     unloads. With `keep_previous` the version that served before stays loaded, so that a rollback takes effect at once;
-    None leaves that as it was. Superseded where the version is not live any more, FailedPrecondition where it never
-    was, its own error where it does not load, DeadlinePassed where one does not load or end.
+    None leaves that as it was. A version that somebody wants again meanwhile, as by a pin, is not waited for.
+    Superseded where the version is not live any more or another was promoted meanwhile, FailedPrecondition where it
+    never was live, its own error where it does not load, DeadlinePassed where one does not load or end.
 
     In a group nothing begins before every engine has the version AVAILABLE: the error names those that have not. An
     error later names those that were not promoted; the same call again promotes these too.
@@ -86,10 +87,11 @@ def _promote_in(
         promoted = tell(client)
         wait_available(client, ServableId(servable, version), max(deadline - time.monotonic(), 0.0))
         end_split(client, ServableId(servable, version), f"{servable}:{version} was promoted")
-        leaving = _leaving(promoted.before, client.status(servable).servable(servable), version)
-        for old in leaving:
-            client.wait_until(servable, old, State.END, max(deadline - time.monotonic(), 0.0))
-    return Promotion(ServableId(servable, version), leaving, promoted.revision)
+        status = client.status(servable).servable(servable)
+        check_still_promoted(status, ServableId(servable, version))
+        leaving = _leaving(promoted.before, status, version)
+        ended = [old for old in leaving if wait_ended(client, ServableId(servable, old), version, deadline)]
+    return Promotion(ServableId(servable, version), tuple(ended), promoted.revision)
 
 
 def _leaving(before: DesiredState, now: ServableStatus | None, version: int) -> tuple[int, ...]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import time
 
+from tidegate_operators.steps.decided import check_not_blocked, words_of
 from tidegate_serving.contract.desired_state import STABLE, DesiredState, VersionReference
-from tidegate_serving.contract.errors import DeadlinePassed, FailedPrecondition, Superseded
+from tidegate_serving.contract.errors import Cancelled, DeadlinePassed, FailedPrecondition, Superseded
 from tidegate_serving.contract.servable import ServableId, State
-from tidegate_serving.control_client import ControlClient
+from tidegate_serving.control_client import ControlClient, ServableStatus
 
 _LOOK_SECONDS = 2.0
+_AGAIN_SECONDS = 0.05
 
 
 def require_live(client: ControlClient, desired: DesiredState, version: int, purpose: str) -> VersionReference:
@@ -25,7 +27,7 @@ def require_live(client: ControlClient, desired: DesiredState, version: int, pur
     name, serving = desired.servable, desired.stable
     status = client.status(name).servable(name)
     was = None if status is None else status.version(version)
-    if was is not None and not was.error_code and serving is not None:
+    if was is not None and was.error_code in ("", Cancelled.code) and serving is not None:
         raise Superseded(
             f"{name}:{version} is not live any more, {name}:{serving} serves: another release was quicker, or somebody "
             f"took it out (`tidegate events {name}` tells who and why); push it again {purpose}, if it is still wanted"
@@ -71,6 +73,16 @@ def check_not_promoted(desired: DesiredState, version: int) -> None:
         )
 
 
+def check_still_promoted(status: ServableStatus | None, identity: ServableId) -> None:
+    """Superseded where another version was promoted since this one was, as by a rollback."""
+    if status is not None and status.desired.stable != identity.version:
+        desired, name = status.desired, identity.name
+        raise Superseded(
+            f"{identity} was promoted, and {name}:{desired.stable} took its place since, by {desired.requested_by} "
+            f"({desired.reason or 'no reason given'}): `tidegate events {name}` tells what happened"
+        )
+
+
 def check_shadow_is_ours(client: ControlClient, identity: ServableId) -> None:
     """Superseded where the version is not live any more, was promoted meanwhile, or its shadow is another's."""
     name, version = identity.name, identity.version
@@ -87,7 +99,8 @@ def check_shadow_is_ours(client: ControlClient, identity: ServableId) -> None:
 
 def wait_available(client: ControlClient, identity: ServableId, timeout: float, waited: float = 0.0) -> None:
     """Waits until the version is AVAILABLE. Its own error where it does not load, Superseded where others have taken it
-    out meanwhile, DeadlinePassed after `timeout` seconds, which counts those that were `waited` before."""
+    out meanwhile, FailedPrecondition where it is blocked, DeadlinePassed after `timeout` seconds, which counts those
+    that were `waited` before."""
     deadline = time.monotonic() + timeout
     while True:
         left = deadline - time.monotonic()
@@ -96,7 +109,45 @@ def wait_available(client: ControlClient, identity: ServableId, timeout: float, 
             before = waited + timeout - left
             client.wait_until(identity.name, identity.version, State.AVAILABLE, look, waited=before)
             return
-        except DeadlinePassed:
+        except (DeadlinePassed, Cancelled) as error:
             require_live(client, client.desired(identity.name), identity.version, "to load it")
+            check_not_blocked(client, identity)
             if time.monotonic() >= deadline:
                 raise
+            if isinstance(error, Cancelled):  # something of it was decided while it loaded: it loads anew
+                time.sleep(_AGAIN_SECONDS)
+
+
+def wait_ended(client: ControlClient, identity: ServableId, serving: int, deadline: float) -> bool:
+    """Waits until a version that a promotion of version `serving` takes the place of is END, and says so; False where
+    somebody wants it again, as by a pin. Superseded where `serving` itself was overtaken meanwhile, DeadlinePassed at
+    `deadline`, by the monotonic clock in seconds."""
+    name, number = identity.name, identity.version
+    began = time.monotonic()
+    while True:
+        try:
+            now = time.monotonic()
+            client.wait_until(name, number, State.END, max(min(deadline - now, _LOOK_SECONDS), 0.0), waited=now - began)
+            return True
+        except DeadlinePassed:
+            status = client.status(name).servable(name)
+            check_still_promoted(status, ServableId(name, serving))
+            if status is None or number in {*status.kept, *status.desired.numbers}:
+                return False
+            if time.monotonic() >= deadline:
+                raise
+
+
+def check_beside(client: ControlClient, identity: ServableId, primary: int) -> None:
+    """FailedPrecondition where ordinary requests go to another version by now than the one that this one is tried
+    beside, as after a pin: there are no more answers to compare. Superseded where another release did that."""
+    name = identity.name
+    status = client.status(name).servable(name)
+    if status is None or status.ordinary in (None, primary):
+        return
+    require_live(client, status.desired, identity.version, "for a canary of its own")
+    check_not_promoted(status.desired, identity.version)
+    raise FailedPrecondition(
+        f"ordinary requests of {name!r} go to version {status.ordinary} and not any more to version {primary}, which "
+        f"{identity} was tried beside{words_of(status.overrides)}: release it again once that is as it should be"
+    )

@@ -157,15 +157,27 @@ def decision_entry(requester: Requester, action: str, outcome: Outcome) -> Entry
     return Entry(Kind.CONTROL, action, outcome.sentence, name, outcome.to_version, by, why)
 
 
-def check_permitted(desired: DesiredState, overrides: Overrides) -> None:
-    """FailedPrecondition where a desired state that somebody pushes goes against a decision."""
+def check_permitted(desired: DesiredState, overrides: Overrides, present: DesiredState) -> None:
+    """FailedPrecondition where a desired state that somebody pushes goes against a decision: the servable is frozen, or
+    a blocked version comes, or gets a label or the shadow. One that is desired already may stay beside others, so that
+    what is to replace it can be pushed; it does not serve."""
     name = desired.servable
     check_thawed(name, overrides)
     for block in filter(None, map(overrides.block_of, desired.versions)):
+        if _means(desired, block.version) == _means(present, block.version):
+            continue
         raise FailedPrecondition(
             f"{name}:{block.version} was blocked by {block.note.requested_by} ({block.note.reason}): "
             f"publish a new version, or run `tidegate unblock {name} {block.version}`"
         )
+
+
+def _means(desired: DesiredState, number: int) -> tuple[VersionReference | None, frozenset[str], bool]:
+    """What a desired state has of one version: its files, its labels, and whether it has the shadow."""
+    found = desired.version(number)
+    labels = frozenset(label for label, target in desired.labels.items() if target == number)
+    shadowed = desired.shadow is not None and desired.shadow.version == number
+    return found and VersionReference(number, found.directory, found.manifest_digest), labels, shadowed
 
 
 def check_thawed(name: str, overrides: Overrides) -> None:

@@ -91,9 +91,9 @@ class Operations:
         outcome = Outcome(f"{check_name(requester.servable)} has the overrides of its fleet", True)
         return self._keep(requester, "overrides", lambda facts: (overrides, outcome), even_if_lost=True)
 
-    def permit(self, desired: DesiredState) -> None:
-        """FailedPrecondition where a desired state that somebody pushes goes against a decision."""
-        check_permitted(desired, self._reconciler.overrides(desired.servable))
+    def permit(self, desired: DesiredState, present: DesiredState) -> None:
+        """FailedPrecondition where what somebody pushes goes against a decision and is not desired at present."""
+        check_permitted(desired, self._reconciler.overrides(desired.servable), present)
 
     def _decide(self, requester: Requester, action: str, decide: _Decide, even_if_lost: bool = False) -> Outcome:
         self._known(requester)

@@ -154,7 +154,7 @@ def _plan(
         del versions[gone.version]
     labels = {label: number for label, number in base.labels.items() if number not in {one.version for one in blocked}}
     wanted = STABLE in labels
-    if blocked:
+    if blocked and (STABLE in base.labels or max(base.numbers) in {one.version for one in blocked}):
         _stand_in(versions, labels, _heir(overrides, history))
     steered = STABLE in labels and (follow_stable or not wanted)
     pinned = overrides.pin.version if overrides.pin else None
@@ -181,12 +181,14 @@ def _heir(overrides: Overrides, history: History) -> VersionReference | None:
 
 
 def _stand_in(versions: _Versions, labels: dict[str, int], heir: VersionReference | None) -> None:
-    """A blocked version has left: the heir takes its place, else the newest of those that are left."""
-    if heir is not None and all(isinstance(version, TidegateError) for version in versions.values()):
+    """A blocked version has left that ordinary requests were meant for: the heir takes its place, also where it has to
+    be loaded first, because what else is desired may be a candidate that nobody has tried; else the newest of those
+    that are left."""
+    if heir is not None and (STABLE not in labels or all(isinstance(one, TidegateError) for one in versions.values())):
         versions[heir.version] = heir
     usable = [number for number, version in versions.items() if not isinstance(version, TidegateError)]
     if usable and STABLE not in labels:
-        labels[STABLE] = heir.version if heir is not None and heir.version in usable else max(usable)
+        labels[STABLE] = max(usable) if heir is None else heir.version
 
 
 def _kept(versions: _Versions, steered: bool, overrides: Overrides, history: History) -> _Versions:

@@ -44,14 +44,15 @@ class VersionStatus:
 
 @dataclass(frozen=True, slots=True)
 class OverrideStatus:
-    """What an operator decided, in words: `action` is pin, freeze, disable, split or block; `at_us` Unix
-    microseconds."""
+    """What an operator decided, in words: `action` is pin, freeze, disable, split or block, `at_us` Unix microseconds,
+    `version` that which is pinned or blocked, else 0."""
 
     action: str
     text: str
     requested_by: str = ""
     reason: str = ""
     at_us: int = 0
+    version: int = 0
 
 
 @dataclass(frozen=True, slots=True)

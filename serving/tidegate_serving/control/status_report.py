@@ -127,15 +127,17 @@ def in_words(overrides: Overrides) -> Iterator[OverrideStatus]:
         numbers = ", ".join(map(str, sorted(freeze.desired.numbers))) or "none"
         yield _line("freeze", f"frozen with versions {numbers}", freeze.note)
     if (pin := overrides.pin) is not None:
-        yield _line("pin", f"ordinary traffic is pinned to version {pin.version.version}", pin.note)
+        yield _line(
+            "pin", f"ordinary traffic is pinned to version {pin.version.version}", pin.note, pin.version.version
+        )
     if (split := overrides.split) is not None:
         yield _line("split", f"ordinary traffic is {split.split}", split.note)
     for block in overrides.blocks:
-        yield _line("block", f"version {block.version} is blocked", block.note)
+        yield _line("block", f"version {block.version} is blocked", block.note, block.version)
 
 
-def _line(action: str, text: str, note: Note) -> OverrideStatus:
-    return OverrideStatus(action, text, note.requested_by, note.reason, note.at_us)
+def _line(action: str, text: str, note: Note, version: int = 0) -> OverrideStatus:
+    return OverrideStatus(action, text, note.requested_by, note.reason, note.at_us, version)
 
 
 def _problem(problem: SourceProblem) -> ProblemStatus:

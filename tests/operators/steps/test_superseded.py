@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.eventually import eventually
@@ -12,8 +13,10 @@ from tests.support.models.gate import Gate
 from tests.support.release.world import BETTER, HONEST, Endpoints, World, available, serve_first, traffic
 
 from tidegate_operators.steps import CanaryRule, Evidence, canary, judged_against, promote, push
+from tidegate_operators.steps.canary_group import CanaryGroup
 from tidegate_pipelines.release import Release, release
 from tidegate_serving.contract.errors import FailedPrecondition, Superseded, TidegateError
+from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.control_client import ControlClient
 from tidegate_validation.canary.rule import CanaryMode
 
@@ -158,11 +161,111 @@ def test_a_canary_that_an_operator_takes_the_requests_from_ends_with_who_and_why
         else:
             client.block(name, 2, requested_by="anna", reason="an audit")
         if ends:
-            with pytest.raises(FailedPrecondition, match=rf"{name}:2 gets no requests any more.*by anna \(an audit\)"):
+            with pytest.raises(
+                FailedPrecondition, match=rf"{name}:2 (gets no requests any more.*|was blocked )by anna \(an audit\)"
+            ):
                 trying.result(60)
         else:
             assert "answers compared" in trying.result(60).sentence
     assert available(endpoints, name) == [1]
+
+
+@pytest.mark.parametrize("mode", CanaryMode)
+@pytest.mark.parametrize("action", ["pin", "block"])
+def test_a_canary_that_is_no_longer_beside_what_ordinary_requests_get_ends_with_who_and_why(
+    world: World, endpoints: Endpoints, action: str, mode: CanaryMode
+) -> None:
+    control, name = endpoints.control, f"beside_{action}_{mode.value}"
+    prepared(world, endpoints, name, 2, 3)
+    push(directory=world.repository / name / "2", control=control)
+    promote(control=control, servable=name, version=2)
+    push(directory=world.repository / name / "3", control=control)
+    rule = CanaryRule(pairs=10**6, within_seconds=120.0, mode=mode, step_seconds=100.0)
+    with ThreadPoolExecutor(1) as threads, ControlClient(control) as client:
+        trying = threads.submit(canary, control=control, servable=name, version=3, rule=rule)
+        eventually(lambda: shadow_of(endpoints, name) == 3 or is_split(endpoints, name))
+        if action == "pin":
+            client.pin(name, 1, requested_by="anna", reason="an audit")
+        else:
+            client.block(name, 2, requested_by="anna", reason="an audit")
+        with pytest.raises(
+            FailedPrecondition, match=r"version (1|3).*by anna \(an audit\)|no requests.*by anna \(an audit\)"
+        ):
+            trying.result(60)
+
+
+def test_a_canary_is_tried_beside_the_version_that_ordinary_requests_are_pinned_to(
+    world: World, endpoints: Endpoints
+) -> None:
+    control, name = endpoints.control, "pinned_before"
+    prepared(world, endpoints, name, 2, 3)
+    push(directory=world.repository / name / "2", control=control)
+    promote(control=control, servable=name, version=2)
+    push(directory=world.repository / name / "3", control=control)
+    with ControlClient(control) as client:
+        client.pin(name, 1, requested_by="anna", reason="an audit")
+    eventually(lambda: available(endpoints, name) == [1, 2, 3])
+    with traffic(endpoints.grpc, name) as versions:
+        assert canary(control=control, servable=name, version=3, rule=RULE).numbers.compared >= 20
+    assert set(versions) == {1}
+
+
+def test_a_canary_that_begins_as_its_version_is_promoted_leaves_no_shadow(
+    world: World, endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control, name = endpoints.control, "begins"
+    (directory,) = prepared(world, endpoints, name, 2)
+    push(directory=directory, control=control)
+    seen = CanaryGroup.begin
+
+    def and_then_promoted(group: CanaryGroup, identity: ServableId) -> Any:
+        found = seen(group, identity)
+        promote(control=control, servable=name, version=2)
+        return found
+
+    monkeypatch.setattr(CanaryGroup, "begin", and_then_promoted)
+    with pytest.raises(Superseded, match=rf"{name}:2 was promoted by tidegate \(promote {name}:2\)"):
+        canary(control=control, servable=name, version=2, rule=RULE)
+    assert shadow_of(endpoints, name) is None
+    assert available(endpoints, name) == [2]
+
+
+def test_a_promotion_does_not_wait_for_the_end_of_a_version_that_was_pinned_meanwhile(
+    world: World, endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control, name = endpoints.control, "pinned_again"
+    (directory,) = prepared(world, endpoints, name, 2)
+    push(directory=directory, control=control)
+    written = ControlClient.set_desired_state
+
+    def and_then_pinned(client: ControlClient, *arguments: Any) -> int:
+        revision = written(client, *arguments)
+        client.pin(name, 1, requested_by="anna", reason="an audit")
+        return revision
+
+    monkeypatch.setattr(ControlClient, "set_desired_state", and_then_pinned)
+    assert promote(control=control, servable=name, version=2, timeout=60.0).ended == ()
+    eventually(lambda: available(endpoints, name) == [1, 2])
+
+
+def test_a_promotion_that_is_overtaken_while_the_old_version_unloads_says_by_what(
+    world: World, endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control, name = endpoints.control, "rolled_back"
+    (directory,) = prepared(world, endpoints, name, 2)
+    push(directory=directory, control=control)
+    written = ControlClient.set_desired_state
+
+    def and_then_rolled_back(client: ControlClient, *arguments: Any) -> int:
+        revision = written(client, *arguments)
+        client.rollback(name, 1, requested_by="anna", reason="an audit")
+        return revision
+
+    monkeypatch.setattr(ControlClient, "set_desired_state", and_then_rolled_back)
+    why = rf"{name}:2 was promoted, and {name}:1 took its place since, by anna \(an audit\)"
+    with pytest.raises(Superseded, match=why):
+        promote(control=control, servable=name, version=2, timeout=60.0)
+    eventually(lambda: available(endpoints, name) == [1])
 
 
 @pytest.mark.parametrize("mode", CanaryMode)

@@ -158,15 +158,57 @@ def test_a_blocked_version_leaves_and_never_comes_back(bench: OperationsBench) -
     bench.push(1, 2, stable=2)
     bench.operations.block(ANNA, 2)
     assert (bench.there(), bench.serving, bench.off) == ([1], 1, "")
+    bench.push(1, stable=1)
     with pytest.raises(FailedPrecondition, match=r"m:2 was blocked by anna \(it is late\).*tidegate unblock m 2"):
-        bench.push(1, 2, stable=2)
+        bench.push(1, 2, stable=1)
     with pytest.raises(FailedPrecondition, match="blocked"):
         bench.operations.pin(ANNA, 2)
     bench.restart()
     assert bench.there() == [1]
     assert not bench.operations.block(ANNA, 2).changed
     bench.operations.unblock(ANNA, 2)
+    bench.push(1, 2, stable=2)
     assert (bench.there(), bench.serving) == ([1, 2], 2)
+
+
+def test_what_is_to_replace_a_blocked_version_is_pushed_beside_it_and_serves_only_when_it_is_promoted(
+    bench: OperationsBench,
+) -> None:
+    bench.push(1, stable=1)
+    bench.push(2, stable=2)
+    bench.operations.block(ANNA, 2)
+    bench.push(2, 3, stable=2)
+    assert (bench.there(), bench.serving, bench.off) == ([1, 3], 1, "")
+    bench.restart()
+    assert (bench.there(), bench.serving, bench.off) == ([1, 3], 1, "")
+    with pytest.raises(FailedPrecondition, match="m:2 was blocked"):
+        bench.push(2, 3, stable=3, next=2)
+    bench.push(3, stable=3)
+    assert (bench.there(), bench.serving) == ([3], 3)
+    with pytest.raises(FailedPrecondition, match="m:2 was blocked"):
+        bench.push(2, 3, stable=3)
+
+
+def test_a_candidate_does_not_take_the_place_of_a_blocked_version_but_what_served_before(
+    bench: OperationsBench,
+) -> None:
+    bench.push(1, stable=1)
+    bench.push(2, stable=2)
+    bench.push(2, 3, stable=2)
+    bench.operations.block(ANNA, 2)
+    assert (bench.there(), bench.serving, bench.off) == ([1, 3], 1, "")
+
+
+def test_a_newer_version_serves_beside_a_blocked_one_where_no_label_says_what_does(bench: OperationsBench) -> None:
+    bench.want(1, 2)
+    bench.operations.block(ANNA, 1)
+    assert bench.serving == 2
+    bench.want(1, 2, 3)
+    assert bench.serving == 3
+    bench.operations.block(ANNA, 3)
+    assert bench.serving == 2
+    bench.want(2, 3, 4)
+    assert bench.serving == 4
 
 
 def test_what_served_before_takes_the_place_of_a_blocked_version_and_keeps_it(bench: OperationsBench) -> None:

@@ -59,7 +59,7 @@ class FleetOperations:
 
         def edit(model: FleetModel) -> FleetModel:
             check_revision(model.desired, expected_revision)
-            check_permitted(desired, model.overrides)
+            check_permitted(desired, model.overrides, model.desired)
             _check_files(model, desired)
             return replace(model, file_bytes=_size(desired, model.file_bytes))
 
@@ -138,7 +138,7 @@ class FleetOperations:
                 return model
             outcome = Outcome(f"{name} goes back from version {now} to {target.version}", True, now, target.version)
             desired = model.desired.adding(target).promoting(target.version)
-            check_permitted(desired, model.overrides)
+            check_permitted(desired, model.overrides, DesiredState(name))
             overrides = replace(model.overrides, split=None)
             if overrides.pin is not None:  # then it is the pin that decides
                 return replace(model, overrides=replace(overrides, pin=Pin(target, requester.note())))

@@ -42,15 +42,15 @@ class VersionChecks:
     """What a pushed version has to pass: lie under a root, be of a known platform, be admitted.
 
     `check_platform` raises Unsupported for an unknown one; `available` says whether this very version serves now, and
-    then its files are not read again. `permit` raises where operators decided against a desired state. `fetch` brings
-    the version at an address in an object store, with this manifest digest, to a folder.
+    then its files are not read again. `permit` raises where operators decided against a desired state, given the one
+    before it. `fetch` brings the version at an address in an object store, with this manifest digest, to a folder.
     """
 
     roots: Sequence[Path]
     admission: Admission
     check_platform: Callable[[str], str]
     available: Callable[[ServableId], bool]
-    permit: Callable[[DesiredState], None] = lambda desired: None
+    permit: Callable[[DesiredState, DesiredState], None] = lambda desired, present: None
     fetch: Fetch = no_stores
 
 
@@ -116,7 +116,7 @@ class RpcSource:
         with self._turn(name):
             present = self._store.get(name) or DesiredState(name)
             check_revision(present, expected_revision)
-            self._checks.permit(desired)
+            self._checks.permit(desired, present)
             versions = self._checked(desired, present, loaded)
             check_traffic(desired)
             revision, now = present.revision + 1, time.time_ns() // 1000
