@@ -11,6 +11,7 @@ import urllib.parse
 import urllib.request
 from datetime import UTC, datetime, timedelta
 
+from tidegate_operators.steps.decided import clients_get
 from tidegate_operators.steps.engine_group import engines_of
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import DeadlinePassed, Unavailable
@@ -38,7 +39,8 @@ def _state_in(engine: EngineConnection, servable: str, version: int | None) -> s
     if status is None:
         return None
     if version is None:
-        found = status.version(status.desired.stable) if status.desired.stable is not None else None
+        number = clients_get(status)
+        found = None if number is None else status.version(number)
         return "AVAILABLE" if found is not None and found.state is State.AVAILABLE else None
     return _state(status.version(version), wanted=status.desired.version(version) is not None)
 

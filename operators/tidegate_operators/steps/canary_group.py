@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
+from tidegate_operators.steps.decided import clients_get
 from tidegate_operators.steps.engine_group import Outcomes, engines_of, on_each, reconcile
 from tidegate_operators.steps.log_copy import LogCopy, is_logged_here
 from tidegate_operators.steps.serving_now import is_away
@@ -81,7 +82,7 @@ class CanaryGroup:
             status = client.status(identity.name)
             found = status.servable(identity.name) or ServableStatus(identity.name, DesiredState(identity.name))
             require_live(client, found.desired, identity.version, "before its canary")
-            return found.desired, found.ordinary or found.desired.stable, status.log_path
+            return found.desired, clients_get(found), status.log_path
 
         outcomes, what = self._on_each(look), f"the canary of {identity} has not begun"
         if not self.resumed:

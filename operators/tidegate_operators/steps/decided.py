@@ -1,11 +1,22 @@
-"""Tells a step that an operator has decided against what it does: a block, or a pin, with who and why."""
+"""What operators decided, for steps: the version that clients get because of it, and that a step cannot go on."""
 
 from __future__ import annotations
 
 from tidegate_serving.contract.errors import FailedPrecondition
 from tidegate_serving.contract.servable import ServableId, State
-from tidegate_serving.control.status import OverrideStatus
+from tidegate_serving.control.status import OverrideStatus, ServableStatus
 from tidegate_serving.control_client import ControlClient
+
+
+def clients_get(status: ServableStatus) -> int | None:
+    """The version that ordinary clients get, or are to get once it is loaded, None for none: what is pinned, else what
+    label `stable` is on, or the newest without that label, and where that is blocked what took its place."""
+    for one in status.overrides:
+        if one.action == "pin":
+            return one.version
+    stable = status.desired.stable
+    blocked = any(one.action == "block" and one.version == stable for one in status.overrides)
+    return status.ordinary if blocked and status.ordinary is not None else stable
 
 
 def check_not_blocked(client: ControlClient, identity: ServableId) -> None:

@@ -85,7 +85,9 @@ def begin_push(
 
     def tell(engine: EngineConnection) -> Change:
         with ControlClient(engine) as client:
-            return change(client, identity.name, _adding(candidate, judged_against), why, requested_by)
+            return change(
+                client, identity.name, _adding(client, identity, candidate, judged_against), why, requested_by
+            )
 
     outcomes = on_each(engines_of(control), tell)
     first = outcomes.done[0][1] if outcomes.done else None
@@ -165,9 +167,11 @@ def _candidate(directory: Path | str, verdict: str | None) -> tuple[ServableId, 
     return manifest.id, VersionReference(manifest.id.version, folder, manifest_digest)
 
 
-def _adding(candidate: VersionReference, judged_against: int | None) -> Edit:
+def _adding(
+    client: ControlClient, identity: ServableId, candidate: VersionReference, judged_against: int | None
+) -> Edit:
     def edit(before: DesiredState) -> DesiredState:
-        check_not_overtaken(before, candidate.version, judged_against)
+        check_not_overtaken(client, identity, judged_against)
         _check_number_is_free(before, candidate)
         return before.adding(candidate)
 

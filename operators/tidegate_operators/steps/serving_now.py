@@ -11,13 +11,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from tidegate_operators.steps.decided import clients_get
 from tidegate_operators.steps.engine_group import engines_of, on_each
 from tidegate_operators.steps.stored_version import fetch
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import DeadlinePassed, FailedPrecondition, TidegateError, Unavailable
 from tidegate_serving.contract.manifest import read_manifest
-from tidegate_serving.control_client import ControlClient
+from tidegate_serving.control_client import ControlClient, ServableStatus
 from tidegate_serving.inference_log.joined import joined_log
 
 T = TypeVar("T")
@@ -88,9 +89,19 @@ def require_log(*, control: str | EngineConnection) -> Path:
 
 
 def _serving(control: str | EngineConnection, servable: str) -> VersionReference | None:
-    answers = _ask(control, lambda client: client.desired(servable))
-    told = [answer for answer in answers if answer is not None and answer.stable is not None]
-    return told[0].version(told[0].stable) if told else None
+    answers = _ask(control, lambda client: client.status(servable).servable(servable))
+    told = [answer for answer in answers if answer is not None and clients_get(answer) is not None]
+    return _reference(told[0]) if told else None
+
+
+def _reference(status: ServableStatus) -> VersionReference | None:
+    """What clients get; what is desired for them where the engine does not have that, such as a pinned version whose
+    files are gone."""
+    number = clients_get(status)
+    found, loaded = status.desired.version(number), status.version(number) if number is not None else None
+    if found is None and loaded is not None and loaded.path:
+        return VersionReference(loaded.version, Path(loaded.path), loaded.manifest_digest)
+    return found or status.desired.version(status.desired.stable)
 
 
 def _ask(control: str | EngineConnection, call: Callable[[ControlClient], T]) -> Sequence[T | None]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from tidegate_operators.steps.decided import check_not_blocked, words_of
+from tidegate_operators.steps.decided import check_not_blocked, clients_get, words_of
 from tidegate_serving.contract.desired_state import STABLE, DesiredState, VersionReference
 from tidegate_serving.contract.errors import Cancelled, DeadlinePassed, FailedPrecondition, Superseded
 from tidegate_serving.contract.servable import ServableId, State
@@ -36,16 +36,20 @@ def require_live(client: ControlClient, desired: DesiredState, version: int, pur
     raise FailedPrecondition(f"{name}:{version} is not live (live: {live}): push it {purpose}")
 
 
-def check_not_overtaken(desired: DesiredState, version: int, judged_against: int | None) -> None:
-    """Superseded where a newer version serves than this one, and it is not the one that this one was judged against.
+def check_not_overtaken(client: ControlClient, identity: ServableId, judged_against: int | None) -> None:
+    """Superseded where clients get a newer version than this one, and it is not the one that this one was judged
+    against.
 
     `judged_against` is the version that served at that time, 0 for none; None where nobody knows, and nothing is
     checked.
     """
-    serving = desired.stable
-    if judged_against is None or serving is None or serving in (judged_against, version) or serving < version:
+    if judged_against is None:
         return
-    name = desired.servable
+    name, version = identity.name, identity.version
+    status = client.status(name).servable(name)
+    serving = None if status is None else clients_get(status)
+    if serving is None or serving in (judged_against, version) or serving < version:
+        return
     before = f"{name}:{judged_against} served" if judged_against else "nothing served"
     raise Superseded(
         f"{name}:{version} was judged while {before}, and meanwhile the newer {name}:{serving} was promoted: release a "

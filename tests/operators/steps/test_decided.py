@@ -1,0 +1,61 @@
+"""Releases beside what an operator decided: judged, pushed and tried beside the version that clients get by that."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.eventually import eventually
+from tests.support.release.world import BETTER, Endpoints, World, available, serve_first, traffic
+
+from tidegate_operators.airflow.waiting import version_state
+from tidegate_operators.steps import CanaryRule, canary, find_baseline, promote, push, serving_directory
+from tidegate_serving.connection import EngineConnection
+from tidegate_serving.contract.errors import FailedPrecondition
+from tidegate_serving.control_client import ControlClient
+from tidegate_validation.canary.rule import CanaryMode
+
+ANNA = {"requested_by": "anna", "reason": "an audit"}
+
+
+@pytest.mark.parametrize("mode", CanaryMode)
+def test_what_replaces_a_blocked_version_is_released_beside_what_clients_got_before_it(
+    world: World, endpoints: Endpoints, mode: CanaryMode
+) -> None:
+    control, name = endpoints.control, f"fix_{mode.value}"
+    first = serve_first(endpoints, world, name)
+    bad, fix = (world.admitted(version, BETTER, name=name) for version in (3, 2))
+    push(directory=bad, control=control)
+    promote(control=control, servable=name, version=3)
+    with ControlClient(control) as client:
+        client.block(name, 3, **ANNA)
+    eventually(lambda: available(endpoints, name) == [1])
+    assert find_baseline(control=control, directory=fix) == first
+    assert serving_directory(control=control, servable=name) == first
+    assert version_state(EngineConnection.of(control), name, None) == "AVAILABLE"
+    with pytest.raises(FailedPrecondition, match=rf"{name}:3 was blocked by anna \(an audit\): publish a new version"):
+        push(directory=bad, control=control)
+    rule = CanaryRule(pairs=20, within_seconds=60.0, mode=mode, shares=(0.5,), step_rows=5, step_seconds=0.5)
+    with traffic(endpoints.grpc, name) as versions:
+        push(directory=fix, control=control, judged_against=1)
+        assert set(versions) <= {1}
+        assert canary(control=control, servable=name, version=2, rule=rule).allowed
+        promote(control=control, servable=name, version=2)
+    assert set(versions) == {1, 2}
+    assert available(endpoints, name) == [2]
+
+
+def test_a_candidate_is_judged_against_the_version_that_ordinary_traffic_is_pinned_to(
+    world: World, endpoints: Endpoints
+) -> None:
+    control, name = endpoints.control, "pinned_baseline"
+    first = serve_first(endpoints, world, name)
+    second, third = (world.admitted(version, BETTER, name=name) for version in (2, 3))
+    push(directory=second, control=control)
+    promote(control=control, servable=name, version=2)
+    assert find_baseline(control=control, directory=third) == second
+    with ControlClient(control) as client:
+        client.pin(name, 1, **ANNA)
+    eventually(lambda: available(endpoints, name) == [1, 2])
+    assert find_baseline(control=control, directory=third) == first
+    with ControlClient(control) as client:
+        client.override("unpin", name, **ANNA)
+    assert find_baseline(control=control, directory=third) == second
