@@ -127,15 +127,19 @@ class FleetModel:
         return replace(self, serving=wanted, served=served, line=(*before, number)[-_REMEMBERED:])
 
     def _stood_in(self, state: DesiredState) -> DesiredState:
-        """After blocked versions left."""
+        """After blocked versions left. Where ordinary requests were meant for one of them, what served before takes its
+        place; what else is desired may be a candidate that nobody has tried."""
+        newest = self.desired.version(max(self.desired.numbers))
+        if STABLE in state.labels or not (STABLE in self.desired.labels or self.is_blocked(newest)):
+            return state
         serving = self.serving.version(self.serving.stable) if self.serving else None
         line = (serving, self.previous, *(block.instead for block in self.overrides.blocks))
         heir = next((one for one in line if one is not None and not self.is_blocked(one)), None)
-        if not state.versions and heir is not None:
-            state = replace(state, versions=(heir,))
-        if not state.versions or STABLE in state.labels:
+        if heir is not None and heir.version not in state.numbers:
+            state = replace(state, versions=(*state.versions, heir))
+        if not state.versions:
             return state
-        stable = heir.version if heir is not None and heir.version in state.numbers else max(state.numbers)
+        stable = max(state.numbers) if heir is None else heir.version
         return replace(state, labels={**state.labels, STABLE: stable})
 
     def to_bytes(self) -> bytes:

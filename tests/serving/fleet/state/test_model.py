@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tidegate_serving.contract.desired_state import DesiredState, VersionReference
+from tidegate_serving.control.overrides import Block, Note, Overrides
 from tidegate_serving.fleet.state.model import FleetModel
 
 
@@ -39,3 +40,25 @@ def test_what_was_gone_back_from_is_known_and_can_serve_again() -> None:
     again = served(model, 2)
     assert again.previous is not None
     assert again.previous.version == 1
+
+
+def test_what_served_before_takes_the_place_of_a_blocked_version_and_not_a_candidate() -> None:
+    model = served(served(FleetModel(DesiredState("m")), 1), 2)
+    blocks = (Block(2, f"{2:064x}", Note("anna", "it is late", 1)),)
+    model = replace(model, overrides=Overrides(blocks=blocks))
+    assert (sorted(model.wanted.numbers), model.wanted.labels) == ([1], {"stable": 1})
+    model = model.advanced()
+    candidate = VersionReference(3, Path("/models/m/3"), f"{3:064x}", "onnx")
+    tried = replace(model, desired=model.desired.adding(candidate))
+    assert (sorted(tried.wanted.numbers), tried.wanted.labels) == ([1, 3], {"stable": 1})
+    promoted = replace(tried, desired=tried.desired.promoting(3))
+    assert (sorted(promoted.wanted.numbers), promoted.wanted.labels) == ([3], {"stable": 3})
+
+
+def test_a_newer_version_serves_beside_a_blocked_one_where_no_label_says_what_does() -> None:
+    versions = [VersionReference(one, Path(f"/models/m/{one}"), f"{one:064x}", "onnx") for one in (1, 2, 3)]
+    blocks = (Block(2, f"{2:064x}", Note("anna", "it is late", 1)),)
+    model = FleetModel(DesiredState("m", tuple(versions[:2])), overrides=Overrides(blocks=blocks))
+    assert (sorted(model.wanted.numbers), model.wanted.stable) == ([1], 1)
+    newer = replace(model.advanced(), desired=DesiredState("m", tuple(versions)))
+    assert (sorted(newer.wanted.numbers), newer.wanted.stable) == ([1, 3], 3)
