@@ -28,6 +28,9 @@ class Model:
     def predict(self, inputs):
         if (inputs["x"] == 7).any():
             ctypes.PyDLL(None).sleep(1_000_000)  # nobody else gets Python's lock
+        if (inputs["x"] == 8).any():
+            for number in range(4000):
+                print(number, "y" * 100)
         if (inputs["x"] == 666).any():
             raise ValueError("red \\x1b[31m\\r\\n{FORGED}")
         return {{"y": inputs["x"]}}
@@ -122,9 +125,7 @@ def test_a_forked_process_writes_its_lines_itself() -> None:
 def with_unread_output(tmp_path: Path, **values: Any) -> Iterator[EngineProcess]:
     """An engine that serves m, whose output is a pipe that is full and that nobody reads; killed at the end."""
     publish(tmp_path / "r", "m", 1, Draft(files={"model.py": SOURCE}))
-    engine = EngineProcess(
-        tmp_path / "engine", repository=tmp_path / "r", allow_unverified=True, isolation="engine", **values
-    )
+    engine = EngineProcess(tmp_path / "engine", repository=tmp_path / "r", allow_unverified=True, **values)
     engine.output = tmp_path / "output"
     os.mkfifo(engine.output)
     read = os.open(engine.output, os.O_RDONLY | os.O_NONBLOCK)
@@ -140,7 +141,7 @@ def with_unread_output(tmp_path: Path, **values: Any) -> Iterator[EngineProcess]
 
 
 def test_an_engine_whose_output_nobody_reads_serves_loads_and_stops(tmp_path: Path) -> None:
-    with with_unread_output(tmp_path, drain_seconds=5) as engine:
+    with with_unread_output(tmp_path, isolation="engine", drain_seconds=5) as engine:
         address = engine.addresses["rest"]
         assert rest.predict(address, "m", [666.0]).status == 500
         assert rest.predict(address, "m", [1.0]).status == 200
@@ -151,8 +152,14 @@ def test_an_engine_whose_output_nobody_reads_serves_loads_and_stops(tmp_path: Pa
         assert engine.process.wait(30) == 0
 
 
+def test_a_model_in_a_worker_prints_although_nobody_reads_it(tmp_path: Path) -> None:
+    with with_unread_output(tmp_path, isolation="pool", request_timeout_seconds=20) as engine:
+        address = engine.addresses["rest"]
+        assert [rest.predict(address, "m", [8.0]).status for _ in range(2)] == [200, 200]
+
+
 def test_an_engine_whose_output_nobody_reads_ends_although_a_call_keeps_python(tmp_path: Path) -> None:
-    with with_unread_output(tmp_path, drain_seconds=0.5, request_timeout_seconds=1) as engine:
+    with with_unread_output(tmp_path, isolation="engine", drain_seconds=0.5, request_timeout_seconds=1) as engine:
         assert rest.predict(engine.addresses["rest"], "m", [7.0]).status == 504
         engine.terminate()
         assert engine.process is not None
