@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
+
+from tidegate_serving import log_lines
 
 _OURS = ("tidegate_operators", "tidegate_pipelines", "tidegate_serving", "tidegate_validation", "uvicorn")
 _PROGRESS = "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"
@@ -12,8 +13,7 @@ _PROGRESS = "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"
 
 def log_to_stderr() -> None:
     """For this process, from now on."""
-    form = "%(asctime)s %(levelname)s %(name)s %(message)s"
-    logging.basicConfig(level=logging.WARNING, format=form, stream=sys.stderr)
+    log_lines.log_to_stderr(logging.WARNING)
     for name in _OURS:
         logging.getLogger(name).setLevel(logging.INFO)
     os.environ.setdefault(_PROGRESS, "false")

@@ -38,11 +38,12 @@ _OUTPUT_READ = 1 << 16
 _BETWEEN_READS = 0.004
 _SAVED_UP, _TO_GO_ON = 16, 4  # seconds' worth
 _OUTPUT_SECONDS = 1.0
+_PATIENCE_MS = 250  # with whoever reads this process's streams
 
 
 class Output:
-    """Passes on what is written to one stream, in whole lines, as long as it is not too much: what was not written
-    for a while may come later, at once. Whoever writes very much more is slowed down."""
+    """Passes on what is written to one stream, in whole lines, as long as it is not too much, and somebody takes it: what
+    was not written for a while may come later, at once. Whoever writes very much more is slowed down."""
 
     def __init__(self, stream: int, a_second: int, tell: Callable[[str], None]) -> None:
         self.stream = stream
@@ -52,6 +53,8 @@ class Output:
         self._may, self._told = float(_SAVED_UP * a_second), time.monotonic()
         self._in_line = False
         self._left_out: list[int] = []
+        self._writable = select.poll()
+        self._writable.register(stream, select.POLLOUT)
         self._over = _thread.allocate_lock()
 
     def start(self) -> None:
@@ -75,7 +78,8 @@ class Output:
         self._may = min(self._may + (now - self._told) * self._a_second, _SAVED_UP * self._a_second)
         self._told = now
         if self._left_out:
-            end = piece.find(b"\n") + 1 if self._may >= _TO_GO_ON * self._a_second else 0
+            goes_on = self._may >= _TO_GO_ON * self._a_second and self._writable.poll(0)
+            end = piece.find(b"\n") + 1 if goes_on else 0
             self._leave_out(piece[:end] if end else piece)
             if not end:
                 return
@@ -88,7 +92,7 @@ class Output:
             self._leave_out(piece[passed:])
 
     def _leave_out(self, piece: bytes) -> None:
-        if self._in_line:
+        if self._in_line and self._writable.poll(0):
             self._write(b"\n")
         bytes_before, lines_before = self._left_out or (0, 0)
         self._left_out = [bytes_before + len(piece), lines_before + piece.count(b"\n")]
@@ -100,16 +104,19 @@ class Output:
 
     def _write(self, piece: bytes) -> None:
         self._may -= len(piece)
-        self._in_line = not piece.endswith(b"\n") if piece else self._in_line
         while piece:
+            if not self._writable.poll(_PATIENCE_MS):
+                return self._leave_out(piece)
             try:
-                piece = piece[os.write(self.stream, piece) :]
-            except BlockingIOError:
-                writable = select.poll()
-                writable.register(self.stream, select.POLLOUT)
-                writable.poll()
+                # So much does not wait where there is room at all.
+                written = os.write(self.stream, piece[: select.PIPE_BUF])
+            except BlockingIOError:  # others have filled the room
+                continue
             except OSError:  # nobody reads it any more
-                return
+                return None
+            self._in_line = piece[written - 1 : written] != b"\n"
+            piece = piece[written:]
+        return None
 
 
 class Keeper:

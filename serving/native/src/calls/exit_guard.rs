@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{IntoRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
@@ -17,6 +18,9 @@ use crate::calls::data_plane::DataPlane;
 
 /// The status of a process that left something undone.
 const UNDONE: i32 = 1;
+
+/// So long whoever reads the error stream has to take what the process says at its end.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
 struct State {
@@ -117,7 +121,15 @@ impl State {
         let calls = plane.map(|plane| plane.running_calls()).unwrap_or_default();
         let calls: Vec<String> = calls.iter().map(describe).collect();
         let running = if calls.is_empty() { "no call of a model runs".to_owned() } else { calls.join("; ") };
-        let _ = writeln!(std::io::stderr(), "tidegate: the process {why} and ends with status {UNDONE} now: {running}");
+        let words = format!("tidegate: the process {why} and ends with status {UNDONE} now: {running}");
+        let (told, heard) = channel();
+        let telling = Builder::new().name("tg-last-words".to_owned()).spawn(move || {
+            let _ = writeln!(std::io::stderr(), "{words}");
+            let _ = told.send(());
+        });
+        if telling.is_ok() {
+            let _ = heard.recv_timeout(LAST_WORDS);
+        }
         exit(UNDONE);
     }
 }

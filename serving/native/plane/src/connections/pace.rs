@@ -1,7 +1,7 @@
 //! Connections that send much read by turns: between two looks at the sockets they get so many bytes and so many calls
 //! together, so that everybody else is served meanwhile, however many of them there are.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -25,7 +25,9 @@ const SMALLEST: usize = 512;
 struct State {
     read: usize,
     calls: usize,
-    waiting: VecDeque<Waker>,
+    next: u64,
+    /// By the order in which they came.
+    waiting: BTreeMap<u64, Waker>,
     /// Whether the first of them was woken and has not come.
     called: bool,
     /// Whether somebody looks after those who wait.
@@ -34,9 +36,18 @@ struct State {
 
 impl State {
     fn call_first(&mut self) {
-        if let Some(first) = self.waiting.front() {
+        if let Some((_, first)) = self.waiting.first_key_value() {
             self.called = true;
             first.wake_by_ref();
+        }
+    }
+
+    /// Whoever is at this number waits no longer.
+    fn leave(&mut self, number: u64) {
+        let is_first = self.waiting.first_key_value().is_some_and(|(first, _)| *first == number);
+        self.waiting.remove(&number);
+        if is_first && std::mem::take(&mut self.called) {
+            self.call_first();
         }
     }
 }
@@ -69,34 +80,11 @@ impl Pace {
         if self.mixture.is_mixed() { CALLS_MIXED } else { CALLS_BETWEEN_LOOKS }
     }
 
-    /// Ready when a connection that sends much may read; it is woken when it is to ask again. Must be used on the I/O
-    /// thread.
-    pub fn poll_turn(&self, context: &Context<'_>) -> Poll<()> {
-        let mut state = lock(&self.state);
-        if !state.tended {
-            state.tended = true;
-            tokio::spawn(self.clone().tend());
-        }
-        // A connection is asked for other reasons too, such as answers to write: who waits for a turn goes before it then.
-        let place = state.waiting.iter().position(|waits| waits.will_wake(context.waker()));
-        if place.unwrap_or(state.waiting.len()) == 0 {
-            state.called = false;
-            if state.read < BETWEEN_LOOKS && state.calls < self.calls_between_looks() {
-                state.waiting.pop_front();
-                state.call_first();
-                return Poll::Ready(());
-            }
-        }
-        if place.is_none() {
-            state.waiting.push_back(context.waker().clone());
-        }
-        Poll::Pending
-    }
-
     /// Waits until one more of several requests that came together may begin: reading them did not need another look at
     /// the sockets, so nothing else would make whoever sends many at once wait. Must be awaited on the I/O thread.
     pub async fn begin_one_more(&self) {
-        poll_fn(|context| self.poll_turn(context)).await;
+        let mut turns = Turns::new(self.clone());
+        poll_fn(|context| turns.poll_turn(context)).await;
         self.note(0, 1);
     }
 
@@ -114,15 +102,65 @@ impl Pace {
             tokio::task::yield_now().await;
             let mut state = lock(&self.state);
             state.calls = 0;
-            // Who was called and did not come has gone.
+            // Who was called and did not come waits for something else first.
             if std::mem::take(&mut state.called) {
-                state.waiting.pop_front();
+                state.waiting.pop_first();
             }
             if std::mem::take(&mut state.read) == 0 && state.waiting.is_empty() {
                 state.tended = false;
                 return;
             }
             state.call_first();
+        }
+    }
+}
+
+/// One who waits for turns, again and again.
+#[derive(Debug)]
+pub struct Turns {
+    /// Whose.
+    pub pace: Pace,
+    /// Its number among those who wait.
+    waits: Option<u64>,
+}
+
+impl Turns {
+    /// Waits for none yet.
+    pub fn new(pace: Pace) -> Turns {
+        Turns { pace, waits: None }
+    }
+
+    /// Ready when a connection that sends much may read; it is woken when it is to ask again. Must be used on the I/O
+    /// thread.
+    pub fn poll_turn(&mut self, context: &Context<'_>) -> Poll<()> {
+        let mut state = lock(&self.pace.state);
+        if !state.tended {
+            state.tended = true;
+            tokio::spawn(self.pace.clone().tend());
+        }
+        // A connection is asked for other reasons too, such as answers to write: who waits for a turn goes before it then.
+        let first = state.waiting.first_key_value().map(|(number, _)| *number);
+        if first.is_none() || first == self.waits {
+            state.called = false;
+            if state.read < BETWEEN_LOOKS && state.calls < self.pace.calls_between_looks() {
+                state.waiting.pop_first();
+                self.waits = None;
+                state.call_first();
+                return Poll::Ready(());
+            }
+        }
+        let number = self.waits.filter(|number| state.waiting.contains_key(number)).unwrap_or(state.next);
+        state.next = state.next.max(number + 1);
+        state.waiting.entry(number).or_insert_with(|| context.waker().clone()).clone_from(context.waker());
+        self.waits = Some(number);
+        Poll::Pending
+    }
+}
+
+impl Drop for Turns {
+    fn drop(&mut self) {
+        if let Some(number) = self.waits {
+            lock(&self.pace.state).leave(number);
         }
     }
 }
@@ -149,8 +187,9 @@ mod tests {
             for _ in 0..READERS {
                 let (pace, read, through) = (pace.clone(), read.clone(), through.clone());
                 spawn_local(async move {
+                    let mut turns = Turns::new(pace.clone());
                     for _ in 0..PIECES {
-                        poll_fn(|context| pace.poll_turn(context)).await;
+                        poll_fn(|context| turns.poll_turn(context)).await;
                         pace.note(PIECE, 0);
                         read.set(read.get() + PIECE);
                     }
@@ -217,5 +256,26 @@ mod tests {
             }
         });
         assert_eq!(through.get(), 3, "they wait while another is served again and again");
+    }
+
+    #[test]
+    fn whoever_leaves_while_it_waits_keeps_nobody_waiting() {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let pace = Pace::default();
+            pace.note(BETWEEN_LOOKS, 0);
+            let mut leaving: Vec<_> = (0..1000).map(|_| Turns::new(pace.clone())).collect();
+            let context = Context::from_waker(Waker::noop());
+            assert!(leaving.iter_mut().all(|turns| turns.poll_turn(&context).is_pending()));
+            let mut looks = 0;
+            let through = async {
+                tokio::join!(biased; pace.begin_one_more(), async { drop(leaving) });
+            };
+            tokio::select! {
+                () = through => {}
+                () = async { loop { yield_now().await; looks += 1; } } => {}
+            }
+            assert!(looks < 5, "it waited {looks} looks for those who left");
+        });
     }
 }

@@ -15,7 +15,7 @@ use tokio::time::{Sleep, sleep};
 use crate::connections::chunks::Chunks;
 use crate::connections::frames::{Fault, Frames};
 use crate::connections::lifeline::{CALM_DOWN, Lifeline, PROTOCOL_ERROR};
-use crate::connections::pace::Pace;
+use crate::connections::pace::{Pace, Turns};
 
 /// Who sends more than that at once has to wait for turns, whatever it is.
 const AT_ONCE: usize = 128 << 10;
@@ -33,7 +33,7 @@ pub struct WatchedSocket<S> {
     /// Where it speaks HTTP/2.
     frames: Option<Frames>,
     chunks: Chunks,
-    pace: Pace,
+    turns: Turns,
     /// Bytes that came since nothing was there to be read.
     at_once: usize,
     /// Bytes that were read last, and calls that began with them.
@@ -48,7 +48,8 @@ impl<S> WatchedSocket<S> {
     pub fn new(inner: S, lifeline: Arc<Lifeline>, pace: Pace) -> WatchedSocket<S> {
         let frames = (lifeline.endpoint == Endpoint::Grpc).then(Frames::default);
         let chunks = Chunks::default();
-        WatchedSocket { inner, lifeline, frames, chunks, pace, at_once: 0, last: 0, calls: 0, end: None }
+        let turns = Turns::new(pace);
+        WatchedSocket { inner, lifeline, frames, chunks, turns, at_once: 0, last: 0, calls: 0, end: None }
     }
 
     /// Notes what came. Of HTTP/2 with a frame that is not to be, what came before it is left.
@@ -133,12 +134,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for WatchedSocket<S> {
         if self.lifeline.orders() & (PROTOCOL_ERROR | CALM_DOWN) != 0 {
             return Poll::Pending;
         }
-        let paced = self.at_once >= AT_ONCE || self.pace.are_many(self.calls) || self.lifeline.is_large();
+        let paced = self.at_once >= AT_ONCE || self.turns.pace.are_many(self.calls) || self.lifeline.is_large();
         if paced {
-            ready!(self.pace.poll_turn(cx));
+            ready!(self.turns.poll_turn(cx));
         }
         let before = into.filled().len();
-        let piece = self.pace.piece(self.last, self.calls);
+        let piece = self.turns.pace.piece(self.last, self.calls);
         let Poll::Ready(read) = poll_read_piece(Pin::new(&mut self.inner), cx, into, piece) else {
             self.at_once = 0;
             return Poll::Pending;
@@ -152,8 +153,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for WatchedSocket<S> {
         self.last = bytes;
         self.note(into, before);
         self.calls = self.take_calls();
-        if paced || self.pace.are_many(self.calls) {
-            self.pace.note(bytes, self.calls);
+        if paced || self.turns.pace.are_many(self.calls) {
+            self.turns.pace.note(bytes, self.calls);
         }
         // An empty read would be the end of the stream.
         if into.filled().len() == before { Poll::Pending } else { Poll::Ready(Ok(())) }

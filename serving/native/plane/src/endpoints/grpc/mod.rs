@@ -13,6 +13,7 @@ pub mod message;
 pub mod methods;
 pub mod multi_inference;
 pub mod open_inference;
+pub mod partial_calls;
 pub mod prediction;
 pub mod reflection;
 pub mod reply;
