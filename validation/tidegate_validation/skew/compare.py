@@ -15,7 +15,7 @@ from tidegate_validation.skew.columns.renamed import with_new_names
 from tidegate_validation.skew.columns.repeated import columns_that_tell_rows, repeated_rows
 from tidegate_validation.skew.columns.schema import compare_schema
 from tidegate_validation.skew.columns.texts import finding_of_texts
-from tidegate_validation.skew.columns.together import looser_columns
+from tidegate_validation.skew.columns.together import looser_columns, of_fewer_rows
 from tidegate_validation.skew.columns.vectors import finding_of_vectors
 from tidegate_validation.skew.diagnosis.cause import Cause
 from tidegate_validation.skew.diagnosis.frozen import frozen_since
@@ -100,7 +100,7 @@ def compare(profile: Profile, window: Window, rule: SkewRule, derived: Collectio
         findings[finding.subject].insert(0, finding)
     excused = {name for name, found in findings.items() if found[0].outcome is Outcome.FAIL} | grown.keys()
     for finding in looser_columns(profile, window, read, numbers, excused, rule):
-        findings.setdefault(finding.subject, []).insert(0, finding)
+        findings.setdefault(finding.subject, []).insert(0, of_fewer_rows(finding, causes))
     for finding in _of_vectors_and_texts(profile, window, schema.vectors, numbers.keys() - excused, rule):
         findings.setdefault(finding.subject, []).insert(0, finding)
     for finding in [*with_new_names(schema.findings, profile, window), *repeated_rows(profile, window, read, rule)]:
