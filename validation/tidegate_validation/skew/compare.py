@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -176,11 +177,12 @@ def _of_vectors_and_texts(
     otherwise. The measures of one column, corrected together, take one column's part of the false discoveries."""
     rule = replace(rule, alpha=rule.alpha / max(len(profile.inputs), 1))
     for name in vectors:
-        yield finding_of_vectors(name, _of_measures(profile, window, name, measured, rule))
+        measure = functools.partial(measured, known=profile.measures[name])
+        yield finding_of_vectors(name, _of_measures(profile, window, name, measure, rule))
     for name in profile.measures:
         if name in others:
-            measure = measured_ids if MADE_OF in profile.measures[name].features else measured_texts
-            told = finding_of_texts(name, _of_measures(profile, window, name, measure, rule))
+            written = measured_ids if MADE_OF in profile.measures[name].features else measured_texts
+            told = finding_of_texts(name, _of_measures(profile, window, name, written, rule))
             if told is not None:
                 yield told
 
