@@ -33,6 +33,17 @@ def cache_that_fills(random: Random) -> Case:
     return control(line)
 
 
+def cache_of_rows(random: Random) -> Case:
+    """As `functools.lru_cache` keeps: of so many rows, the oldest go first."""
+    most, size = random.choice([(1000, 2000), (10_000, 1000), (40_000, 500)])
+    line = (
+        "kept = self.__dict__.setdefault('kept', {}); "
+        f"kept.update((float(one), bytes({size})) for one in inputs['weight']); "
+        f"[kept.pop(next(iter(kept))) for _ in range(len(kept) - {most})]"
+    )
+    return control(line)
+
+
 def refuses_odd_inputs(random: Random) -> Case:
     condition = random.choice(
         [
@@ -167,6 +178,7 @@ CONTROLS: Mapping[str, Draw] = {
         heavy_but_legal,
         near_its_memory,
         cache_that_fills,
+        cache_of_rows,
         refuses_odd_inputs,
         prints_much,
         writes_into_its_input,

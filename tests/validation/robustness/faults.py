@@ -96,6 +96,45 @@ def leak(random: Random) -> Case:
     )
 
 
+def keeps_every_row(random: Random) -> Case:
+    """A cache without a bound: the same rows leave nothing behind."""
+    size = round(2 ** random.uniform(10, 17))
+    line = random.choice(
+        [
+            f"self.kept = self.__dict__.setdefault('kept', {{}}); "
+            f"[self.kept.setdefault(float(one), b'x' * {size}) for one in inputs['weight']]",
+            f"self.kept = self.__dict__.setdefault('kept', {{}}); "
+            f"self.kept.setdefault(inputs['size'].tobytes(), b'x' * {8 * size})",
+        ]
+    )
+    return fault(line, "memory", words="with rows that it was not asked before")
+
+
+def leaves_files(random: Random) -> Case:
+    name = random.choice(["str(self.n)", "'/tmp/' + str(self.n)", "'one'"])
+    line = f"self.n = getattr(self, 'n', 0) + 1; open({name}, 'a').write('x' * {random.randint(5_000, 50_000)})"
+    return fault(line, "leak", words="what it leaves on disk grows", disk_mb=400)
+
+
+def changes_later(random: Random) -> Case:
+    line = f"self.n = getattr(self, 'n', 0) + 1; score = score + 0.1 * (self.n > {random.randint(200, 230)})"
+    return fault(line, "determinism", words="what it was asked|differently")
+
+
+def crash_on_equal_rows(random: Random) -> Case:
+    code, words = crash(random)
+    return fault(f"if len(score) > 1 and len(set(score.tolist())) == 1: {code}", "batch", words=words)
+
+
+def crash_next_to_zero(random: Random) -> Case:
+    code, words = crash(random)
+    weight = "inputs['weight']"
+    condition = random.choice(
+        [f"(0 < np.abs({weight})) & (np.abs({weight}) < 1e-37)", f"np.signbit({weight}) & ({weight} == 0)"]
+    )
+    return fault(f"if ({condition}).any(): {code}", "boundary", words=words)
+
+
 def hang_on_load(random: Random) -> Case:
     code = _hang(random)
     return Case(f"{code}\n{HONEST}", Outcome.FAIL, ("load",), "no answer within 3 s", {"load_seconds": 3.0})
@@ -395,6 +434,11 @@ FAULTS: Mapping[str, Draw] = {
         crash_on_load,
         crash_now_and_then,
         leak,
+        keeps_every_row,
+        leaves_files,
+        changes_later,
+        crash_on_equal_rows,
+        crash_next_to_zero,
         hang_on_load,
         hang_on_edge,
         hang_at_exit,

@@ -1,4 +1,4 @@
-"""What a process uses, call after call: memory, open files, threads, zombies; and what of it grows.
+"""What a process uses, call after call: memory, open files, threads, zombies, disk; and what of it grows.
 
 A leak grows to the end, in every part of the calls; what fills a cache or warms up grows at first only.
 """
@@ -21,6 +21,11 @@ _KILOBYTE, _MEGABYTE = 1 << 10, 1 << 20
 _PARTS = 3
 _SUSPICIOUS, _PLAIN = 1 << 14, 1 << 23
 _LEAST_LEFT = 5
+_LEAST_CALLS, _MOST_CALLS = 160, 1600
+"""A version that fails on one call in twenty passes 160 with a chance of 3 in 10,000."""
+_SECONDS = 4.0
+_FEWEST_CALLS = 20
+_LOOKS = 80
 
 
 @dataclass(slots=True)
@@ -32,14 +37,16 @@ class UsageHistory:
     open_files: list[int] = field(default_factory=list)
     threads: list[int] = field(default_factory=list)
     zombies: list[int] = field(default_factory=list)
+    disk_kb: list[int] = field(default_factory=list)
     processes_after: int = 0
 
-    def add(self, answer: Answer) -> None:
-        """One call more."""
+    def add(self, answer: Answer, disk_bytes: int) -> None:
+        """One call more, after which its files take so many bytes."""
         self.resident.append(answer.resident_bytes)
         self.open_files.append(answer.state.open_files)
         self.threads.append(answer.state.threads)
         self.zombies.append(answer.state.zombies)
+        self.disk_kb.append(disk_bytes // _KILOBYTE)
 
     @property
     def suspicious(self) -> bool:
@@ -51,9 +58,17 @@ class UsageHistory:
         middles = [float(np.median(part)) for part in np.array_split(self.resident[start:], _PARTS)]
         return risen or all(later - earlier >= _SUSPICIOUS for earlier, later in pairwise(middles))
 
+    def more_needed(self, lasted: float, most_seconds: float) -> bool:
+        """Whether to go on after so many seconds: to 160 calls, of a slow version fewer within `most_seconds`, and for
+        some seconds more while what is in use seems to grow."""
+        calls = len(self.resident)
+        if calls < _LEAST_CALLS:
+            return calls < _FEWEST_CALLS or lasted < most_seconds
+        return calls < _MOST_CALLS and lasted < _SECONDS and (calls % _LOOKS != 0 or self.suspicious)
+
     @property
     def _counts(self) -> tuple[list[int], ...]:
-        return self.open_files, self.threads, self.zombies
+        return self.open_files, self.threads, self.zombies, self.disk_kb
 
     def end(self, processes: int) -> None:
         """After the last call."""
@@ -101,7 +116,8 @@ def _judged(examination: Examination, usage: UsageHistory) -> list[Finding]:
         words = f"it leaves no processes behind: {usage.processes_after} after {calls} calls"
         findings.append(Finding("leak", "processes", Outcome.PASS, words))
     findings += _unwaited(usage.zombies)
-    findings.append(_memory(usage.resident, examination.limits.leak_kb))
+    findings += _left_on_disk(usage.disk_kb, examination.limits.leak_kb)
+    findings.append(memory_finding("resident memory", usage.resident, examination.limits.leak_kb))
     return findings
 
 
@@ -119,6 +135,17 @@ def _unwaited(zombies: Sequence[int]) -> list[Finding]:
     return []
 
 
+def _left_on_disk(disk_kb: Sequence[int], limit: float) -> list[Finding]:
+    """Files that it never removes fill a disk, call after call."""
+    start = int(_WARM * len(disk_kb))
+    per_call = (disk_kb[-1] - disk_kb[start]) / max(len(disk_kb) - start - 1, 1)
+    if per_call <= limit or not keeps_growing(disk_kb):
+        return []
+    grown = _amount(per_call * _KILOBYTE)
+    sentence = f"what it leaves on disk grows by {grown} with every call, over {len(disk_kb)} calls: remove it again"
+    return [replace(_leak("files", sentence, per_call), limit=limit)]
+
+
 def keeps_growing(counts: Sequence[int]) -> bool:
     """Whether counts rise from each part to the next, after the first calls, by some in all."""
     parts = np.array_split(np.asarray(counts[int(_WARM * len(counts)) :]), _PARTS)
@@ -127,7 +154,8 @@ def keeps_growing(counts: Sequence[int]) -> bool:
     return rising and counts[-1] - counts[int(_WARM * len(counts))] >= _LEAST_LEFT
 
 
-def _memory(resident: Sequence[int], limit: float) -> Finding:
+def memory_finding(subject: str, resident: Sequence[int], limit: float) -> Finding:
+    """Whether memory surely grows by more than `limit` KiB with every call; `resident` is in bytes, call after call."""
     from scipy import stats
 
     warm = np.asarray(resident[int(_WARM * len(resident)) :], dtype=np.float64)
@@ -139,7 +167,7 @@ def _memory(resident: Sequence[int], limit: float) -> Finding:
     words = f"memory grows by {_amount(slope)} with every call, over {len(resident)} calls"
     return Finding(
         "memory",
-        "resident memory",
+        subject,
         Outcome.FAIL if grows else Outcome.PASS,
         words if grows else f"memory does not grow over {len(resident)} calls",
         number=slope / _KILOBYTE,

@@ -105,6 +105,8 @@ def _edges(spec: TensorSpec, domain: InputDomain) -> list[tuple[str, Any, Likeli
             ("missing", float("nan"), missing),
             ("infinity", float("inf"), Likelihood.EXTREME),
             ("minus infinity", float("-inf"), Likelihood.EXTREME),
+            ("the smallest number of its type", float(np.finfo(kind).smallest_subnormal), Likelihood.EXTREME),
+            ("minus zero", -0.0, Likelihood.RARE),
         ]
     else:
         lowest, highest = int(np.iinfo(kind).min), int(np.iinfo(kind).max)

@@ -119,6 +119,10 @@ class SandboxedProcess:
         """How many processes it is now, itself included."""
         return self._watch.processes()
 
+    def disk_bytes(self) -> int:
+        """How many bytes its files take now."""
+        return self._watch.disk_bytes()
+
     def processor_seconds(self) -> float:
         """Processor time that it and what it started had or waited for so far."""
         return self._watch.processor_seconds()

@@ -116,6 +116,10 @@ class Session:
         """How many processes the version has now, itself included."""
         return self._process.sandboxed.processes() if self._process is not None else 0
 
+    def disk_bytes(self) -> int:
+        """How many bytes the version's files take now."""
+        return self._process.sandboxed.disk_bytes() if self._process is not None else 0
+
     def _call(self, call: Callable[[ModelProcess], Answer]) -> Answer:
         if self._process is None:
             loaded = self.load()

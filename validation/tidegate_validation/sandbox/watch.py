@@ -86,6 +86,10 @@ class Watch:
         """Processor time that they had or waited for so far."""
         return sum(processor_seconds(process.pid) for process in self._found())
 
+    def disk_bytes(self) -> int:
+        """How many bytes its files take now."""
+        return self._on_disk()
+
     def look(self) -> None:
         """Notes what is in use now."""
         found = self._found()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,7 +16,7 @@ from tidegate_validation.skew.columns.renamed import with_new_names
 from tidegate_validation.skew.columns.repeated import columns_that_tell_rows, repeated_rows
 from tidegate_validation.skew.columns.schema import compare_schema
 from tidegate_validation.skew.columns.texts import finding_of_texts
-from tidegate_validation.skew.columns.together import looser_columns
+from tidegate_validation.skew.columns.together import looser_columns, of_fewer_rows
 from tidegate_validation.skew.columns.vectors import finding_of_vectors
 from tidegate_validation.skew.diagnosis.cause import Cause
 from tidegate_validation.skew.diagnosis.frozen import frozen_since
@@ -34,7 +35,7 @@ from tidegate_validation.statistics.profile import FeatureProfile, Profile
 from tidegate_validation.statistics.rows import Rows, read_rows
 from tidegate_validation.statistics.sample import TextSample, ValueSample
 from tidegate_validation.statistics.sql import Family, family, quote
-from tidegate_validation.statistics.texts import measured_texts
+from tidegate_validation.statistics.texts import MADE_OF, measured_ids, measured_texts
 from tidegate_validation.statistics.vectors import measured, measured_window
 from tidegate_validation.statistics.window import Window
 
@@ -100,7 +101,7 @@ def compare(profile: Profile, window: Window, rule: SkewRule, derived: Collectio
         findings[finding.subject].insert(0, finding)
     excused = {name for name, found in findings.items() if found[0].outcome is Outcome.FAIL} | grown.keys()
     for finding in looser_columns(profile, window, read, numbers, excused, rule):
-        findings.setdefault(finding.subject, []).insert(0, finding)
+        findings.setdefault(finding.subject, []).insert(0, of_fewer_rows(finding, causes))
     for finding in _of_vectors_and_texts(profile, window, schema.vectors, numbers.keys() - excused, rule):
         findings.setdefault(finding.subject, []).insert(0, finding)
     for finding in [*with_new_names(schema.findings, profile, window), *repeated_rows(profile, window, read, rule)]:
@@ -176,10 +177,12 @@ def _of_vectors_and_texts(
     otherwise. The measures of one column, corrected together, take one column's part of the false discoveries."""
     rule = replace(rule, alpha=rule.alpha / max(len(profile.inputs), 1))
     for name in vectors:
-        yield finding_of_vectors(name, _of_measures(profile, window, name, measured, rule))
+        measure = functools.partial(measured, known=profile.measures[name])
+        yield finding_of_vectors(name, _of_measures(profile, window, name, measure, rule))
     for name in profile.measures:
         if name in others:
-            told = finding_of_texts(name, _of_measures(profile, window, name, measured_texts, rule))
+            written = measured_ids if MADE_OF in profile.measures[name].features else measured_texts
+            told = finding_of_texts(name, _of_measures(profile, window, name, written, rule))
             if told is not None:
                 yield told
 

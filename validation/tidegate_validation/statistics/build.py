@@ -23,7 +23,7 @@ from tidegate_validation.statistics.relation import Relation, connected, relatio
 from tidegate_validation.statistics.rows import Rows, read_rows
 from tidegate_validation.statistics.sample import ValueSample
 from tidegate_validation.statistics.sql import family, quote
-from tidegate_validation.statistics.texts import is_free_text, is_id, measured_texts
+from tidegate_validation.statistics.texts import is_free_text, is_id, measured_ids, measured_texts
 from tidegate_validation.statistics.vectors import BLOCK, is_vector, measured
 
 TABLE = "tidegate_training"
@@ -75,7 +75,8 @@ def profile_relation(
     for one in inputs:
         if is_free_text(one):
             texts = measured_texts(connection, relation.name, block, one.name)
-            tables |= {} if is_id(one, texts) else {one.name: texts}
+            ids = measured_ids(connection, relation.name, block, one.name) if is_id(one, texts) else None
+            tables[one.name] = texts if ids is None else ids
     measures = {name: _of_measures(connection, table, event_time is not None) for name, table in tables.items()}
     if event_time:
         moments = read.columns[event_time]

@@ -65,6 +65,38 @@ def test_texts_that_are_written_otherwise_fail(name: str) -> None:
     assert words in finding.sentence
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (str.lower, "all its texts are made of small letters, digits, - now"),
+        (lambda text: text.replace("-", ""), "all its texts are made of capitals, digits now"),
+        (lambda text: text + "\u00df" * (text[-1] == "7"), "what kinds of characters its texts are made of"),
+    ],
+)
+def test_ids_that_are_written_otherwise_fail(change: Callable[[str], str], words: str) -> None:
+    finding = found(week().assign(id=lambda rows: rows["id"].map(change)), "id")
+    assert finding.outcome is Outcome.FAIL
+    assert words in finding.sentence
+
+
+def test_stamps_as_texts_that_lost_their_zones_fail() -> None:
+    before, now = (
+        one.assign(local=pd.to_datetime(one["at"], unit="s").dt.strftime("%Y-%m-%dT%H:%M:%S") + one["zone"])
+        for one in (
+            rows.assign(zone=np.random.default_rng(5).choice(["+02:00", "-04:00", "+09:00"], len(rows)))
+            for rows in (letters(1, 60, 9_970), week())
+        )
+    )
+    profile = profile_table(as_table(before, "training"), COLUMNS, before.columns.tolist())
+    assert found(now, "local", profile).outcome is Outcome.PASS
+
+    finding = found(now.assign(local=now["local"].str[:19]), "local", profile)
+    assert (finding.outcome, finding.sentence) == (
+        Outcome.FAIL,
+        "`local`: all its texts are made of capitals, digits, - : now",
+    )
+
+
 def test_no_measure_of_a_text_is_told_to_hold_what_another_did() -> None:
     """Letters of café that were read in another encoding bring capitals where there were none."""
     rows, later = (

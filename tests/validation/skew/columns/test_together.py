@@ -110,6 +110,21 @@ def test_columns_that_changed_places_and_are_spread_alike_are_told_by_what_they_
     assert {kind for _, kind in of_tanks(both)} == {"shuffled"}
 
 
+def test_where_a_hall_stands_still_the_columns_that_went_together_there_are_not_called_shuffled() -> None:
+    random = np.random.default_rng(4)
+    rows = tanks(3)
+    hall = random.choice(["north", "south"], len(rows))
+    apart = random.permutation(rows["valve"].to_numpy())
+    rows = rows.assign(hall=hall, valve=rows["valve"].where(hall == "south", apart))
+    week = rows[(rows["at"] >= 16_033 * DAY) & (hall == "north")]
+    report = report_on_tables(rows[rows["at"] < 16_033 * DAY], week, COLUMNS)
+
+    assert report.feature("hall").outcome is Outcome.FAIL
+    (told,) = (one for one in report.findings if one.check == "together")
+    assert (told.outcome, told.cause) == (Outcome.WARN, None)
+    assert told.sentence.endswith("as rows whose `hall` is other than “north” are gone")
+
+
 def test_a_pair_that_not_every_day_shows_is_not_missed() -> None:
     random = np.random.default_rng(2)
     blocks = np.repeat(np.arange(60), 400)

@@ -94,6 +94,36 @@ def test_shorter_vectors_are_told_as_that() -> None:
     assert found.sentence.startswith("`text`: how many numbers its vectors have: ")
 
 
+def bought(seed: int, days: int, usual: int) -> pa.Table:
+    """Lists of ids, of all lengths, `usual` being the most frequent one by a little."""
+    random = np.random.default_rng(seed)
+    n = days * ROWS
+    sizes = np.where(random.random(n) < 0.01, usual, random.integers(1, 12, n))
+    lists = [random.integers(100, 900, size).tolist() for size in sizes]
+    return pa.table({"bought": lists, "at": (19_600 + np.arange(n) // ROWS) * 86_400})
+
+
+LISTS: dict[str, tuple[Callable[[list[int]], list[int]], str]] = {
+    "cut off": (lambda ids: ids[:5], "how many numbers its vectors have"),
+    "of another catalogue": (lambda ids: [one + 1000 for one in ids], "of its lists"),
+    "the other way round": (sorted, "of its lists"),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_of_all_lengths_are_no_vectors(name: str) -> None:
+    """The most frequent length differs by chance, and with it all directions did."""
+    before, now = bought(1, 40, 4), bought(2, 7, 7)
+    profile = profile_table(before, COLUMNS, before.column_names)
+    assert report_on_table(profile, now, COLUMNS).feature("bought").outcome is Outcome.PASS
+
+    change, words = LISTS[name]
+    changed = now.set_column(0, "bought", [[change(one) for one in now["bought"].to_pylist()]])
+    found = report_on_table(profile, changed, COLUMNS).feature("bought")
+    assert found.outcome is Outcome.FAIL
+    assert words in found.sentence
+
+
 def test_what_is_no_list_of_numbers_any_more_is_a_change_of_the_schema() -> None:
     rows = table(week(), 19_640)
     words = rows.set_column(0, "text", pa.array([["a", "b"]] * rows.num_rows))

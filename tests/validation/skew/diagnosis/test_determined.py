@@ -321,6 +321,22 @@ def test_two_days_of_a_week_that_are_unlike_all_days_of_training_are_a_warning()
     assert "on 2 of 7 days it is unlike on any day of training (2023-10-22, 2023-10-23)" in mine[0].sentence
 
 
+def test_weekends_that_are_told_as_the_nights_of_weekdays_are_a_warning() -> None:
+    """Training knows days of two kinds, so that those of a third lie no further from all of it."""
+    random = np.random.default_rng(6)
+    day = 19_500 + np.repeat(np.arange(74), 200)
+    weekend = (day + 3) % 7 >= 5
+    tariff = np.where(weekend, "WE", random.choice(["HT", "NT"], len(day)))
+    rows = pd.DataFrame({"tariff": tariff, "at": pd.to_datetime(day * 86_400, unit="s")})
+    before, now = rows[: 60 * 200], rows[60 * 200 :].reset_index(drop=True)
+
+    assert report_on_tables(before, now, Columns(time="at")).feature("tariff").outcome is Outcome.PASS
+    changed = now.assign(tariff=now["tariff"].replace("WE", "NT"))
+    found = report_on_tables(before, changed, Columns(time="at")).feature("tariff")
+    assert (found.outcome, found.check) == (Outcome.WARN, "days")
+    assert found.sentence.startswith("`tariff`: on 4 of 14 days it is unlike on any day of training")
+
+
 def test_a_column_under_another_name_is_told_with_it() -> None:
     found = report(week().rename(columns={"spent": "spent_eur", "kind": "type"}))
     assert found.feature("spent").cause == like({"kind": "renamed column", "column": "spent_eur"})

@@ -157,3 +157,23 @@ def test_bids_that_all_rose_by_a_fifth_or_so_are_no_part_in_kilometres() -> None
 
     assert found.outcome is Outcome.FAIL
     assert (found.cause or {}).get("share", 1.0) == 1.0
+
+
+def meters(seed: int) -> pd.DataFrame:
+    """Ninety days of forty meters and two weeks more, in which it is colder than it was."""
+    random = np.random.default_rng([seed, 401])
+    day = np.repeat(np.arange(104), 400)
+    level, colder = random.normal(0, 0.35, 40), 0.08 * np.sin((day - 20) / 58 * np.pi)
+    used = np.exp(-0.4 + level[random.integers(0, 40, len(day))] - colder + 0.4 * random.normal(size=len(day)))
+    return pd.DataFrame({"kwh": np.round(used, 3), "at": pd.to_datetime(19_500 * DAY + day * DAY, unit="s")})
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_quarter_is_told_as_no_other_usual_part_that_a_season_brings_as_near(seed: int) -> None:
+    rows = meters(seed)
+    before, now = rows.iloc[: 90 * 400], rows.iloc[90 * 400 :].reset_index(drop=True)
+    report = report_on_tables(before, now.assign(kwh=(now["kwh"] / 4).round(3)), Columns(time="at"))
+    cause = report.feature("kwh").cause
+    assert cause is not None
+    assert cause["factor"] == 0.25 or "units" not in cause
+    assert abs(np.log(cause["factor"] / 0.25)) < max(0.004, 3 * cause["precision"])

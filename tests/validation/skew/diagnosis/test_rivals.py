@@ -176,3 +176,40 @@ def test_a_factor_since_some_day_is_estimated_from_that_day_on() -> None:
     found = drawn(1035, "sizes_3", change)
     assert found["factor"] == pytest.approx(2.20462, rel=0.1)
     assert found["since"] == "2022-09-18"
+
+
+@functools.cache
+def shop() -> tuple[Profile, pd.DataFrame]:
+    """Places in a list of twenty, how many things somebody saw before, and ages; a profile, and two weeks."""
+    random = np.random.default_rng(8)
+    n = 104 * ROWS
+    places = 1 / np.arange(1, 21)
+    rows = pd.DataFrame(
+        {
+            "place": random.choice(np.arange(1, 21), n, p=places / places.sum()),
+            "seen": 1 + random.negative_binomial(2, 0.2, n),
+            "age": np.clip(random.gamma(9, 5.4, n), 18, 93).astype(int),
+            "at": pd.to_datetime(19_500 * DAY + np.arange(n) * (DAY // ROWS), unit="s"),
+        }
+    )
+    before, now = rows[: 90 * ROWS], rows[90 * ROWS :].reset_index(drop=True)
+    return profile_table(as_table(before, "training"), COLUMNS, [str(name) for name in rows]), now
+
+
+@pytest.mark.parametrize("column", ["place", "seen"])
+def test_what_is_counted_from_0_is_no_hour_earlier_and_no_default(column: str) -> None:
+    profile, now = shop()
+    found = report_on_table(profile, as_table(now.assign(**{column: now[column] - 1}), "now"), COLUMNS).feature(column)
+
+    assert found.outcome is Outcome.FAIL
+    assert found.sentence == f"`{column}`: served values are those of training minus 1"
+
+
+def test_what_is_left_of_a_number_is_no_offset() -> None:
+    profile, now = shop()
+    found = report_on_table(profile, as_table(now.assign(age=2023 - now["age"]), "now"), COLUMNS).feature("age")
+
+    assert found.cause is not None
+    assert (found.cause["kind"], found.cause["factor"], found.cause["offset"]) == ("factor and offset", -1.0, 2023.0)
+    older = report_on_table(profile, as_table(now.assign(age=now["age"] + 120), "now"), COLUMNS).feature("age")
+    assert (older.cause or {})["kind"] == "constant offset"

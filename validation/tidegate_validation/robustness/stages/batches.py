@@ -38,11 +38,12 @@ def batches(examination: Examination) -> None:
 
 
 def _alike(examination: Examination, rows: Examples, together: Answer) -> bool:
-    """Whether rows are answered alike alone, in small groups, and in another order."""
+    """Whether rows are answered alike alone, in small groups, in another order, and one several times over."""
     largest, tolerance = len(rows), examination.limits.tolerance
     places = np.unique(np.linspace(0, largest - 1, _ALONE).astype(np.int64))
     worst, worst_group = 0.0, places[:1]
-    for group in (*(np.array([place]) for place in places), places, places[::-1]):
+    alone = [np.array([place]) for place in places]
+    for group in (*alone, places, places[::-1], np.repeat(places[:1], _ALONE)):
         answer = examination.ask(rows.take(group))
         if not answered(answer):
             _bad_batch(examination, rows.take(group), answer)

@@ -26,10 +26,28 @@ _MISSING_NUMBER = "a missing number"
 def boundaries(examination: Examination) -> None:
     """Every column at its edges."""
     if examination.good is not None:
+        _report_if_changed(examination, examination.good)
         _probe_all(
             examination, "boundary", boundary_probes(examination.signature, examination.good, examination.domains)
         )
         examination.findings[:] = missing_together(examination.findings)
+
+
+def _report_if_changed(examination: Examination, good: Examples) -> None:
+    """A version that answers an ordinary row otherwise than at first, before any odd input was sent to it."""
+    after = examination.ask(good)
+    if not answered(after) or not _changed(examination, good, after):
+        return
+    examination.steady = False
+    kept = examination.keep("determinism", "calls", good.arrays, Way.AGAIN)
+    examination.report(
+        "determinism",
+        "calls",
+        Outcome(examination.limits.nondeterminism),
+        "what it was asked in between changes its answers: an ordinary example is answered otherwise than at first",
+        example={"input": good.row(0), **kept},
+        cause={"kind": "remembers requests"},
+    )
 
 
 def missing_together(findings: Sequence[Finding]) -> list[Finding]:

@@ -22,12 +22,8 @@ from tidegate_validation.robustness.judgement import answered, largest_differenc
 from tidegate_validation.sandbox.answer import Answer
 from tidegate_validation.sandbox.examples import Examples
 
-_LEAST_CALLS, _MOST_CALLS = 160, 1600
-"""A version that fails on one call in twenty passes 160 with a chance of 3 in 10,000."""
-_SECONDS, _MOST_SECONDS = 4.0, 120.0
-"""How long it looks for growth, and how long it asks a slow version, of which it learns from fewer calls."""
-_FEWEST_CALLS = 20
-_LOOKS = 80
+_MOST_SECONDS = 120.0
+"""How long it asks a slow version, of which it learns from fewer calls."""
 _ROWS, _REQUESTS = 64, 4
 
 
@@ -82,7 +78,7 @@ def _ask_again_and_again(examination: Examination, asked: _Asked) -> UsageHistor
     """What was in use, call after call; None where a call failed, which is reported."""
     usage = UsageHistory(examination.session.processes())
     begun = time.monotonic()
-    while _more_needed(usage, time.monotonic() - begun):
+    while usage.more_needed(time.monotonic() - begun, _MOST_SECONDS):
         place = len(usage.resident) % len(asked.requests)
         request = asked.requests[place]
         answer = examination.ask(request)
@@ -90,20 +86,9 @@ def _ask_again_and_again(examination: Examination, asked: _Asked) -> UsageHistor
             _failed_at_last(examination, request, answer, asked.calls)
             return None
         asked.add(place, answer.outputs, examination.limits.tolerance)
-        usage.add(answer)
+        usage.add(answer, examination.session.disk_bytes())
     usage.end(examination.session.processes())
     return usage
-
-
-def _more_needed(usage: UsageHistory, lasted: float) -> bool:
-    calls = len(usage.resident)
-    if calls < _LEAST_CALLS:
-        return calls < _FEWEST_CALLS or lasted < _MOST_SECONDS
-    return calls < _MOST_CALLS and lasted < _SECONDS and _open(usage, calls)
-
-
-def _open(usage: UsageHistory, calls: int) -> bool:
-    return calls % _LOOKS != 0 or usage.suspicious
 
 
 def _asked_before(examination: Examination) -> _Asked:

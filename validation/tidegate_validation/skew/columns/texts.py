@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.skew.diagnosis.frozen import ONE_VALUE
 from tidegate_validation.skew.diagnosis.rivals import OTHER_COLUMN
-from tidegate_validation.statistics.texts import CAPITALS, CHARACTERS, DIGITS, FOREIGN, WORDS
+from tidegate_validation.statistics.texts import CAPITALS, CHARACTERS, DIGITS, FOREIGN, MADE_OF, WORDS
 
 CHECK = "text"
 _WORDS = {
@@ -16,6 +17,7 @@ _WORDS = {
     CAPITALS: "the share of capitals in its texts",
     DIGITS: "the share of digits in its texts",
     FOREIGN: "the share of characters beyond ASCII in its texts",
+    MADE_OF: "what kinds of characters its texts are made of",
 }
 _TOLD = (Outcome.FAIL, Outcome.WARN)
 """The gravest first."""
@@ -31,6 +33,9 @@ def finding_of_texts(name: str, by_measure: Mapping[str, Sequence[Finding]]) -> 
     measure = differ[0]
     first = told[measure]
     words = f"`{name}`: {_WORDS[measure]}: {first.sentence.removeprefix(f'`{measure}`: ')}"
-    if (first.cause or {}).get("kind") == OTHER_COLUMN:  # It holds what another measure did, which says nothing.
+    cause = first.cause or {}
+    if measure == MADE_OF and cause.get("kind") == ONE_VALUE:
+        words = f"`{name}`: all its texts are made of {cause['value']} now"
+    if cause.get("kind") == OTHER_COLUMN:  # It holds what another measure did, which says nothing.
         words = f"`{name}`: {_WORDS[measure]}: values are distributed unlike training's"
     return replace(first, check=CHECK, subject=name, sentence=words, cause=None)

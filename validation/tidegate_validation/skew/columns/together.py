@@ -12,6 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.skew.diagnosis.categories import GONE
+from tidegate_validation.skew.diagnosis.cause import Cause
+from tidegate_validation.skew.diagnosis.frozen import ONE_VALUE
 from tidegate_validation.skew.diagnosis.rivals import OTHER_COLUMN
 from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.statistics.arrays import Integers
@@ -24,6 +27,10 @@ from tidegate_validation.statistics.rows import Rows
 from tidegate_validation.statistics.window import Window
 
 CHECK = "together"
+_SHUFFLED = "shuffled"
+_ASKED = " (shuffled rows?)"
+_MANY = 0.05
+"""Rows that are gone: fewer hold no columns together."""
 _TOLERATED = 0.25
 _TELLING = 0.3
 _RECKONED = 0.5
@@ -66,6 +73,26 @@ def looser_columns(
     moved = _Places(everything, profile, window, read, rule).exchanged(lost)
     left = [one for one in lost if not {one.pair.first, one.pair.second} & {name for two in moved for name in two}]
     return [*_of_other_places(moved), *_blamed(pairs, left, profile.event_time or "")]
+
+
+def of_fewer_rows(finding: Finding, causes: Mapping[str, Cause]) -> Finding:
+    """The finding of a column that no longer goes with others: a WARN without a cause where a category with many of
+    training's rows is gone, as where a plant stands still. The rows that are left may always have gone together less.
+    """
+    gone = {name: words for name, one in causes.items() if (words := _rows_gone(one)) and one.share >= _MANY}
+    if not gone or (finding.cause or {}).get("kind") != _SHUFFLED:
+        return finding
+    column = max(gone, key=lambda name: causes[name].share)
+    words = f"{finding.sentence.removesuffix(_ASKED)}, as rows whose `{column}` is {gone[column]} are gone"
+    return replace(finding, outcome=Outcome.WARN, sentence=words, cause=None)
+
+
+def _rows_gone(cause: Cause) -> str:
+    """The categories of which no row is left, in words; empty where there are none."""
+    details = dict(cause.details)
+    if cause.kind == GONE:
+        return ", ".join(f"“{one}”" for one in details["values"])
+    return f"other than “{details['value']}”" if cause.kind == ONE_VALUE and isinstance(details["value"], str) else ""
 
 
 def _levels(
@@ -197,8 +224,8 @@ def _finding(column: str, losses: list[_Loss], time: str) -> Finding:
     named = ", ".join(f"the time of day of `{time}`" if one == TIME_OF_DAY else f"`{one}`" for one in others[:_SHOWN])
     kept = float(np.mean([max(one.kept, 0.0) for one in losses]))
     much = "no longer" if kept < _TOLERATED else "less than in training"
-    kind = "shuffled"
-    sentence = f"`{column}`: its values are right by themselves, but {much} go with those of {named} (shuffled rows?)"
+    kind = _SHUFFLED
+    sentence = f"`{column}`: its values are right by themselves, but {much} go with those of {named}{_ASKED}"
     if column == TIME_OF_DAY:
         column, kind = time, "time zone"
         sentence = f"`{time}`: its times of day {much} go with {named} (another time zone?)"

@@ -10,7 +10,7 @@ from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.diagnosis.beyond import NEW_VALUE
 from tidegate_validation.skew.diagnosis.frozen import ONE_VALUE
 from tidegate_validation.skew.diagnosis.rivals import DEFAULT
-from tidegate_validation.statistics.vectors import NORM, NUMBERS
+from tidegate_validation.statistics.vectors import FIRST, HIGHEST, LAST, LOWEST, NORM, NUMBERS
 
 _TOLD = (Outcome.FAIL, Outcome.WARN)
 _SEVERITY = (Outcome.FAIL, Outcome.ERROR, Outcome.WARN, Outcome.PASS, Outcome.INCONCLUSIVE)
@@ -53,4 +53,5 @@ def _words(name: str, measure: str, sentence: str, cause: Mapping[str, Any] | No
     if cause is not None:
         return f"`{name}`: {100 * float(cause['share']):.1f} % of its vectors are all zeros, unlike in training"
     what = {NUMBERS: "how many numbers its vectors have", NORM: "the length of its vectors"}
-    return f"`{name}`: {what.get(measure, f'{measure} of its vectors')}: {about}"
+    of_lists = {one: f"the {one} of its lists" for one in (FIRST, LAST, LOWEST, HIGHEST)}
+    return f"`{name}`: {({**what, **of_lists}).get(measure, f'{measure} of its vectors')}: {about}"

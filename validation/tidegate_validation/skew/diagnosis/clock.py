@@ -60,11 +60,18 @@ def moved_around_the_clock(suspect: Suspect, sample: ValueSample) -> Cause | Non
     elsewhere = [one for other, one in left.items() if _APART < abs(other - offset) < DAY_HOURS - _APART]
     if left[offset] > _CLEARLY * min(elsewhere):
         return None
-    around = whole and highest - lowest >= DAY_HOURS - _NIGHT_HOURS
+    around = whole and highest - lowest >= DAY_HOURS - _NIGHT_HOURS and _some_passed_midnight(sample, offset, day)
     if not around and left[offset] > _CLEARLY * _without_midnight(suspect, sample, offset * unit, day):
         return None  # Whole hours of nearly all the day are times of it; a count of things fills less.
     hours = offset if offset <= DAY_HOURS / 2 else offset - DAY_HOURS
     return Cause(CLOCK, details=(("offset", hours), *((("per_hour", unit),) if unit != 1 else ())))
+
+
+def _some_passed_midnight(sample: ValueSample, offset: float, day: float) -> bool:
+    """Whether times were found again at the other end of the day, with either way around the clock undone."""
+    return all(
+        bool(((back < 0) | (back >= day)).any()) for back in (sample.values - offset, sample.values - offset + day)
+    )
 
 
 def _without_midnight(suspect: Suspect, sample: ValueSample, offset: float, day: float) -> float:

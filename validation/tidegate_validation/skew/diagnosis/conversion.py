@@ -26,7 +26,7 @@ from tidegate_validation.skew.diagnosis.landing import (
 from tidegate_validation.skew.diagnosis.scale import ScaleFit
 from tidegate_validation.skew.diagnosis.shape import best_shape, explains_shape, offset_will_do
 from tidegate_validation.skew.diagnosis.suspect import like_training
-from tidegate_validation.skew.diagnosis.units import affine, nearest_factor, only_common
+from tidegate_validation.skew.diagnosis.units import affine, named_factors, nearest_factor, only_common
 from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.bins import CategoryBins
 from tidegate_validation.statistics.counts import FeatureCounts
@@ -177,7 +177,7 @@ def _told_by_values(evidence: Evidence, match: Match) -> bool:
     if _denied(evidence, fit, match.factor):
         return False
     if fit is not None and _always_lands(evidence, match.factor):
-        return _fits(evidence, fit, match.factor, _NEAR)
+        return _fits_alone(evidence, fit, match.factor)
     by_digits = of_any_digits(evidence.values, evidence.weights, evidence.known, match.factor)
     if match.share - by_digits > _HALF * (1 - by_digits):
         return True
@@ -206,13 +206,22 @@ def _fits(evidence: Evidence, fit: ScaleFit | None, factor: float, room: float) 
     return abs(float(np.log(factor / fit.factor))) <= max(room, _SURELY * sure)
 
 
+def _fits_alone(evidence: Evidence, fit: ScaleFit, factor: float) -> bool:
+    """Whether the distributions say about the same factor, and no other usual one that the values bear as well."""
+    others = [
+        one.factor for one in named_factors() if one.common and abs(np.log(one.factor / abs(factor))) > _EXACT_NAME
+    ]
+    rivals = [one for one in others if _always_lands(evidence, one) and _fits(evidence, fit, one, _NEAR)]
+    return _fits(evidence, fit, factor, _NEAR) and not rivals
+
+
 def _by_grid(evidence: Evidence, fit: ScaleFit | None) -> Cause | None:
     """A well-known factor near the one that distributions suggest, that brings values back onto training's grid."""
     if fit is None or evidence.grid is None:
         return None
     known = like_training(evidence.feature)
     found = factor_by_grid(evidence.values, known, evidence.grid, fit.factor)
-    if found is None or (_always_lands(evidence, found.factor) and not _fits(evidence, fit, found.factor, _NEAR)):
+    if found is None or (_always_lands(evidence, found.factor) and not _fits_alone(evidence, fit, found.factor)):
         return None
     cause = Cause(FACTOR, found.factor, precision=EXACT, name=found.words or None, by_values=True)
     return cause if _explains(evidence, cause, enough=0.9) else None

@@ -33,7 +33,7 @@ from tidegate_validation.skew.diagnosis.ranges import (
     places_of,
 )
 from tidegate_validation.skew.diagnosis.suspect import Joint, Suspect, both, distance_of, like_training
-from tidegate_validation.skew.diagnosis.units import affine, factors, nearest_factor, only_rare
+from tidegate_validation.skew.diagnosis.units import affine, factors, nearest_factor, only_common, only_rare
 from tidegate_validation.statistics.arrays import Floats, Integers, Mask
 from tidegate_validation.statistics.bins import NumericBins, quantile_edges
 
@@ -232,15 +232,26 @@ def _of_one_category(
         return _cause(way)
     told = _named(suspect, way, joint, 1.0 if found is not None and found.share < 1 else _LEAVES)
     if not ranges.refute(values, way.change):
-        return _as_sure(told, ranges.precision(values, way.change)) if told is not None else found
+        precision = ranges.precision(values, way.change)
+        if told is None or not _has_rival(way, joint, float(np.abs(suspect.feature.quantiles).max()), precision):
+            return _as_sure(told, precision) if told is not None else found
     fitted = ranges.estimate(values)
     if fitted is None:
         return None
     factor, precision = fitted[0], float(np.hypot(fitted[1], _categories_differ(way, joint)))
     if precision >= VAGUE:
         return None
-    named = only_rare(factor, _WITHIN * precision) if abs(np.log(factor)) > np.log(_FAR) else None
+    room = _WITHIN * precision if abs(np.log(factor)) > np.log(_FAR) else 0.0
+    named = only_common(factor, room) or only_rare(factor, room)
     return replace(_cause(replace(way, change=(named.factor if named else factor, 0.0))), precision=precision)
+
+
+def _has_rival(way: _Way, joint: Joint, largest: float, precision: float) -> bool:
+    """Whether another usual factor lies as near as its error and the own level of the category allow; `largest` is the
+    largest value of training."""
+    factor, room = way.change[0], _WITHIN * float(np.hypot(precision, _categories_differ(way, joint)))
+    usual = _is_common(way.change) and way.change[1] == 0 and factor > 0
+    return usual and only_common(factor, room, largest) is None
 
 
 def _categories_differ(way: _Way, joint: Joint) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 from tidegate_validation.skew.diagnosis.cause import AFFINE, FACTOR, OFFSET, Cause, is_usual
 from tidegate_validation.skew.diagnosis.evidence import Evidence, days_move, is_nothing
 from tidegate_validation.skew.diagnosis.scale import ScaleFit
-from tidegate_validation.skew.diagnosis.units import affine, only_common, only_rare
+from tidegate_validation.skew.diagnosis.units import Conversion, affine, named_factors, only_common, only_rare
 from tidegate_validation.statistics.arrays import Floats
 
 _SURE_NAME = 0.02
@@ -22,6 +22,8 @@ _OF_DAYS = 3.0
 _FAR = 8.0
 """A factor of a thousand is known from a handful of rows: none but it is near."""
 _SURELY = 3.0
+_CLEARLY = 3.0
+"""So many standard errors further away, a usual factor is a hundred times less likely than another."""
 _TELLING = 0.5
 _HARDLY = 0.3
 _SHOWN = 0.8
@@ -61,7 +63,7 @@ def _is_rival(evidence: Evidence, other: Cause, plainest: Cause) -> bool:
     """Whether it is a change of another kind, and not a factor in all but name: with an offset too small to show."""
     typical = plainest.factor * float(np.median(np.abs(evidence.feature.quantiles)))
     small = other.kind == AFFINE and abs(other.offset) <= _SURELY * plainest.precision * typical
-    return other.kind != plainest.kind and not (small and plainest.kind == FACTOR)
+    return other.kind != plainest.kind and other.factor != -1.0 and not (small and plainest.kind == FACTOR)
 
 
 def _room(evidence: Evidence, cause: Cause) -> float:
@@ -78,6 +80,23 @@ def _by_shape(evidence: Evidence, fit: ScaleFit | None) -> Iterator[Cause]:
     for one in affine():
         yield Cause(OFFSET if one.factor == 1.0 else AFFINE, one.factor, one.offset, name=one.words)
     yield _middle_offset(evidence)
+    mirrored = _mirrored(evidence)
+    if not _is_left_of_a_whole(mirrored):
+        yield mirrored
+
+
+def _mirrored(evidence: Evidence) -> Cause:
+    """What is left of some number, as a year of birth is of this year's and an age: named only where it does better
+    than all that are plainer."""
+    levels, quantiles = np.array(evidence.feature.levels), np.array(evidence.feature.quantiles)
+    inner = (levels >= 0.1) & (levels <= 0.9)
+    current = _quantiles(evidence.values, evidence.weights, levels)
+    return Cause(AFFINE, -1.0, float(np.median((current + np.interp(1 - levels, levels, quantiles))[inner])))
+
+
+def _is_left_of_a_whole(mirrored: Cause) -> bool:
+    """Whether it is what is left of 1 or of 100, which is told as a function of the values."""
+    return any(abs(mirrored.offset - one) <= _SURE_NAME * one for one in (1.0, 100.0))
 
 
 def _middle_offset(evidence: Evidence) -> Cause:
@@ -130,6 +149,8 @@ def _estimated(evidence: Evidence, fit: ScaleFit) -> Cause:
     room, wide = max(_SNAP, _SURELY * error), max(_WIDEST_SNAP, min(_FAR_SNAP, size / _FAR))
     days = min(_SURELY * float(np.hypot(error, days_move(evidence, factor))), wide)
     named = only_common(factor, room, largest, lambda one: evidence.on_grid(one) is not False) if room <= wide else None
+    if named is not None and evidence.on_grid(named.factor) is None and _has_rival(evidence, factor, named, days):
+        return Cause(FACTOR, factor, precision=days / _SURELY)
     if named is None and room <= _SURE_NAME and size > np.log(_OF_DAYS):
         named = only_rare(factor, room)
     if named is None:
@@ -139,6 +160,18 @@ def _estimated(evidence: Evidence, fit: ScaleFit) -> Cause:
     if named is None:
         return Cause(FACTOR, factor, precision=error)
     return Cause(FACTOR, named.factor, precision=error, name=named.words or None)
+
+
+def _has_rival(evidence: Evidence, factor: float, named: Conversion, days: float) -> bool:
+    """Whether a usual factor that values would bear lies hardly further from the estimate, as far as days may move it:
+    `days` is the most that they do."""
+    gaps = [
+        abs(float(np.log(factor / one.factor)))
+        for one in named_factors()
+        if one.common and one.factor != named.factor and evidence.on_grid(one.factor) is not False
+    ]
+    own = abs(float(np.log(factor / named.factor)))
+    return any(gap <= days and gap**2 - own**2 < (_CLEARLY / _SURELY * days) ** 2 for gap in gaps)
 
 
 def _quantiles(values: Floats, weights: Floats, levels: Floats) -> Floats:

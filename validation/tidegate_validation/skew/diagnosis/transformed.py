@@ -37,13 +37,14 @@ _OF_NORMAL = 1.349
 
 
 def moved_by_steps(suspect: Suspect, sample: ValueSample) -> Cause | None:
-    """Few values on a grid, all some steps further: what a count from 1 does to one from 0."""
-    bins = suspect.feature.bins
-    if not isinstance(bins, DiscreteBins) or len(bins.values) < 3 or not len(sample.values):
+    """Values on a grid that training's were listed on, all some steps further: what a count from 1 does to one from
+    0."""
+    known, weights = _listed(suspect)
+    if len(known) < _FEWEST or not len(sample.values):
         return None
-    step = float(np.diff(bins.values).min())
-    known, weights = np.array(bins.values), both(suspect)[0][: len(bins.values)]
+    step = float(np.diff(known).min())
     values, n = sample.distinct()
+    by_chance = float(len(known) / n.sum()) ** 0.5
     before = _apart(known, weights, values, n)
     left = {
         steps: _apart(known + steps * step, weights, values, n)
@@ -52,9 +53,21 @@ def moved_by_steps(suspect: Suspect, sample: ValueSample) -> Cause | None:
     }
     best = min(left, key=lambda one: left[one])
     others = min(distance for steps, distance in left.items() if steps != best)
-    if left[best] > min(_LEAVES * before, max(_NOISE * suspect.noise, 0.1)) or left[best] > _CLEARLY * others:
+    room = min(max(_LEAVES * before, _NOISE * by_chance), max(_NOISE * suspect.noise, 0.1, _NOISE * by_chance))
+    if left[best] > room or left[best] > _CLEARLY * min(others, before):
         return None
     return Cause(OFFSET, offset=best * step)
+
+
+def _listed(suspect: Suspect) -> tuple[Floats, Floats]:
+    """Training's values, ascending, with their weights; none where not all of them were listed."""
+    bins, support = suspect.feature.bins, suspect.feature.support
+    if isinstance(bins, DiscreteBins):
+        return np.array(bins.values), both(suspect)[0][: len(bins.values)]
+    if not support or sum(n for _, n in support) < _NEARLY_ALL * (suspect.feature.rows - suspect.feature.missing):
+        return np.zeros(0), np.zeros(0)
+    values, n = np.array(support).T
+    return np.asarray(values), np.asarray(n)
 
 
 def moved_rather(suspect: Suspect, sample: ValueSample | TextSample, at: float, side: str) -> bool:

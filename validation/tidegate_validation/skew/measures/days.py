@@ -11,6 +11,7 @@ from tidegate_validation.skew.measures.distance import ENOUGH_BLOCKS, MIN_EXPECT
 from tidegate_validation.skew.measures.numbers import compared_bins
 from tidegate_validation.skew.measures.onset import date_of
 from tidegate_validation.statistics.arrays import Floats
+from tidegate_validation.statistics.bins import CategoryBins
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.profile import FeatureProfile
 
@@ -26,7 +27,8 @@ _SHOWN = 3
 
 
 def unlike_days(feature: FeatureProfile, reference: FeatureCounts, current: FeatureCounts) -> Finding | None:
-    """A WARN about days further from training, beyond what their rows explain, than any of its days by far.
+    """A WARN about days further from training, beyond what their rows explain, than any of its days by far: from all of
+    it, or, of categories, from the nearest of its days, which may be of several kinds, such as weekdays and weekends.
 
     None where all are: then the whole window tells it.
     """
@@ -44,6 +46,11 @@ def unlike_days(feature: FeatureProfile, reference: FeatureCounts, current: Feat
     limit = max(_LEAST, _TIMES * float(_apart(before, usual, 0.0).max()))
     away = _apart(now, usual, _SURELY)
     far = away > limit
+    if not far.any() and isinstance(feature.bins, CategoryBins):
+        away = _to_nearest(now, before, _SURELY, itself=False)
+        if (away > _LEAST).any():
+            limit = max(_LEAST, _TIMES * float(_to_nearest(before, before, 0.0, itself=True).max()))
+            far = away > limit
     if not far.any() or far.all():
         return None
     days = [date_of(int(day)) for day in current.blocks[far]]
@@ -52,6 +59,21 @@ def unlike_days(feature: FeatureProfile, reference: FeatureCounts, current: Feat
     return Finding(
         CHECK, feature.name, Outcome.WARN, f"`{feature.name}`: {words}", number=float(away.max()), limit=limit
     )
+
+
+def _to_nearest(days: Floats, others: Floats, surely: float, *, itself: bool) -> Floats:
+    """How far each day is from the nearest of the others, less what the rows of both bring about by chance and so many
+    standard deviations of that; with `itself`, both are the same days."""
+    rows, other_rows = (np.maximum(one.sum(axis=1), 1.0) for one in (days, others))
+    p, q = days / rows[:, None], others / other_rows[:, None]
+    freedom = days.shape[1] - 1
+    nearest = np.empty(len(days))
+    for place, share in enumerate(p):
+        squares = ((share - q) ** 2 / np.maximum((share + q) / 2, _NOTHING)).sum(axis=1)
+        chance = (freedom + surely * (2 * freedom) ** 0.5) * (1 / rows[place] + 1 / other_rows)
+        left = np.sqrt(np.maximum(squares - chance, 0.0))
+        nearest[place] = np.delete(left, place).min() if itself else left.min()
+    return np.where(rows >= _LEAST_ROWS, nearest, 0.0)
 
 
 def _pooled(before: Floats, now: Floats) -> tuple[Floats, Floats]:
