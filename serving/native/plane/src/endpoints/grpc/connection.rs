@@ -23,7 +23,7 @@ use crate::aside::LARGE;
 use crate::connections::lifeline::{CALM_DOWN, LEAVE, LargeMessage, PING, PROTOCOL_ERROR};
 use crate::connections::peer::Peer;
 use crate::drain::DrainWatch;
-use crate::endpoints::body::Arriving;
+use crate::endpoints::body::{Arriving, LESS};
 use crate::endpoints::grpc::conversation::{Conversation, Messages};
 use crate::endpoints::grpc::head;
 use crate::endpoints::grpc::message::WholeCall;
@@ -314,7 +314,7 @@ fn frame_length(so_far: &[u8], limit: usize) -> Result<Option<usize>, Status> {
     let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
     if length > limit {
         return Err(Status::exhausted(format!(
-            "the message of {length} bytes is larger than the limit of {limit} bytes"
+            "the message of {length} bytes is larger than the limit of {limit} bytes: {LESS}"
         )));
     }
     Ok(Some(length))
