@@ -218,6 +218,28 @@ def test_a_model_of_tensors_takes_the_inputs_of_one_row(engine: EngineProcess) -
         assert refused.json()["error"].startswith(why), refused.json()
 
 
+def test_bodies_as_windows_writes_them(engine: EngineProcess) -> None:
+    bodies = {
+        "/inference/double": {"x": [1.5, -2]},
+        "/inference/trips": {"distance": 2},
+        "/v1/models/double:predict": {"instances": [{"x": [1.5, -2], "s": "a"}]},
+        "/v2/models/double/infer": {
+            "inputs": [
+                {"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [1.5, -2]},
+                {"name": "s", "datatype": "BYTES", "shape": [1], "data": ["a"]},
+            ]
+        },
+    }
+    for path, document in bodies.items():
+        marked = post(engine, path, json.dumps(document).encode("utf-8-sig"))
+        assert (marked.status_code, marked.json()) == (200, post(engine, path, json.dumps(document)).json()), path
+        refused = post(engine, path, json.dumps(document).encode("utf-16"))
+        assert (refused.status_code, refused.json()["error"]) == (
+            400,
+            "JSON Parse error: the body is UTF-16: send it as UTF-8",
+        )
+
+
 def test_what_is_no_json_or_no_messagepack_reaches_no_model(engine: EngineProcess) -> None:
     for model in ("trips", "double"):
         for body, sent in ((b"{", "application/json"), (b"", "application/json"), (b"{} {}", "application/json")):

@@ -4,6 +4,7 @@
 use crate::support::random::Random;
 use crate::support::{floats, signature, spec};
 use tidegate_codec::dtype::DType;
+use tidegate_codec::json::plain_object::PlainObject;
 use tidegate_codec::json::predict_request::{Form, JsonRequest};
 use tidegate_codec::json::predict_response;
 use tidegate_codec::signatures::Signature;
@@ -49,6 +50,24 @@ fn strings(column: &Column) -> Vec<String> {
 
 pub(crate) fn refused(signature: &Signature, body: &str) -> String {
     read(signature, body).map(|(rows, _)| format!("read {rows} rows")).unwrap_err().message
+}
+
+#[test]
+fn marks_of_windows_before_a_text() {
+    let body = r#"{"instances":[1,2]}"#;
+    let marked = format!("\u{feff}{body}");
+    let (rows, columns) = read(&one(DType::Float32, &[-1]), &marked).unwrap();
+    assert_eq!((rows, floats(&columns[0])), (2, vec![1.0, 2.0]));
+    assert!(PlainObject::parse(marked.as_bytes()).is_ok());
+    for text in [body, marked.as_str()] {
+        for bytes_of in [u16::to_le_bytes, u16::to_be_bytes] {
+            let sent: Vec<u8> = text.encode_utf16().flat_map(bytes_of).collect();
+            let refused = [JsonRequest::parse(&sent).unwrap_err(), PlainObject::parse(&sent).unwrap_err()];
+            for why in refused {
+                assert_eq!(why.message, "JSON Parse error: the body is UTF-16: send it as UTF-8");
+            }
+        }
+    }
 }
 
 #[test]

@@ -37,6 +37,11 @@ impl SharedMemory {
         SharedMemory { allowed, regions: Mutex::default() }
     }
 
+    /// Whether clients may register any.
+    pub fn is_allowed(&self) -> bool {
+        self.allowed
+    }
+
     /// Whether none is registered.
     pub fn is_empty(&self) -> bool {
         lock(&self.regions).is_empty()

@@ -103,9 +103,21 @@ fn metadata_beyond_the_limit_are_refused_as_grpc_does_and_the_connection_goes_on
 }
 
 #[test]
-fn a_client_may_ask_for_the_methods_of_the_server_as_a_whole() {
+fn a_client_or_a_load_balancer_may_ask_for_methods() {
     let running = Running::with(&Model::half_plus_two());
-    let answer = ask(&running, "OPTIONS * HTTP/1.1\r\nhost: t\r\n\r\n");
-    assert_eq!((answer.status, answer.header("allow")), (200, Some("GET, HEAD, OPTIONS, POST")), "{}", answer.body);
+    for (path, allowed) in [
+        ("*", "GET, HEAD, OPTIONS, POST"),
+        ("/", "GET, HEAD, OPTIONS"),
+        ("/v2/health/ready", "GET, HEAD, OPTIONS"),
+        ("/metrics", "GET, HEAD, OPTIONS"),
+        ("/v1/models/m", "GET, HEAD, OPTIONS"),
+        ("/v1/models/m:predict", "OPTIONS, POST"),
+        ("/v2/models/nobody/infer", "OPTIONS, POST"),
+    ] {
+        let answer = ask(&running, &format!("OPTIONS {path} HTTP/1.1\r\nhost: t\r\n\r\n"));
+        assert_eq!((answer.status, answer.header("allow")), (200, Some(allowed)), "{path}: {}", answer.body);
+    }
+    assert_eq!(ask(&running, "OPTIONS / HTTP/1.0\r\n\r\n").status, 200, "as HAProxy asks for health");
+    assert_eq!(ask(&running, "OPTIONS /nothing HTTP/1.1\r\nhost: t\r\n\r\n").status, 404);
     assert_eq!(ask(&running, "GET * HTTP/1.1\r\nhost: t\r\n\r\n").status, 404);
 }

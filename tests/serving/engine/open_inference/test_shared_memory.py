@@ -103,6 +103,7 @@ def test_inputs_and_outputs_may_be_there_or_in_the_message(client: Any, library:
 
 def test_regions_are_told_and_forgotten(client: Any, library: Any) -> None:
     more = {"as_json": True} if library is over_grpc else {}
+    assert "system_shared_memory" in client.get_server_metadata(**more)["extensions"]
     with region(64) as (key, _):
         client.register_system_shared_memory("a", key, 32, 8)
         client.register_system_shared_memory("b", key, 64)
@@ -216,3 +217,4 @@ def test_it_is_used_where_the_operator_wants_it(tmp_path: Path) -> None:
             client.register_system_shared_memory("a", "/a", 64)
         client.unregister_system_shared_memory()
         assert not client.get_system_shared_memory_status().regions
+        assert "system_shared_memory" not in client.get_server_metadata().extensions

@@ -3,8 +3,27 @@
 use crate::json::scanner::Scanner;
 use crate::status::{Code, Status};
 
+/// UTF-8's byte order mark, with which PowerShell and editors of Windows begin a file.
+const MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// A body without the mark, if it has one.
+pub(crate) fn behind_mark(body: &[u8]) -> &[u8] {
+    body.strip_prefix(MARK).unwrap_or(body)
+}
+
+/// The same of a body that is not known to be JSON yet. UTF-16 is refused by name.
+pub(crate) fn text_of(body: &[u8]) -> Result<&[u8], Status> {
+    match body {
+        [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..] | [b'{' | b'[', 0, ..] | [0, b'{' | b'[', ..] => {
+            Err(Status::invalid("JSON Parse error: the body is UTF-16: send it as UTF-8"))
+        }
+        _ => Ok(behind_mark(body)),
+    }
+}
+
 /// A scanner before the object that a body must be.
 pub(crate) fn open_document(body: &[u8]) -> Result<Scanner<'_>, Status> {
+    let body = text_of(body)?;
     let mut scanner = Scanner::new(body);
     match scanner.peek() {
         0 if body.is_empty() => Err(Status::invalid("JSON Parse error: The document is empty")),

@@ -1,5 +1,6 @@
 //! One plain object: a request whose members are the inputs of one row, or what a schema says, and the answer to it.
 
+use crate::json::document::{behind_mark, text_of};
 use crate::json::rows::{RowShape, read_row};
 use crate::json::scanner::Scanner;
 use crate::signatures::{InputShape, InputTally, RequestRows, Signature, TensorSpec};
@@ -17,6 +18,7 @@ pub struct PlainObject<'a> {
 impl<'a> PlainObject<'a> {
     /// Looks at the form of all of it, so that what is no JSON costs its model nothing.
     pub fn parse(text: &'a [u8]) -> Result<PlainObject<'a>, Status> {
+        let text = text_of(text)?;
         let mut scanner = Scanner::new(text);
         if scanner.peek() == 0 {
             return Err(scanner.error("The document is empty."));
@@ -34,7 +36,7 @@ impl<'a> PlainObject<'a> {
 
     /// A text that `parse` took, or that is JSON in any case.
     pub fn checked(text: &'a [u8]) -> PlainObject<'a> {
-        PlainObject { text, lenient: false }
+        PlainObject { text: behind_mark(text), lenient: false }
     }
 
     /// Appends the inputs to the open batch. On error columns may hold a part: the caller truncates them.

@@ -11,7 +11,7 @@ use crate::status::Status;
 /// The server's name.
 pub const SERVER: &str = "tidegate";
 /// The parts beyond the protocol's core that are here.
-pub const EXTENSIONS: [&str; 8] = [
+const EXTENSIONS: [&str; 7] = [
     "binary_tensor_data",
     "classification",
     "model_configuration",
@@ -19,8 +19,9 @@ pub const EXTENSIONS: [&str; 8] = [
     "schedule_policy",
     "sequence",
     "statistics",
-    "system_shared_memory",
 ];
+/// One more, where tensors in shared memory are allowed.
+const SHARED_MEMORY: &str = "system_shared_memory";
 
 /// The model of a `ModelReadyRequest`, a `ModelMetadataRequest`, a `ModelConfigRequest` or a
 /// `ModelStatisticsRequest`.
@@ -47,23 +48,28 @@ pub fn truth(is: bool) -> Vec<u8> {
     out
 }
 
+fn extensions(shared_memory: bool) -> Vec<&'static str> {
+    EXTENSIONS.into_iter().chain(shared_memory.then_some(SHARED_MEMORY)).collect()
+}
+
 /// `ServerMetadataResponse`.
-pub fn server_message(version: &str) -> Vec<u8> {
+pub fn server_message(version: &str, shared_memory: bool) -> Vec<u8> {
     let mut out = Vec::new();
     wire::put_bytes(&mut out, 1, SERVER.as_bytes());
     wire::put_bytes(&mut out, 2, version.as_bytes());
-    EXTENSIONS.iter().for_each(|extension| wire::put_bytes(&mut out, 3, extension.as_bytes()));
+    extensions(shared_memory).iter().for_each(|extension| wire::put_bytes(&mut out, 3, extension.as_bytes()));
     out
 }
 
 /// The same as JSON.
-pub fn server_json(version: &str) -> Vec<u8> {
+pub fn server_json(version: &str, shared_memory: bool) -> Vec<u8> {
+    let extensions = extensions(shared_memory);
     let mut out = b"{\"name\":".to_vec();
     write_text(&mut out, SERVER);
     out.extend_from_slice(b",\"version\":");
     write_text(&mut out, version);
     out.extend_from_slice(b",\"extensions\":");
-    write_list(&mut out, EXTENSIONS.len(), |out, index| write_text(out, EXTENSIONS[index]));
+    write_list(&mut out, extensions.len(), |out, index| write_text(out, extensions[index]));
     out.push(b'}');
     out
 }

@@ -16,6 +16,9 @@ const STEP: usize = 1 << 20;
 /// From here on there is a buffer for all that is expected: memory that is not written yet costs nothing, and copying does.
 const LARGE: usize = 64 << 10;
 
+/// What a client can do where it sends more than there may be.
+pub const LESS: &str = "send less at once, or have the engine's operator raise max_message_bytes";
+
 /// A body or a message that arrives in pieces. What comes in one piece is used at once and not counted.
 #[derive(Debug, Default)]
 pub struct Arriving {

@@ -7,6 +7,8 @@ use flate2::read::{MultiGzDecoder, ZlibDecoder};
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::memory::Reservation;
 
+use crate::endpoints::body::LESS;
+
 /// Bytes that are inflated at once.
 const PIECE: usize = 16 << 10;
 
@@ -52,5 +54,5 @@ pub fn inflate(encoding: &str, data: &[u8], limit: usize, memory: &mut Reservati
 
 /// What a client hears of bytes that are too many.
 pub fn too_large(limit: usize) -> Status {
-    Status::exhausted(format!("the message is larger than the limit of {limit} bytes once it is decompressed"))
+    Status::exhausted(format!("the message is larger than the limit of {limit} bytes once it is decompressed: {LESS}"))
 }

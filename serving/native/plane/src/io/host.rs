@@ -27,7 +27,7 @@ use crate::endpoints::rest::connection as rest_connection;
 use crate::endpoints::rest::service::RestService;
 use crate::io::listener::{Listener, Socket, take_turns};
 use crate::io::signals::Signals;
-use crate::security::tls;
+use crate::security::{plain_text, tls};
 use crate::state::PlaneState;
 
 /// One I/O thread's connections, and who answers on them.
@@ -73,9 +73,7 @@ impl<G: GrpcService, R: RestService> Host<G, R> {
                 Ok(Socket::Tcp(socket, from)) => {
                     let _ = socket.set_nodelay(true);
                     match self.state.tls.as_ref().and_then(|tls| tls.load().of(endpoint)) {
-                        None if endpoint == Endpoint::Grpc => {
-                            self.receive(endpoint, FullFrames::new(socket), Some(from));
-                        }
+                        None if endpoint == Endpoint::Grpc => self.receive_grpc(socket, from),
                         None => self.receive(endpoint, socket, Some(from)),
                         Some(tls) => self.receive_tls(endpoint, socket, from, tls),
                     }
@@ -103,6 +101,18 @@ impl<G: GrpcService, R: RestService> Host<G, R> {
         } else {
             self.spawn(open, grpc_connection::serve(socket, self.grpc.clone(), peer, drain));
         }
+    }
+
+    /// The same over gRPC without TLS, once it is known that the client does not speak HTTP/1.
+    fn receive_grpc(self: &Arc<Host<G, R>>, socket: TcpStream, from: SocketAddr) {
+        let open = self.signals.connections.admit(Endpoint::Grpc);
+        let (host, lifeline) = (self.clone(), open.lifeline.clone());
+        self.spawn(open, async move {
+            let patience = host.state.engine.limits.header_timeout();
+            let Ok(Ok(socket)) = tokio::time::timeout(patience, plain_text::refuse_http1(socket)).await else { return };
+            let (socket, peer, drain) = host.surround(FullFrames::new(socket), lifeline, Some(from), Vec::new());
+            grpc_connection::serve(socket, host.grpc.clone(), peer, drain).await;
+        });
     }
 
     /// The same once TLS has begun, for which there is as long as for a request's head.

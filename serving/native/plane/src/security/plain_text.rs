@@ -1,4 +1,4 @@
-//! Tells a client that speaks plain text on a port with TLS what it has to do. Clients of gRPC understand HTTP/1.1 as well: their
+//! Tells a client that speaks another protocol than its port what it has to do. Clients of gRPC understand HTTP/1.1 as well: their
 //! call ends at once, where HTTP/2's own farewell has them connect again until their deadline.
 
 use std::io;
@@ -8,18 +8,31 @@ use tokio::net::TcpStream;
 
 /// How every TLS connection begins.
 const HANDSHAKE: u8 = 22;
+/// How every HTTP/2 connection begins.
+const HTTP2: &[u8] = b"PRI";
 /// Who sends more than that may lose it.
 const MOST_READS: usize = 16;
-const WHY: &str = "this port speaks TLS: connect with https and the authority that signed its certificate";
 
 /// The socket of a client that speaks TLS; an error once another one was told.
-pub async fn refuse(mut socket: TcpStream) -> io::Result<TcpStream> {
-    let mut first = [0];
+pub async fn refuse(socket: TcpStream) -> io::Result<TcpStream> {
+    let why = "this port speaks TLS: connect with https and the authority that signed its certificate";
+    look(socket, |first| first[0] == HANDSHAKE, why).await
+}
+
+/// The socket of a client of a port for gRPC that does not speak HTTP/1; an error once one was told that does. To tell, nothing
+/// must have been sent before, so that the client has to speak first.
+pub async fn refuse_http1(socket: TcpStream) -> io::Result<TcpStream> {
+    let why = "this port speaks gRPC alone: REST has a port of its own, the engine's rest_address";
+    look(socket, |first| HTTP2.starts_with(first) || !first[0].is_ascii_uppercase(), why).await
+}
+
+async fn look(mut socket: TcpStream, is_ours: impl FnOnce(&[u8]) -> bool, why: &str) -> io::Result<TcpStream> {
+    let mut first = [0; HTTP2.len()];
     let came = socket.peek(&mut first).await?;
-    if came == 0 || first[0] == HANDSHAKE {
+    if came == 0 || is_ours(&first[..came]) {
         return Ok(socket);
     }
-    socket.write_all(&farewell(WHY)).await?;
+    socket.write_all(&farewell(why)).await?;
     socket.shutdown().await?;
     // What it sent must be read: a socket closed with bytes in it is reset, and the client may lose the answer.
     let mut rest = [0; 4096];

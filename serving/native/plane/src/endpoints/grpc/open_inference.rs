@@ -35,7 +35,9 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
                 check_model(&call.head, spec.name)?;
                 Ok(metadata::truth(engine.version(&spec).is_ok()))
             }),
-            Method::ServerMetadata => Ok(metadata::server_message(SERVER_VERSION)),
+            Method::ServerMetadata => {
+                Ok(metadata::server_message(SERVER_VERSION, self.state.shared_memory.is_allowed()))
+            }
             Method::ModelMetadata => metadata::parse_request(&call.message).and_then(|spec| {
                 check_model(&call.head, spec.name)?;
                 describe(engine, &spec, |_, description| description.message())

@@ -17,7 +17,7 @@ use tokio::time::Sleep;
 use crate::aside::LARGE;
 use crate::connections::lifeline::LargeMessage;
 use crate::connections::peer::Peer;
-use crate::endpoints::body::Arriving;
+use crate::endpoints::body::{Arriving, LESS};
 use crate::endpoints::grpc::message::WholeCall;
 use crate::endpoints::grpc::reply::{FRAME_HEAD, GrpcReply};
 use crate::endpoints::grpc::service::GrpcService;
@@ -222,7 +222,7 @@ fn frame_length(so_far: &[u8], limit: usize) -> Result<Option<usize>, Status> {
     let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
     if length > limit {
         return Err(Status::exhausted(format!(
-            "the message of {length} bytes is larger than the limit of {limit} bytes"
+            "the message of {length} bytes is larger than the limit of {limit} bytes: {LESS}"
         )));
     }
     Ok(Some(length))

@@ -22,7 +22,7 @@ use tidegate_engine::telemetry::Observation;
 use crate::aside::LARGE;
 use crate::connections::lifeline::Lifeline;
 use crate::connections::peer::Peer;
-use crate::endpoints::body::{Arriving, counted};
+use crate::endpoints::body::{Arriving, LESS, counted};
 use crate::endpoints::compression::{inflate, too_large as too_large_inflated};
 use crate::endpoints::rest::service::{
     RestAnswer, RestCall, RestResponse, RestService, close_after, failure, with_body,
@@ -191,6 +191,6 @@ fn bad_body(why: &hyper::Error) -> Box<RestResponse> {
 }
 
 fn too_large(size: &str, limit: usize) -> Box<RestResponse> {
-    let message = format!("the request's body of {size} bytes is larger than the limit of {limit} bytes");
+    let message = format!("the request's body of {size} bytes is larger than the limit of {limit} bytes: {LESS}");
     Box::new(with_body(StatusCode::PAYLOAD_TOO_LARGE, error_body(&message), Tags::default()))
 }

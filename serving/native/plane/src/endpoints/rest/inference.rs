@@ -20,6 +20,7 @@ use tidegate_engine::request::{Payload, Reply, Tags};
 use tidegate_engine::request_id::RequestId;
 use tidegate_engine::serving_map::Version;
 
+use crate::endpoints::body::LESS;
 use crate::endpoints::rest::events::{self, EventForm};
 use crate::endpoints::rest::media_type::{KNOWN, MediaType};
 use crate::endpoints::rest::path::Target;
@@ -118,7 +119,7 @@ impl Room for TextRoom {
         if whole > self.most {
             let most = self.most;
             return Err(Status::exhausted(format!(
-                "the request's body is larger than the limit of {most} bytes once it is read as JSON: send less at once"
+                "the request's body is larger than the limit of {most} bytes once it is read as JSON: {LESS}"
             )));
         }
         self.memory.grow(bytes, whole)

@@ -64,7 +64,8 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
     /// Name, version and extensions of the server.
     pub(crate) fn server_metadata(&self, call: &RestCall, id: &RequestId) -> RestResponse {
         self.count(Code::Ok, call);
-        with_body(StatusCode::OK, metadata::server_json(SERVER_VERSION), Tags { version: None, id: Some(id) })
+        let about = metadata::server_json(SERVER_VERSION, self.state.shared_memory.is_allowed());
+        with_body(StatusCode::OK, about, Tags { version: None, id: Some(id) })
     }
 
     /// A model's versions and tensors.

@@ -26,8 +26,8 @@ pub enum Route {
     Metadata(Target),
     /// `OPTIONS`, a browser's question before a request.
     Preflight,
-    /// `OPTIONS *`, by which a client asks what the server as a whole can do.
-    Methods,
+    /// `OPTIONS`, by which a client or a load balancer asks what a path, or `*` for the whole server, can do: its methods.
+    Methods(&'static str),
     /// `GET /metrics`.
     Metrics,
     /// `GET /`, by which KServe's clients ask whether the process answers.
@@ -143,9 +143,19 @@ fn fixed(method: &str, path: &str, get: bool) -> Option<Route> {
         "/v2/models" if get => Route::ReadyModels,
         "/v2/models/stats" if get => Route::Statistics(None),
         "/v2/repository/index" if method == "POST" => Route::RepositoryIndex,
-        "*" if method == "OPTIONS" => Route::Methods,
         _ => return None,
     })
+}
+
+/// The methods of a path, if it has any.
+fn methods(path: &str) -> Option<&'static str> {
+    let has = |method| path == "*" || !matches!(parse(method, path), Ok(Route::Unknown | Route::Elsewhere(_)) | Err(_));
+    match (has("GET"), has("POST")) {
+        (true, true) => Some("GET, HEAD, OPTIONS, POST"),
+        (true, false) => Some("GET, HEAD, OPTIONS"),
+        (false, true) => Some("OPTIONS, POST"),
+        (false, false) => None,
+    }
 }
 
 /// Reads a method and a path.
@@ -154,6 +164,11 @@ pub fn parse(method: &str, path: &str) -> Result<Route, Status> {
     let get = method == "GET" || method == "HEAD";
     if let Some(route) = fixed(method, path, get) {
         return Ok(route);
+    }
+    if method == "OPTIONS"
+        && let Some(methods) = methods(path)
+    {
+        return Ok(Route::Methods(methods));
     }
     if let Some(rest) = strip_prefix(path, "/v2/systemsharedmemory/") {
         return region_call(method, get, rest).map(Route::SharedMemory).ok_or_else(malformed);

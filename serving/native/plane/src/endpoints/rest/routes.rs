@@ -81,7 +81,7 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestService for RestRoutes<
             Ok(Route::Live) => RestAnswer::Ready(with_body(StatusCode::OK, health::LIVE.to_vec(), tags(&id))),
             Ok(Route::Ready) => RestAnswer::Ready(self.ready(&id)),
             Ok(Route::Preflight) => RestAnswer::Ready(with_body(StatusCode::OK, Vec::new(), tags(&id))),
-            Ok(Route::Methods) => RestAnswer::Ready(methods(&id)),
+            Ok(Route::Methods(allowed)) => RestAnswer::Ready(methods(allowed, &id)),
             Ok(Route::ModelReady(target)) => RestAnswer::Ready(self.model_ready(&target, &id)),
             Ok(Route::Infer(target)) => self.infer(&call, &target),
             Ok(Route::Generate(target)) => self.generate(&call, &target, events::wanted(&call.head.headers), id),
@@ -126,7 +126,7 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
         names: &[String],
     ) -> Result<Option<Arc<Grant>>, Status> {
         let need = match route {
-            Ok(Route::Alive | Route::Live | Route::Ready | Route::Preflight | Route::Methods) => return Ok(None),
+            Ok(Route::Alive | Route::Live | Route::Ready | Route::Preflight | Route::Methods(_)) => return Ok(None),
             Ok(Route::Metrics) => Need::LOOK,
             _ => Need::PREDICT,
         };
@@ -248,10 +248,10 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
     }
 }
 
-/// The methods that some path has.
-fn methods(id: &RequestId) -> RestResponse {
+/// The methods that a path has, or some path.
+fn methods(allowed: &'static str, id: &RequestId) -> RestResponse {
     let mut response = with_body(StatusCode::OK, Vec::new(), tags(id));
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD, OPTIONS, POST"));
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
     response
 }
 
