@@ -123,11 +123,18 @@ class ControlClient:
         return self._operate(servable, requested_by, reason, pin=message("tidegate.v1.Pin")(version=version))
 
     def split(
-        self, servable: str, shares: Mapping[int, float], *, key: str = "", requested_by: str, reason: str = ""
+        self,
+        servable: str,
+        shares: Mapping[int, float],
+        *,
+        key: str = "",
+        until_us: int = 0,
+        requested_by: str,
+        reason: str = "",
     ) -> Outcome:
         """Divides ordinary traffic by shares that make 1, by the hash of request metadata `key` or, where that is
-        empty, by request; without shares the split ends."""
-        split = message("tidegate.v1.Split")(shares=dict(shares), key=key)
+        empty, by request; without shares the split ends, else at `until_us` in Unix microseconds, 0 for never."""
+        split = message("tidegate.v1.Split")(shares=dict(shares), key=key, until_us=until_us)
         return self._operate(servable, requested_by, reason, split=split)
 
     def block(self, servable: str, version: int, *, requested_by: str, reason: str) -> Outcome:

@@ -17,7 +17,7 @@ from typing import Any
 from tidegate_operators.steps.canary_group import CanaryGroup
 from tidegate_operators.steps.canary_log import read_numbers
 from tidegate_operators.steps.canary_pairs import StepBegun
-from tidegate_operators.steps.canary_traffic import TrafficObservation, begin_traffic
+from tidegate_operators.steps.canary_traffic import TrafficObservation, begin_traffic, ends_us
 from tidegate_operators.steps.change_desired import change, give_up
 from tidegate_operators.steps.decided import check_not_blocked
 from tidegate_operators.steps.superseded import (
@@ -215,7 +215,7 @@ def _with_shadow(client: ControlClient, desired: DesiredState, identity: Servabl
     require_live(client, desired, identity.version, "before its canary")
     check_not_promoted(desired, identity.version)
     check_shadow_is_free(desired, identity.version)
-    return replace(desired, shadow=Shadow(identity.version, rule.fraction))
+    return replace(desired, shadow=Shadow(identity.version, rule.fraction, ends_us(rule.seconds)))
 
 
 def _check_clock_in(client: ControlClient, identity: ServableId) -> None:

@@ -7,6 +7,7 @@ a refusal, and, after the last share, with the promotion.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -24,6 +25,8 @@ from tidegate_validation.canary.growth import Step, move
 from tidegate_validation.canary.judgement import CanaryResult
 from tidegate_validation.canary.rule import CanaryRule
 from tidegate_validation.progress import SILENT, Progress
+
+_AFTER_SECONDS = 120.0
 
 
 def _forget(step: StepBegun) -> None:
@@ -73,11 +76,21 @@ class TrafficObservation:
         check_beside(client, self.id, self.primary)
 
     def divide(self, client: ControlClient) -> None:
-        """Makes an engine divide traffic as the step says; where it does so already nothing changes."""
+        """Makes an engine divide traffic as the step says, for as long as a canary may take."""
+        self._divide(client, ends_us(self.rule.seconds))
+
+    def _divide(self, client: ControlClient, until_us: int) -> None:
         name, share = self.id.name, self.rule.shares[self.step.number]
         shares = {self.primary: 1.0 - share, self.id.version: share}
         try:
-            client.split(name, shares, key=self.rule.key, requested_by=REQUESTED_BY, reason=_reason(self.id))
+            client.split(
+                name,
+                shares,
+                key=self.rule.key,
+                until_us=until_us,
+                requested_by=REQUESTED_BY,
+                reason=_reason(self.id),
+            )
         except InvalidInput:  # the engine knows no such version any more, if another release was quicker
             require_live(client, client.desired(name), self.id.version, "for a canary of its own")
             raise
@@ -85,12 +98,21 @@ class TrafficObservation:
     def end(self, group: CanaryGroup, passed: bool) -> None:
         """A version that did not pass gets no traffic and is wanted no more; one that did keeps its share until it is
         promoted, so that no client goes back and forth."""
-        if not passed:
-            group.tell(self._take_back)
+        group.tell(self._keep_share if passed else self._take_back)
+
+    def _keep_share(self, client: ControlClient) -> None:
+        if has_split(client, self.id):
+            self._divide(client, until_us=0)
 
     def _take_back(self, client: ControlClient) -> None:
         end_split(client, self.id, f"the canary of {self.id} did not pass")
         give_up(client, self.id.name, self.id.version, f"the canary of {self.id} ended")
+
+
+def ends_us(seconds: float) -> int:
+    """When a canary of this many seconds is surely over, in Unix microseconds: what it turned on ends by itself then,
+    so that nobody is asked for ever what nobody looks at."""
+    return round((time.time() + seconds + _AFTER_SECONDS) * 1e6)
 
 
 def begin_traffic(group: CanaryGroup, observation: TrafficObservation) -> None:

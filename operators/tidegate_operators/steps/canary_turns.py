@@ -147,7 +147,8 @@ def _end_again(
         return
     if rule.mode is CanaryMode.TRAFFIC:
         growing = TrafficObservation(identity, directory, primary, now, Path(), rule, StepBegun(0, now))
-        growing.end(group, result.allowed)
+        if not result.allowed:  # else it has the share that it reached
+            growing.end(group, passed=False)
     else:
         Observation(identity, directory, primary, now, Path(), rule).end(group, result.allowed)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -76,10 +76,12 @@ class VersionReference:
 
 @dataclass(frozen=True, slots=True)
 class Shadow:
-    """The version that gets copies of requests, and which share of them, 0 to 1."""
+    """The version that gets copies of requests, and which share of them, 0 to 1. `until_us` is when it ends by itself,
+    in Unix microseconds, 0 for never: whoever looks at the answers may be gone."""
 
     version: int
     fraction: float
+    until_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +186,7 @@ class DesiredState:
             "servable": self.servable,
             "versions": [version.to_dict() for version in self.versions],
             "labels": dict(self.labels),
-            "shadow": self.shadow and {"version": self.shadow.version, "fraction": self.shadow.fraction},
+            "shadow": self.shadow and asdict(self.shadow),
             "keep_previous": self.keep_previous,
             "revision": self.revision,
             "requested_by": self.requested_by,

@@ -99,9 +99,9 @@ def enabled(facts: Facts, _requester: Requester) -> Decided:
     return replace(facts.overrides, disabled=None), Outcome(f"{facts.name} answers again", True)
 
 
-def divided(facts: Facts, requester: Requester, shares: Mapping[int, float], key: str) -> Decided:
-    """Divides ordinary traffic; without shares a split ends. FailedPrecondition where the servable is pinned,
-    InvalidInput for shares that do not make 1 or versions that nobody wants live."""
+def divided(facts: Facts, requester: Requester, shares: Mapping[int, float], key: str, until_us: int = 0) -> Decided:
+    """Divides ordinary traffic, until `until_us` where that is set; without shares a split ends. FailedPrecondition
+    where the servable is pinned, InvalidInput for shares that do not make 1 or versions that nobody wants live."""
     overrides, name = _thawed(facts), facts.name
     if not shares:
         return replace(overrides, split=None), Outcome(f"{name} is split no more", True)
@@ -117,9 +117,9 @@ def divided(facts: Facts, requester: Requester, shares: Mapping[int, float], key
             f"(live: {', '.join(map(str, sorted(facts.live))) or 'none'}): push it first"
         )
     outcome = Outcome(f"ordinary traffic of {name} is {split}", True)
-    if overrides.split is not None and overrides.split.split == split:
+    if (before := overrides.split) is not None and (before.split, before.until_us) == (split, until_us):
         return overrides, outcome
-    return replace(overrides, split=SplitOverride(split, requester.note())), outcome
+    return replace(overrides, split=SplitOverride(split, requester.note(), until_us)), outcome
 
 
 def blocked(facts: Facts, requester: Requester, version: VersionReference) -> Decided:

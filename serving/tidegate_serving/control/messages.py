@@ -24,7 +24,7 @@ from tidegate_serving.control.status import (
 from tidegate_serving.journal.entry import Entry, Kind
 
 SERVICE = "tidegate.v1.Control"
-T = TypeVar("T", AdmittedBy, OverrideStatus, ProblemStatus)
+T = TypeVar("T", AdmittedBy, OverrideStatus, ProblemStatus, Shadow)
 
 
 def to_event(change: StateChange) -> Any:
@@ -82,7 +82,7 @@ def to_desired(desired: DesiredState) -> Any:
         at_us=desired.at_us,
     )
     if desired.shadow is not None:
-        answer.shadow.version, answer.shadow.fraction = desired.shadow.version, desired.shadow.fraction
+        answer.shadow.CopyFrom(_message("Shadow", desired.shadow))
     for version, error in desired.unusable.items():
         answer.unusable.add(version=version, error_code=error.code, error_message=error.message)
     return answer
@@ -97,7 +97,7 @@ def from_desired(answer: Any) -> DesiredState:
             for one in answer.versions
         ),
         labels=dict(answer.labels),
-        shadow=Shadow(answer.shadow.version, answer.shadow.fraction) if answer.shadow.version else None,
+        shadow=_value(Shadow, answer.shadow) if answer.shadow.version else None,
         keep_previous=answer.keep_previous,
         revision=answer.revision,
         requested_by=answer.requested_by,

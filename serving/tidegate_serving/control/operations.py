@@ -26,14 +26,16 @@ from tidegate_serving.control.locate import Locator
 from tidegate_serving.control.overrides import Outcome, Overrides
 from tidegate_serving.control.reconciler import Reconciler
 from tidegate_serving.journal.journal import Journal
+from tidegate_serving.sources.expiry import REASON, REQUESTED_BY, Ends, no_end, now_us
 
 _Decide = Callable[[Facts], Decided]
 
 
 class Operations:
-    """Decisions about single servables."""
+    """Decisions about single servables; `ends` hears until when one counts."""
 
-    def __init__(self, reconciler: Reconciler, locator: Locator, journal: Journal) -> None:
+    def __init__(self, reconciler: Reconciler, locator: Locator, journal: Journal, ends: Ends = no_end) -> None:
+        self._ends = ends
         self._reconciler = reconciler
         self._locator = locator
         self._journal = journal
@@ -67,10 +69,22 @@ class Operations:
         """Requests are answered again."""
         return self._decide(requester, "enable", lambda facts: deciding.enabled(facts, requester))
 
-    def split(self, requester: Requester, shares: Mapping[int, float], key: str) -> Outcome:
-        """Divides ordinary traffic; without shares it ends. FailedPrecondition where the servable is pinned,
-        InvalidInput for shares that do not make 1 or versions that nobody wants live."""
-        return self._decide(requester, "split", lambda facts: deciding.divided(facts, requester, shares, key))
+    def split(self, requester: Requester, shares: Mapping[int, float], key: str, until_us: int = 0) -> Outcome:
+        """Divides ordinary traffic, until `until_us` in Unix microseconds where that is set; without shares it ends.
+        FailedPrecondition where the servable is pinned, InvalidInput for shares that do not make 1 or versions that
+        nobody wants live."""
+        outcome = self._decide(
+            requester, "split", lambda facts: deciding.divided(facts, requester, shares, key, until_us)
+        )
+        self._ends(requester.servable, until_us)
+        return outcome
+
+    def end_split(self, name: str) -> None:
+        """Ends the split of a servable whose time is over. FailedPrecondition while it is frozen."""
+        found = self._reconciler.overrides(name).split
+        if found is not None and 0 < found.until_us <= now_us():
+            why = f"{found.note.reason}: {REASON}" if found.note.reason else REASON
+            self.split(Requester(name, REQUESTED_BY, why), {}, "")
 
     def block(self, requester: Requester, version: int) -> Outcome:
         """A version must not serve, now or later. The one that served before takes its place, or another that is

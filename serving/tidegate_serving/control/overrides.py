@@ -51,10 +51,12 @@ class Freeze:
 
 @dataclass(frozen=True, slots=True)
 class SplitOverride:
-    """Ordinary traffic is divided between versions."""
+    """Ordinary traffic is divided between versions, until `until_us` in Unix microseconds, 0 for as long as nobody ends
+    it."""
 
     split: Split
     note: Note
+    until_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ class Overrides:
                 "shares": {str(version): share for version, share in split.split.shares.items()},
                 "key": split.split.key,
                 "note": asdict(split.note),
+                "until_us": split.until_us,
             },
             "blocks": [
                 {
@@ -132,6 +135,7 @@ class Overrides:
             and SplitOverride(
                 Split({int(version): float(share) for version, share in split["shares"].items()}, split["key"]),
                 Note(**split["note"]),
+                split["until_us"],
             ),
             blocks=tuple(_block(block) for block in data["blocks"]),
         )

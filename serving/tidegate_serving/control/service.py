@@ -57,7 +57,7 @@ class Decisions:
         if action == "pin":
             return operations.pin(requester, request.pin.version)
         if action == "split":
-            return operations.split(requester, dict(request.split.shares), request.split.key)
+            return operations.split(requester, dict(request.split.shares), request.split.key, request.split.until_us)
         if action == "block":
             return operations.block(requester, request.block.version)
         if action == "unblock":

@@ -7,7 +7,7 @@ which may not.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from tidegate_serving.runtime.assembly import Lifecycle, LiveConfig
 from tidegate_serving.runtime.fetched_loader import FetchedLoader
 from tidegate_serving.runtime.isolation import Isolation, platform_options
 from tidegate_serving.sources.context import SourceContext
+from tidegate_serving.sources.expiry import Expiry, Until
 from tidegate_serving.sources.extra.sources import ExtraPlan, ExtraSources
 from tidegate_serving.sources.file_system.source import FileSystemOptions, FileSystemSource
 from tidegate_serving.sources.objects.pushed import PushStores
@@ -73,6 +74,7 @@ class Sources:
     rollback: Rollback
     problems: SourceProblems
     rpc: RpcSource
+    expiry: Expiry
     pushed: PushStores
     files: FileSystemSource
     static: StaticSource
@@ -87,7 +89,7 @@ class Sources:
     @property
     def all(self) -> tuple[Source, ...]:
         """In the order in which they start."""
-        return (self.pushed, self.rpc, self.files, self.static, self.extra)
+        return (self.pushed, self.rpc, self.files, self.static, self.extra, self.expiry)
 
     def plan(self, config: EngineConfig) -> SourcePlan:
         """What another config would tell them. Raises what `plan_sources` and `make_source` raise; changes nothing."""
@@ -144,9 +146,10 @@ def make_sources(live: LiveConfig, lifecycle: Lifecycle) -> Sources:
     adapters = _adapters(plan.registry, admission, isolation, program, pushed.bring)
     router = Router(adapters, lifecycle.manager)
     locator = Locator(reconciler, admission.check)
-    operations = Operations(reconciler, locator, journal)
+    expiry = Expiry(lambda name: _end_expired(name, rpc, operations), lambda: _meant_until(store, reconciler))
+    operations = Operations(reconciler, locator, journal, expiry.note)
     checks = VersionChecks(roots, admission, plan.registry.check, available, operations.permit, pushed.bring)
-    rpc = RpcSource(reconciler.set_desired_state, checks, store, owners, journal)
+    rpc = RpcSource(reconciler.set_desired_state, checks, store, owners, journal, expiry.note)
     return Sources(
         owners=owners,
         reconciler=reconciler,
@@ -154,6 +157,7 @@ def make_sources(live: LiveConfig, lifecycle: Lifecycle) -> Sources:
         rollback=Rollback(reconciler, operations, locator, rpc, owners, available),
         problems=problems,
         rpc=rpc,
+        expiry=expiry,
         pushed=pushed,
         files=FileSystemSource(plan.files, SourceContext(reconciler, plan.admission, owners, problems)),
         static=StaticSource(plan.static, reconciler, owners),
@@ -167,6 +171,18 @@ def make_sources(live: LiveConfig, lifecycle: Lifecycle) -> Sources:
         roots=roots,
         workers=isolation.gauges,
     )
+
+
+def _end_expired(name: str, rpc: RpcSource, operations: Operations) -> None:
+    operations.end_split(name)
+    rpc.end_shadow(name)
+
+
+def _meant_until(store: DesiredStateStore, reconciler: Reconciler) -> Iterator[Until]:
+    """Shadows and splits from before the engine started."""
+    yield from ((one.servable, one.shadow.until_us) for one in store.all() if one.shadow is not None)
+    splits = ((name, reconciler.overrides(name).split) for name in sorted(reconciler.names()))
+    yield from ((name, split.until_us) for name, split in splits if split is not None)
 
 
 def _from_stores(store: DesiredStateStore) -> set[ServableId]:

@@ -42,8 +42,8 @@ _PATIENCE_MS = 250  # with whoever reads this process's streams
 
 
 class Output:
-    """Passes on what is written to one stream, in whole lines, as long as it is not too much, and somebody takes it: what
-    was not written for a while may come later, at once. Whoever writes very much more is slowed down."""
+    """Passes on what is written to one stream, in whole lines, as long as it is not too much and somebody takes it:
+    what was not written for a while may come later, at once. Whoever writes very much more is slowed down."""
 
     def __init__(self, stream: int, a_second: int, tell: Callable[[str], None]) -> None:
         self.stream = stream

@@ -301,9 +301,9 @@ def test_a_split_begins_with_the_first_version_and_ends_with_the_last(steps: Ste
 def test_overrides_become_plain_values_and_come_back() -> None:
     overrides = Overrides(
         pin=Pin(version(1), NOTE),
-        freeze=Freeze(DesiredState("m", (version(2),), {"stable": 2}, Shadow(2, 0.1)), NOTE),
+        freeze=Freeze(DesiredState("m", (version(2),), {"stable": 2}, Shadow(2, 0.1, 7)), NOTE),
         disabled=NOTE,
-        split=SplitOverride(Split({1: 0.25, 2: 0.75}, "x-user-id"), NOTE),
+        split=SplitOverride(Split({1: 0.25, 2: 0.75}, "x-user-id"), NOTE, 8),
         blocks=(block(4), replace(block(5), instead=version(2))),
     )
     assert Overrides.from_dict(overrides.to_dict()) == overrides

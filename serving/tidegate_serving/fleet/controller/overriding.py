@@ -37,6 +37,8 @@ def decided(model: FleetModel, action: str, requester: Requester, request: Any) 
     if action == "unblock":
         return deciding.unblocked(facts, requester, request.unblock.version)
     if action == "split":
+        if request.split.until_us:
+            raise InvalidInput("a split of a fleet does not end by itself: leave out until_us, and end it yourself")
         return deciding.divided(facts, requester, dict(request.split.shares), request.split.key)
     raise InvalidInput("the request names no action that a fleet knows: use a client of its version")
 

@@ -22,6 +22,7 @@ from tidegate_serving.contract.servable import ServableId, check_name
 from tidegate_serving.journal.entry import Entry, Kind
 from tidegate_serving.journal.journal import Journal
 from tidegate_serving.low_priority import verify_at_low_priority
+from tidegate_serving.sources.expiry import REASON, REQUESTED_BY, Ends, no_end, now_us
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.rpc.store import DesiredStateStore
 
@@ -63,11 +64,18 @@ class _Turns:
 
 
 class RpcSource:
-    """A `Source` driven by remote calls; `tell` takes what is accepted."""
+    """A `Source` driven by remote calls; `tell` takes what is accepted, `ends` hears until when a shadow is meant."""
 
     def __init__(
-        self, tell: Tell, checks: VersionChecks, store: DesiredStateStore, owners: Owners, journal: Journal
+        self,
+        tell: Tell,
+        checks: VersionChecks,
+        store: DesiredStateStore,
+        owners: Owners,
+        journal: Journal,
+        ends: Ends = no_end,
     ) -> None:
+        self._ends = ends
         self._tell = tell
         self._checks = checks
         self._store = store
@@ -123,6 +131,14 @@ class RpcSource:
             versions = tuple(replace(version, revision=revision) for version in versions)
             return self._accept(replace(desired, versions=versions, revision=revision, at_us=now), action)
 
+    def end_shadow(self, name: str) -> None:
+        """Ends the shadow of a servable whose time is over. FailedPrecondition while it is frozen."""
+        present = self._store.get(name)
+        shadow = None if present is None else present.shadow
+        if present is not None and shadow is not None and 0 < shadow.until_us <= now_us():
+            after = replace(present, shadow=None, requested_by=REQUESTED_BY, reason=f"{present.reason}: {REASON}")
+            self.set_desired_state(after, present.revision)
+
     @contextlib.contextmanager
     def _turn(self, name: str) -> Iterator[None]:
         """One push of a servable at a time; reading a large version holds up no other servable. Of a name that nobody
@@ -151,6 +167,8 @@ class RpcSource:
             self._tell(desired)
             if not desired.versions:
                 self._owners.release(desired.servable, NAME)
+        if desired.shadow is not None:
+            self._ends(desired.servable, desired.shadow.until_us)
         return desired.revision
 
     def _checked(

@@ -1,0 +1,59 @@
+"""A canary whose process is gone: what it turned on ends by itself, so that nobody is asked what nobody looks at."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.eventually import eventually
+from tests.support.release.world import BETTER, Endpoints, World, serve_first
+
+from tidegate_operators.steps import CanaryRule, canary_traffic, push
+from tidegate_operators.steps.canary import begin
+from tidegate_operators.steps.canary_group import CanaryGroup
+from tidegate_operators.steps.canary_traffic import ends_us
+from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.control_client import ControlClient
+from tidegate_serving.sources.expiry import now_us
+from tidegate_validation.canary.rule import CanaryMode
+
+
+def is_tried(client: ControlClient, name: str) -> bool:
+    """Whether a shadow or a split is on."""
+    status = client.status(name).servable(name)
+    assert status is not None
+    return status.desired.shadow is not None or any(one.action == "split" for one in status.overrides)
+
+
+def pushed(world: World, endpoints: Endpoints, name: str) -> ServableId:
+    serve_first(endpoints, world, name)
+    return push(directory=world.admitted(2, BETTER, name=name), control=endpoints.control).id
+
+
+@pytest.mark.parametrize("mode", CanaryMode)
+def test_what_a_canary_turned_on_ends_by_itself_once_it_is_surely_over(
+    world: World, endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch, mode: CanaryMode
+) -> None:
+    monkeypatch.setattr(canary_traffic, "_AFTER_SECONDS", 0.5)
+    identity = pushed(world, endpoints, f"gone_{mode.value}")
+    with ControlClient(endpoints.control) as client:
+        begin(CanaryGroup(endpoints.control), identity, CanaryRule(within_seconds=1.0, mode=mode))
+        assert is_tried(client, identity.name)
+        eventually(lambda: not is_tried(client, identity.name))
+        last = client.journal(servable=identity.name)[-1]
+        assert (last.action, last.requested_by) == ("split" if mode is CanaryMode.TRAFFIC else "push", "tidegate")
+        assert f"canary of {identity}" in last.reason
+        assert "its time was over and nobody had ended it" in last.reason
+        assert client.desired(identity.name).numbers == {1, 2}
+
+
+def test_one_that_passed_in_traffic_keeps_its_share_for_as_long_as_it_takes_to_promote_it(
+    world: World, endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(canary_traffic, "_AFTER_SECONDS", 0.5)
+    identity, group = pushed(world, endpoints, "passed"), CanaryGroup(endpoints.control)
+    rule = CanaryRule(within_seconds=1.0, mode=CanaryMode.TRAFFIC)
+    with ControlClient(endpoints.control) as client:
+        observation = begin(group, identity, rule)
+        over = ends_us(rule.seconds)
+        observation.end(group, passed=True)
+        eventually(lambda: now_us() > over + 500_000)
+        assert is_tried(client, identity.name)
