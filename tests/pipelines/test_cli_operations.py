@@ -86,7 +86,10 @@ def test_a_model_goes_back_stays_and_goes_on(tidegate: Command, root: Path) -> N
     assert answers(tidegate, "back") == (1, 2.0)
     assert tidegate("unpin", "back").returncode == 0
     assert answers(tidegate, "back") == (3, 4.0)
-    assert tidegate("block", "back", "3", "--reason", "leaked labels").stdout == "back:3 must not serve\n"
+    assert (
+        "back:3 must not serve; version 1 takes its"
+        in tidegate("block", "back", "3", "--reason", "leaked labels").stdout
+    )
     assert answers(tidegate, "back")[0] != 3
     assert tidegate("unblock", "back", "3").returncode == 0
 

@@ -24,7 +24,7 @@ def check_not_blocked(client: ControlClient, identity: ServableId) -> None:
     time."""
     status = client.status(identity.name).servable(identity.name)
     found = None if status is None else status.version(identity.version)
-    if status is None or (found is not None and found.state is not State.END):
+    if status is None or (found is not None and found.state not in (State.UNLOADING, State.END)):
         return  # a block of other files under the same number does not count
     for one in status.overrides:
         if one.action == "block" and one.version == identity.version:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from tidegate_operators.steps.canary_traffic import end_split
 from tidegate_operators.steps.change_desired import REQUESTED_BY, Change, change
+from tidegate_operators.steps.decided import check_not_blocked
 from tidegate_operators.steps.engine_group import engines_of, on_each
 from tidegate_operators.steps.superseded import check_still_promoted, require_live, wait_available, wait_ended
 from tidegate_serving.connection import EngineConnection
@@ -45,7 +46,7 @@ def promote(
     unloads. With `keep_previous` the version that served before stays loaded, so that a rollback takes effect at once;
     None leaves that as it was. A version that somebody wants again meanwhile, as by a pin, is not waited for.
     Superseded where the version is not live any more or another was promoted meanwhile, FailedPrecondition where it
-    never was live, its own error where it does not load, DeadlinePassed where one does not load or end.
+    never was live or is blocked, its own error where it does not load, DeadlinePassed where one does not load or end.
 
     In a group nothing begins before every engine has the version AVAILABLE: the error names those that have not. An
     error later names those that were not promoted; the same call again promotes these too.
@@ -54,6 +55,7 @@ def promote(
 
     def edit(client: ControlClient, desired: DesiredState) -> DesiredState:
         require_live(client, desired, version, _PURPOSE)
+        check_not_blocked(client, ServableId(servable, version))
         keep = desired.keep_previous if keep_previous is None else keep_previous
         return replace(desired.promoting(version), keep_previous=keep)
 

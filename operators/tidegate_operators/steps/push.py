@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tidegate_operators.steps.change_desired import REQUESTED_BY, Change, Edit, change, give_up
+from tidegate_operators.steps.decided import check_not_blocked
 from tidegate_operators.steps.engine_group import Outcomes, engines_of, on_each
 from tidegate_operators.steps.stored_version import is_address, read_stored
 from tidegate_operators.steps.superseded import check_not_overtaken, wait_available
@@ -172,6 +173,7 @@ def _adding(
 ) -> Edit:
     def edit(before: DesiredState) -> DesiredState:
         check_not_overtaken(client, identity, judged_against)
+        check_not_blocked(client, identity)
         _check_number_is_free(before, candidate)
         return before.adding(candidate)
 

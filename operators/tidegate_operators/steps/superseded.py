@@ -24,8 +24,9 @@ def require_live(client: ControlClient, desired: DesiredState, version: int, pur
     found = desired.version(version)
     if found is not None:
         return found
-    name, serving = desired.servable, desired.stable
+    name = desired.servable
     status = client.status(name).servable(name)
+    serving = None if status is None else clients_get(status)
     was = None if status is None else status.version(version)
     if was is not None and was.error_code in ("", Cancelled.code) and serving is not None:
         raise Superseded(

@@ -125,17 +125,37 @@ def divided(facts: Facts, requester: Requester, shares: Mapping[int, float], key
 def blocked(facts: Facts, requester: Requester, version: VersionReference) -> Decided:
     """A version must not serve, now or later; a pin or split that names it ends. What served before takes its place."""
     overrides, number = facts.overrides, version.version
-    outcome = Outcome(f"{facts.name}:{number} must not serve", True, to_version=number)
+    said = f"{facts.name}:{number} must not serve"
     if overrides.block_of(version) is not None:
-        return overrides, outcome
-    instead = next((one for one in reversed(facts.served) if one.fingerprint != version.fingerprint), None)
+        return overrides, Outcome(said, True, to_version=number)
+    others = [one for one in facts.served if overrides.block_of(one) is None]
+    instead = next((one for one in reversed(others) if one.fingerprint != version.fingerprint), None)
     pin, split = overrides.pin, overrides.split
+    if facts.serving == number:
+        said += _then(_place_of(number, facts.desired, instead))
+    outcome = Outcome(said, True, to_version=number)
     return replace(
         overrides,
         blocks=(*overrides.blocks, Block(number, version.fingerprint, requester.note(), instead)),
         pin=None if pin and pin.version.fingerprint == version.fingerprint else pin,
         split=None if split and number in split.split.shares else split,
     ), outcome
+
+
+def _place_of(number: int, desired: DesiredState, before: VersionReference | None) -> int | None:
+    """What ordinary requests get once this version is blocked: what is desired for them where only a pin kept them off
+    it, else what served before, else the newest that is left."""
+    if desired.stable != number and desired.version(desired.stable) is not None:
+        return desired.stable
+    if before is not None:
+        return before.version
+    return max((one.version for one in desired.versions if one.version != number), default=None)
+
+
+def _then(heir: int | None) -> str:
+    if heir is None:
+        return "; no request is answered until another version is pushed, or this one is unblocked"
+    return f"; version {heir} takes its place as soon as it is loaded, and until then no request is answered"
 
 
 def unblocked(facts: Facts, _requester: Requester, version: int) -> Decided:

@@ -4,7 +4,7 @@ when it is so already."""
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -187,6 +187,31 @@ def test_what_is_to_replace_a_blocked_version_is_pushed_beside_it_and_serves_onl
     assert (bench.there(), bench.serving) == ([3], 3)
     with pytest.raises(FailedPrecondition, match="m:2 was blocked"):
         bench.push(2, 3, stable=3)
+
+
+@pytest.mark.parametrize(
+    ("pushed", "pinned", "then"),
+    [
+        (
+            ((1,), (2,)),
+            None,
+            "version 1 takes its place as soon as it is loaded, and until then no request is answered",
+        ),
+        (((1,), (2,), (2, 3)), None, "version 1 takes its place as soon as it is loaded, and until then"),
+        (((2,), (3,)), 2, "version 3 takes its place as soon as it is loaded"),
+        (((2, 1),), None, "version 1 takes its place as soon as it is loaded"),
+        (((2,),), None, "no request is answered until another version is pushed, or this one is unblocked"),
+    ],
+)
+def test_a_block_says_what_takes_the_place(
+    bench: OperationsBench, pushed: Sequence[tuple[int, ...]], pinned: int | None, then: str
+) -> None:
+    for versions in pushed:
+        bench.push(*versions, stable=versions[0])
+    if pinned is not None:
+        bench.operations.pin(ANNA, pinned)
+        assert bench.serving == pinned
+    assert bench.operations.block(ANNA, 2).sentence.startswith(f"m:2 must not serve; {then}")
 
 
 def test_a_candidate_does_not_take_the_place_of_a_blocked_version_but_what_served_before(
