@@ -168,7 +168,10 @@ _OTHER: Mapping[str, Callable[[Cause, Mapping[str, Any]], str]] = {
         f"{d['share']} of the rows hold categories that training never held: {', '.join(map(_value, d['values']))}"
     ),
     categories.RENAMED: lambda _, d: f"the category {_value(d['old'])} is called {_value(d['new'])} now",
-    categories.MERGED: lambda _, d: f"the category {_value(d['old'])} is counted as {_value(d['new'])} now",
+    categories.MERGED: lambda _, d: (
+        f"the categor{'ies' if 'also' in d else 'y'} {' and '.join(map(_value, [d['old'], *d.get('also', [])]))} "
+        f"{'are' if 'also' in d else 'is'} counted as {_value(d['new'])} now"
+    ),
     categories.RESPELLED: lambda _, d: (
         f"{d['share']} of the rows hold categories of training written another way ({d['change']}): "
         + ", ".join(f"{_value(old)} as {_value(new)}" for old, new in d["spellings"][:3])

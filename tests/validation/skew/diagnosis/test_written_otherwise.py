@@ -84,3 +84,20 @@ def test_cities_in_other_letters_are_written_another_way(change: str, written: C
 
     assert found.cause is not None
     assert (found.cause["kind"], found.cause["change"]) == ("written another way", change)
+
+
+def test_categories_with_a_part_of_their_own_behind_are_written_another_way() -> None:
+    countries = {"DE": "DE-BE", "FR": "FR-75", "IT": "IT-RM", "ES": "ES-MD"}
+    found = told("country", payments(2, 7, 19_040)["country"].map(countries))
+
+    assert "written another way (an addition): “DE” as “DE-BE”, “FR” as “FR-75”" in found.sentence
+
+
+def test_several_categories_that_are_counted_as_one_are_named() -> None:
+    cities = payments(2, 7, 19_040)["city"].replace({"Malmö": "Nice", "São Paulo": "Nice"})
+    found = told("city", cities)
+
+    assert found.cause is not None
+    assert found.cause["kind"] == "merged categories"
+    assert {found.cause["old"], *found.cause["also"]} == {"Malmö", "São Paulo"}
+    assert found.sentence.endswith("are counted as “Nice” now")

@@ -107,6 +107,23 @@ def test_what_does_not_grow_on_fails_with_its_cause(column: str, change: object,
     assert [one.subject for one in found.findings if one.outcome is Outcome.FAIL] == [column]
 
 
+def test_months_go_on_without_the_times_of_rows_and_are_in_no_other_unit() -> None:
+    month = np.repeat([5, 6, 7, 8, 9], 900)
+    rows = pd.DataFrame({"month": month, "spent": np.random.default_rng(2).normal(size=len(month))})
+    before, now = rows[:3500], rows[3500:].reset_index(drop=True)
+    profile = profile_table(as_table(before, "training"), Columns(), ["month", "spent"])
+
+    def told(values: pd.Series) -> tuple[Outcome, str, object]:
+        report = report_on_table(profile, as_table(now.assign(month=values), "now"), Columns())
+        found = report.feature("month")
+        return found.outcome, found.sentence, (found.cause or {}).get("kind")
+
+    goes_on = "`month`: grows with time, as it did in training (from 5 to 8)"
+    assert told(now["month"]) == (Outcome.PASS, goes_on, None)
+    assert told(now["month"] + 4)[0] is Outcome.FAIL
+    assert told(now["month"] + 4)[2] == "does not grow on"
+
+
 def test_of_a_counter_moved_by_as_much_as_a_factor_neither_is_named() -> None:
     """How far values of one day are from each other is not known of counters, and it alone tells the two apart."""
     found = report(week().assign(ticket=week()["ticket"] + 70_000))

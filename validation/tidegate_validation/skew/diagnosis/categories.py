@@ -88,6 +88,10 @@ def _spellings(known: tuple[str, ...], new: list[str]) -> Iterator[tuple[str, di
     yield "cut off", cut if len(new) > 1 and {one[: max(map(len, new))] for one in known} == {*new} else _several(cut)
     for change, added in (("an addition", _added(known, new)), ("a part left out", _added(new, known, turned=True))):
         yield change, _several(added)
+    names = set(known)
+    for mark in _MARKS:
+        parts = {name: name.split(mark)[0] for name in new if mark in name}
+        yield "an addition", _several({name: part for name, part in parts.items() if part in names})
     yield "punctuation", _alike(known, new, lambda text: re.sub(r"[\W_]", "", text))
     for mark in _MARKS:
         yield "cut off", _several({key: name for name in known if (key := name.split(mark)[0]) in new and key != name})
@@ -186,7 +190,8 @@ def _is_gone(suspect: Suspect, code: int, p: Floats, q: Floats) -> bool:
 
 
 def _renamed(suspect: Suspect) -> tuple[float, Cause] | None:
-    """A category that is gone, and another that has grown by as much, or that is new; with the Δ that is left."""
+    """A category that is gone, and another that has grown by as much or is new; or several that are gone into one;
+    with the Δ that is left."""
     bins = suspect.feature.bins
     if not isinstance(bins, CategoryBins):
         return None
@@ -200,20 +205,23 @@ def _renamed(suspect: Suspect) -> tuple[float, Cause] | None:
     candidates = []
     unseen = _unseen_categories(bins, suspect.sample)
     if unseen and bins.complete and 0.5 * p[old] <= unseen[0][1] <= 2 * p[old]:
-        candidates.append((_after(p, q, old, bins.unseen), RENAMED, unseen[0][0]))
-    grown = [code for code in range(top) if code != old and q[code] - p[code] > 0.4 * p[old]]
-    candidates += [(_after(p, q, old, code), MERGED, bins.top[code]) for code in grown]
+        candidates.append((_after(p, q, [old], bins.unseen), RENAMED, unseen[0][0], [old]))
+    for lost in ([old], gone):
+        grown = [code for code in range(top) if code not in lost and q[code] - p[code] > 0.4 * p[lost].sum()]
+        candidates += [(_after(p, q, lost, code), MERGED, bins.top[code], lost) for code in grown]
     if not candidates:
         return None
-    left, kind, new = min(candidates)
+    left, kind, new, lost = min(candidates, key=lambda one: one[:3])
     if left > max(0.6 * before, 1.5 * suspect.noise):
         return None
-    return left, Cause(kind, share=float(p[old]), details=(("old", bins.top[old]), ("new", new)))
+    names = [bins.top[code] for code in sorted(lost, key=lambda code: -p[code])]
+    also = (("also", names[1:]),) if len(names) > 1 else ()
+    return left, Cause(kind, share=float(p[lost].sum()), details=(("old", names[0]), ("new", new), *also))
 
 
-def _after(p: Floats, q: Floats, old: int, into: int) -> float:
+def _after(p: Floats, q: Floats, old: list[int], into: int) -> float:
     moved = p.copy()
-    moved[into] += moved[old]
+    moved[into] += moved[old].sum()
     moved[old] = 0
     return distance_of(moved, q)
 

@@ -18,6 +18,7 @@ from tidegate_validation.statistics.sql import Family
 
 _LEAST_BLOCKS = 10
 _LEAST_RISES = 8
+_LEAST_STEPS = 3
 _RISING = 0.97
 """The share of pairs of blocks of which the later is no lower, from which on a column grows."""
 _SCATTER = 0.4
@@ -104,7 +105,7 @@ def growth_of(feature: FeatureProfile, counts: FeatureCounts) -> Growth | None:
     if not way or _rising(way * middles) < _RISING or scatter > _SCATTER * abs(total):
         return None
     reached = np.maximum.accumulate(way * middles)
-    if (np.diff(reached) > 0).sum() < _LEAST_RISES:
+    if (np.diff(reached) > 0).sum() < _LEAST_RISES and not _step_by_step(bins, way * middles):
         return None
     width = _width_of_bins(bins, way)
     if width > _COARSE * abs(total):
@@ -173,6 +174,14 @@ def _rising(middles: Floats) -> float:
     """The share of pairs of blocks of which the later is no lower."""
     later = np.triu(np.ones((len(middles), len(middles)), dtype=np.bool_), k=1)
     return float((middles[None, :] >= middles[:, None])[later].mean())
+
+
+def _step_by_step(bins: NumericBins | DiscreteBins, middles: Floats) -> bool:
+    """Whether a few values on an even grid came one after the other and none again, as months do."""
+    if not isinstance(bins, DiscreteBins) or len(bins.values) < _LEAST_STEPS or (np.diff(middles) < 0).any():
+        return False
+    steps = np.diff(bins.values)
+    return bool((steps == steps[0]).all())
 
 
 def _fastest(reached: Floats, blocks: Floats) -> float:
