@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from tidegate_pipelines.release import Release, release
 from tidegate_serving.contract.errors import FailedPrecondition, Superseded, TidegateError
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.control_client import ControlClient
+from tidegate_validation.canary.judgement import CanaryResult
 from tidegate_validation.canary.rule import CanaryMode
 
 RULE = CanaryRule(pairs=20, within_seconds=30.0, max_error_share=0.3, max_slow_share=0.9)
@@ -39,6 +42,27 @@ def is_split(endpoints: Endpoints, name: str) -> bool:
     with ControlClient(endpoints.control) as client:
         found = client.status(name).servable(name)
     return found is not None and any(one.action == "split" for one in found.overrides)
+
+
+@contextmanager
+def tried(endpoints: Endpoints, name: str, version: int, rule: CanaryRule) -> Iterator[Future[CanaryResult]]:
+    """A canary that is under way."""
+    with ThreadPoolExecutor(1) as threads:
+        trying = threads.submit(canary, control=endpoints.control, servable=name, version=version, rule=rule)
+        eventually(lambda: shadow_of(endpoints, name) == version or is_split(endpoints, name))
+        yield trying
+
+
+def after_a_push(monkeypatch: pytest.MonkeyPatch, act: Callable[[ControlClient], object]) -> None:
+    """Somebody acts as soon as a desired state is written, before whoever wrote it goes on."""
+    written = ControlClient.set_desired_state
+
+    def and_then(client: ControlClient, *arguments: Any) -> int:
+        revision = written(client, *arguments)
+        act(client)
+        return revision
+
+    monkeypatch.setattr(ControlClient, "set_desired_state", and_then)
 
 
 def test_who_was_overtaken_by_a_promotion_is_told_so_by_canary_and_promotion(
@@ -132,9 +156,7 @@ def test_a_version_that_was_promoted_while_its_canary_ran_goes_on_serving(
     (directory,) = prepared(world, endpoints, name, 2)
     push(directory=directory, control=control)
     rule = CanaryRule(pairs=10**6, within_seconds=120.0, mode=mode, step_seconds=100.0)
-    with ThreadPoolExecutor(1) as threads, traffic(endpoints.grpc, name):
-        trying = threads.submit(canary, control=control, servable=name, version=2, rule=rule)
-        eventually(lambda: shadow_of(endpoints, name) == 2 or is_split(endpoints, name))
+    with traffic(endpoints.grpc, name), tried(endpoints, name, 2, rule) as trying:
         promote(control=control, servable=name, version=2)
         why = rf"{name}:2 was promoted by tidegate \(promote {name}:2\) before its canary ended: it serves"
         with pytest.raises(Superseded, match=why):
@@ -153,9 +175,11 @@ def test_a_canary_that_an_operator_takes_the_requests_from_ends_with_who_and_why
     push(directory=directory, control=control)
     ends = (action, mode) != ("pin", CanaryMode.SHADOW)  # copies go on where ordinary traffic is pinned
     rule = CanaryRule(pairs=10**6, within_seconds=120.0 if ends else 2.0, mode=mode, step_seconds=100.0)
-    with ThreadPoolExecutor(1) as threads, traffic(endpoints.grpc, name), ControlClient(control) as client:
-        trying = threads.submit(canary, control=control, servable=name, version=2, rule=rule)
-        eventually(lambda: shadow_of(endpoints, name) == 2 or is_split(endpoints, name))
+    with (
+        traffic(endpoints.grpc, name),
+        ControlClient(control) as client,
+        tried(endpoints, name, 2, rule) as trying,
+    ):
         if action == "pin":
             client.pin(name, 1, requested_by="anna", reason="an audit")
         else:
@@ -181,9 +205,7 @@ def test_a_canary_that_is_no_longer_beside_what_ordinary_requests_get_ends_with_
     promote(control=control, servable=name, version=2)
     push(directory=world.repository / name / "3", control=control)
     rule = CanaryRule(pairs=10**6, within_seconds=120.0, mode=mode, step_seconds=100.0)
-    with ThreadPoolExecutor(1) as threads, ControlClient(control) as client:
-        trying = threads.submit(canary, control=control, servable=name, version=3, rule=rule)
-        eventually(lambda: shadow_of(endpoints, name) == 3 or is_split(endpoints, name))
+    with ControlClient(control) as client, tried(endpoints, name, 3, rule) as trying:
         if action == "pin":
             client.pin(name, 1, requested_by="anna", reason="an audit")
         else:
@@ -236,14 +258,7 @@ def test_a_promotion_does_not_wait_for_the_end_of_a_version_that_was_pinned_mean
     control, name = endpoints.control, "pinned_again"
     (directory,) = prepared(world, endpoints, name, 2)
     push(directory=directory, control=control)
-    written = ControlClient.set_desired_state
-
-    def and_then_pinned(client: ControlClient, *arguments: Any) -> int:
-        revision = written(client, *arguments)
-        client.pin(name, 1, requested_by="anna", reason="an audit")
-        return revision
-
-    monkeypatch.setattr(ControlClient, "set_desired_state", and_then_pinned)
+    after_a_push(monkeypatch, lambda client: client.pin(name, 1, requested_by="anna", reason="an audit"))
     assert promote(control=control, servable=name, version=2, timeout=60.0).ended == ()
     eventually(lambda: available(endpoints, name) == [1, 2])
 
@@ -254,14 +269,7 @@ def test_a_promotion_that_is_overtaken_while_the_old_version_unloads_says_by_wha
     control, name = endpoints.control, "rolled_back"
     (directory,) = prepared(world, endpoints, name, 2)
     push(directory=directory, control=control)
-    written = ControlClient.set_desired_state
-
-    def and_then_rolled_back(client: ControlClient, *arguments: Any) -> int:
-        revision = written(client, *arguments)
-        client.rollback(name, 1, requested_by="anna", reason="an audit")
-        return revision
-
-    monkeypatch.setattr(ControlClient, "set_desired_state", and_then_rolled_back)
+    after_a_push(monkeypatch, lambda client: client.rollback(name, 1, requested_by="anna", reason="an audit"))
     why = rf"{name}:2 was promoted, and {name}:1 took its place since, by anna \(an audit\)"
     with pytest.raises(Superseded, match=why):
         promote(control=control, servable=name, version=2, timeout=60.0)
@@ -276,9 +284,11 @@ def test_a_canary_of_a_model_that_is_frozen_meanwhile_tells_its_result_and_what_
     (directory,) = prepared(world, endpoints, name, 2)
     push(directory=directory, control=control)
     rule = CanaryRule(pairs=10**6, within_seconds=2.0, mode=mode, step_seconds=100.0)
-    with ThreadPoolExecutor(1) as threads, traffic(endpoints.grpc, name), ControlClient(control) as client:
-        trying = threads.submit(canary, control=control, servable=name, version=2, rule=rule)
-        eventually(lambda: shadow_of(endpoints, name) == 2 or is_split(endpoints, name))
+    with (
+        traffic(endpoints.grpc, name),
+        ControlClient(control) as client,
+        tried(endpoints, name, 2, rule) as trying,
+    ):
         client.override("freeze", name, requested_by="anna", reason="an audit")
         why = rf"^The canary {name}:2 .* But {name}:2 stays as it is, .* frozen by anna \(an audit\)"
         with pytest.raises(FailedPrecondition, match=why):
