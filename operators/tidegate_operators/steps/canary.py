@@ -109,7 +109,7 @@ class Observation:
         if self.primary is None:
             sentence = f"{self.id} is what ordinary clients get already, so there was no traffic to share."
             return CanaryResult(Outcome.WARN, sentence, CanaryNumbers())
-        missing = group.missing(self.id, lambda client: _turn_on(client, self.id, self.rule))
+        missing = group.missing(self.id, lambda client: _turn_on(client, self.id, self.rule, self.since))
         group.check(lambda client: check_shadow_is_ours(client, self.id))
         group.check(lambda client: check_not_blocked(client, self.id))
         primary = self.primary
@@ -163,7 +163,7 @@ def begin(
             growing = TrafficObservation(identity, directory, primary, since, log_path, rule, step, resumption.keep)
             begin_traffic(group, growing)
             return growing
-        group.tell(lambda client: _turn_on(client, identity, rule))
+        group.tell(lambda client: _turn_on(client, identity, rule, since))
     except TidegateError:
         why = f"the canary of {identity} could not begin"
         group.tell(lambda client: give_up(client, identity.name, identity.version, why))
@@ -206,16 +206,17 @@ def _require_log(log_root: Path | None) -> Path:
     return log_root
 
 
-def _turn_on(client: ControlClient, identity: ServableId, rule: CanaryRule) -> None:
-    change(client, identity.name, lambda now: _with_shadow(client, now, identity, rule), f"canary of {identity}")
+def _turn_on(client: ControlClient, identity: ServableId, rule: CanaryRule, since: datetime) -> None:
+    shadow = Shadow(identity.version, rule.fraction, ends_us(since, rule.seconds))
+    change(client, identity.name, lambda now: _with_shadow(client, now, shadow), f"canary of {identity}")
     _check_clock(client, identity.name)
 
 
-def _with_shadow(client: ControlClient, desired: DesiredState, identity: ServableId, rule: CanaryRule) -> DesiredState:
-    require_live(client, desired, identity.version, "before its canary")
-    check_not_promoted(desired, identity.version)
-    check_shadow_is_free(desired, identity.version)
-    return replace(desired, shadow=Shadow(identity.version, rule.fraction, ends_us(rule.seconds)))
+def _with_shadow(client: ControlClient, desired: DesiredState, shadow: Shadow) -> DesiredState:
+    require_live(client, desired, shadow.version, "before its canary")
+    check_not_promoted(desired, shadow.version)
+    check_shadow_is_free(desired, shadow.version)
+    return replace(desired, shadow=shadow)
 
 
 def _check_clock_in(client: ControlClient, identity: ServableId) -> None:

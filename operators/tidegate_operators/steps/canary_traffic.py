@@ -76,8 +76,9 @@ class TrafficObservation:
         check_beside(client, self.id, self.primary)
 
     def divide(self, client: ControlClient) -> None:
-        """Makes an engine divide traffic as the step says, for as long as a canary may take."""
-        self._divide(client, ends_us(self.rule.seconds))
+        """Makes an engine divide traffic as the step says, for as long as the canary may take; where it does so already
+        nothing changes."""
+        self._divide(client, ends_us(self.since, self.rule.seconds))
 
     def _divide(self, client: ControlClient, until_us: int) -> None:
         name, share = self.id.name, self.rule.shares[self.step.number]
@@ -109,10 +110,10 @@ class TrafficObservation:
         give_up(client, self.id.name, self.id.version, f"the canary of {self.id} ended")
 
 
-def ends_us(seconds: float) -> int:
+def ends_us(since: datetime, seconds: float) -> int:
     """When a canary of this many seconds is surely over, in Unix microseconds: what it turned on ends by itself then,
-    so that nobody is asked for ever what nobody looks at."""
-    return round((time.time() + seconds + _AFTER_SECONDS) * 1e6)
+    so that nobody is asked for ever what nobody looks at. One that goes on late gets a little time to end."""
+    return round((max(since.timestamp() + seconds, time.time()) + _AFTER_SECONDS) * 1e6)
 
 
 def begin_traffic(group: CanaryGroup, observation: TrafficObservation) -> None:

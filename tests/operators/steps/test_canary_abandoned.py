@@ -53,7 +53,7 @@ def test_one_that_passed_in_traffic_keeps_its_share_for_as_long_as_it_takes_to_p
     rule = CanaryRule(within_seconds=1.0, mode=CanaryMode.TRAFFIC)
     with ControlClient(endpoints.control) as client:
         observation = begin(group, identity, rule)
-        over = ends_us(rule.seconds)
+        over = ends_us(observation.since, rule.seconds)
         observation.end(group, passed=True)
         eventually(lambda: now_us() > over + 500_000)
         assert is_tried(client, identity.name)
