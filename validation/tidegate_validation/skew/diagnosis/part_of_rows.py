@@ -242,7 +242,8 @@ def _of_one_category(
     if precision >= VAGUE:
         return None
     room = _WITHIN * precision if abs(np.log(factor)) > np.log(_FAR) else 0.0
-    named = only_common(factor, room) or only_rare(factor, room)
+    rare = only_rare(factor, room) if only_common(factor, _WITHIN * room) is None else None
+    named = only_common(factor, room) or rare
     return replace(_cause(replace(way, change=(named.factor if named else factor, 0.0))), precision=precision)
 
 
