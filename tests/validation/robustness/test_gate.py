@@ -345,14 +345,14 @@ def test_a_budget_that_is_missed_for_a_moment_is_measured_again(tmp_path: Path) 
 def test_memory_that_seems_to_leak_is_measured_again(tmp_path: Path, held: int, outcome: Outcome) -> None:
     line = f"self.kept = getattr(self, 'kept', []); len(self.kept) < {held} and self.kept.append(bytes(2**16))"
     found = examined(tmp_path, before_return(line))
-    (told,) = (one for one in found if one.check == "memory")
+    (told,) = (one for one in found if one.subject == "resident memory")
     assert told.outcome is outcome
     assert re.search(r"; measured twice, and it grew over \d+ calls at first$", told.sentence)
 
 
 def test_a_leak_is_told_in_units_that_a_reader_can_follow(tmp_path: Path) -> None:
     line = "self.kept = getattr(self, 'kept', []); self.kept.append(b'x' * 3_000_000)"
-    (told,) = (one for one in examined(tmp_path, before_return(line)) if one.check == "memory")
+    (told,) = (one for one in examined(tmp_path, before_return(line)) if one.subject == "resident memory")
     assert re.match(r"memory grows by [23]\.\d MiB with every call, over 160 calls", told.sentence), told.sentence
 
 

