@@ -6,13 +6,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::support;
-use crate::support::{Gate, LONG, Model, Running, eventually, patience, publish, rest, scalar_signature, settings};
+use crate::support::{
+    Gate, LONG, Model, Running, eventually, far_less, grpc, patience, publish, rest, scalar_signature, settings,
+};
 use tidegate_plane::settings::{Patience, Settings};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
 const GOAWAY: u8 = 7;
 const PING: u8 = 6;
+const HEADERS: u8 = 1;
+const END_HEADERS: u8 = 4;
 /// Beside what is waited for, long: a client that is to be in time is so on a busy machine, too.
 const SHORT: Duration = Duration::from_secs(1);
 
@@ -44,6 +48,44 @@ fn frames(socket: &mut TcpStream) -> (Vec<u8>, Vec<u8>) {
         kinds.push(head[3]);
     }
     (kinds, last)
+}
+
+/// The head of a predict call, its fields written out.
+fn call_head(stream: u32) -> Vec<u8> {
+    let fields =
+        [(":method", "POST"), (":scheme", "http"), (":path", grpc::PREDICT), ("content-type", "application/grpc")];
+    let text = |text: &str| [&[text.len() as u8], text.as_bytes()].concat();
+    let block: Vec<u8> = fields.iter().flat_map(|(name, value)| [vec![0], text(name), text(value)].concat()).collect();
+    [&[0, 0, block.len() as u8, HEADERS, END_HEADERS][..], &stream.to_be_bytes(), &block].concat()
+}
+
+/// How long it takes to be answered a hundred pings, one after the other, where nothing else is done meanwhile.
+fn pinging(socket: &mut TcpStream) -> Duration {
+    let times = (0..5).map(|_| {
+        let began = Instant::now();
+        for _ in 0..100 {
+            socket.write_all(&[&[0, 0, 8, PING, 0, 0, 0, 0, 0][..], &[7; 8]].concat()).unwrap();
+            let mut head = [0; 9];
+            while head[3..5] != [PING, 1] {
+                socket.read_exact(&mut head).unwrap();
+                socket.read_exact(&mut vec![0; usize::from(head[2])]).unwrap();
+            }
+        }
+        began.elapsed()
+    });
+    times.min().unwrap()
+}
+
+#[test]
+fn calls_that_wait_for_their_messages_are_not_looked_at_until_something_comes() {
+    let running = with(patience());
+    far_less(4, || {
+        let mut socket = silent(&running);
+        let alone = pinging(&mut socket);
+        let heads: Vec<u8> = (0..1000).flat_map(|call| call_head(1 + 2 * call)).collect();
+        socket.write_all(&heads).unwrap();
+        (pinging(&mut socket), 4 * alone)
+    });
 }
 
 fn closed(running: &Running, endpoint: &str, reason: &str) -> f64 {

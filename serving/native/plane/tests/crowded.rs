@@ -1,14 +1,13 @@
 //! A queue that one connection would fill: others still get their requests in.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use crate::support;
 use crate::support::examples::{MULTI_INFERENCE, REGRESS, example, floats, list, multi, request};
 use crate::support::infer::{STREAM_INFER, infer};
 use crate::support::inference::{CLASSIFY_METHOD, REGRESS_METHOD, of_tensorflow, parses_at, running};
 use crate::support::messages::predict_x;
-use crate::support::{Gate, Model, Running, eventually, far_less, grpc, publish_with, scalar_signature, settings};
+use crate::support::{Gate, Model, Running, eventually, grpc, publish_with, scalar_signature, settings};
 use tidegate_codec::status::Code;
 use tidegate_engine::batching::Batching;
 
@@ -86,33 +85,16 @@ fn all_tasks_of_a_call_are_under_way_on_its_connection() {
     assert_eq!(running.grpc().call(REGRESS, &[], &one).code, 0);
 }
 
-/// How long it takes to ask for predictions, one after the other.
-fn predicting(client: &mut grpc::Client) -> Duration {
-    let began = Instant::now();
-    for _ in 0..100 {
-        assert_eq!(client.predict(&predict_x(&[1.0])).code, 0);
-    }
-    began.elapsed()
-}
-
 #[test]
-fn calls_that_wait_for_their_messages_cost_others_of_their_connection_next_to_nothing() {
+fn what_comes_in_one_of_many_calls_that_wait_for_their_messages_is_noticed() {
     let running = Running::with(&Model::half_plus_two());
     let mut client = running.grpc();
-    let (head, rest) = {
-        let mut whole = grpc::frame(&predict_x(&[1.0]));
-        let rest = whole.split_off(7);
-        (whole, rest)
-    };
-    far_less(5, || {
-        let alone = predicting(&mut client);
-        let waiting: Vec<_> = (0..1000).map(|_| client.open_ended(grpc::PREDICT, &[], head.clone())).collect();
-        let beside = predicting(&mut client);
-        // The last first: what comes in one of many is noticed.
-        for (call, mut sending) in waiting.into_iter().rev() {
-            sending.send_data(rest.clone().into(), true).unwrap();
-            assert_eq!(client.finish(call).code, 0);
-        }
-        (beside, 3 * alone)
-    });
+    let mut head = grpc::frame(&predict_x(&[1.0]));
+    let rest = head.split_off(7);
+    let waiting: Vec<_> = (0..100).map(|_| client.open_ended(grpc::PREDICT, &[], head.clone())).collect();
+    for (call, mut sending) in waiting.into_iter().rev() {
+        sending.send_data(rest.clone().into(), true).unwrap();
+        assert_eq!(client.finish(call).code, 0);
+        assert_eq!(client.predict(&predict_x(&[1.0])).code, 0);
+    }
 }

@@ -9,6 +9,8 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
+use crate::connections::socket::Ends;
+
 /// What is written at once is followed by more, as a rule, where it has so many bytes: the payload of a frame, unless the
 /// client takes larger ones.
 const FULL: usize = 16 << 10;
@@ -37,6 +39,12 @@ impl FullFrames {
 
     fn wrote(&mut self, held: bool) {
         (self.held, self.flushed) = (held, false);
+    }
+}
+
+impl Ends for FullFrames {
+    fn has_ended(&self) -> bool {
+        self.inner.has_ended()
     }
 }
 

@@ -1,5 +1,5 @@
-//! The time of one I/O thread: connections that took much of it lately, hold much open or are new get so much together
-//! between two looks at the sockets, those with less first. Everybody else is served meanwhile, whatever it is that takes long.
+//! The time of one I/O thread: connections that took much of it lately, or hold much open, get so much together between
+//! two looks at the sockets, those with less first. Everybody else is served meanwhile, whatever it is that takes long.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,15 +22,6 @@ const COUNTED: Duration = Duration::from_micros(200);
 const TIMED: u32 = 8;
 /// What an open call counts for: a connection that ends takes about so long for each.
 const OPEN_CALL: Duration = Duration::from_micros(1);
-
-/// What is known of a connection beside the time that it took.
-#[derive(Clone, Copy, Debug)]
-pub struct Standing {
-    /// Calls that it holds open.
-    pub open_calls: usize,
-    /// Whether no call of it was ever answered: it may be one of very many that begin together, each with little.
-    pub is_new: bool,
-}
 
 #[derive(Debug)]
 struct State {
@@ -125,17 +116,17 @@ impl TimeTaken {
         TimeTaken { time, lately: Duration::ZERO, looked: Instant::now(), untimed: 0, waits: None }
     }
 
-    /// Does a part of the work of a connection in this standing, and notes how long it took; pending where others have
-    /// their turn first. Must be used on the I/O thread.
+    /// Does a part of the work of a connection with so many open calls, and notes how long it took; pending where others
+    /// have their turn first. Must be used on the I/O thread.
     pub fn spend<T>(
         &mut self,
         context: &mut Context<'_>,
-        Standing { open_calls, is_new }: Standing,
+        open_calls: usize,
         work: impl FnOnce(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
         let open = OPEN_CALL.saturating_mul(open_calls as u32);
         self.untimed += 1;
-        let each = open > MUCH || is_new || self.waits.is_some() || self.time.is_tended();
+        let each = open > MUCH || self.waits.is_some() || self.time.is_tended();
         if !each && self.untimed < TIMED {
             return work(context);
         }
@@ -143,7 +134,7 @@ impl TimeTaken {
         let began = Instant::now();
         self.forget(began);
         let counts = self.lately + open;
-        let much = counts > MUCH || is_new || self.waits.is_some();
+        let much = counts > MUCH || self.waits.is_some();
         if much && self.poll_turn(context, counts, began).is_pending() {
             return Poll::Pending;
         }
@@ -217,12 +208,6 @@ mod tests {
     /// What one piece of work takes at least.
     const PIECE: Duration = Duration::from_micros(150);
 
-    const LITTLE: Standing = Standing { open_calls: 1, is_new: false };
-
-    fn open(open_calls: usize) -> Standing {
-        Standing { open_calls, is_new: false }
-    }
-
     fn runtime() -> Runtime {
         Builder::new_current_thread().event_interval(1009).build().unwrap()
     }
@@ -239,7 +224,7 @@ mod tests {
     async fn work_often(time: IoTime, pieces: usize, done: Rc<Cell<usize>>) {
         let mut taken = TimeTaken::new(time);
         for _ in 0..pieces {
-            poll_fn(|context| taken.spend(context, open(1000), work)).await;
+            poll_fn(|context| taken.spend(context, 1000, work)).await;
             done.set(done.get() + 1);
             poll_once_more().await;
         }
@@ -285,30 +270,9 @@ mod tests {
             }
             let mut little = TimeTaken::new(time.clone());
             while done.get() < 200 {
-                let asked = poll_fn(|context| Poll::Ready(little.spend(context, LITTLE, |_| Poll::Ready(())))).await;
+                let asked = poll_fn(|context| Poll::Ready(little.spend(context, 1, |_| Poll::Ready(())))).await;
                 assert!(asked.is_ready());
                 yield_now().await;
-            }
-        });
-    }
-
-    #[test]
-    fn very_many_that_are_new_wait_although_each_takes_little() {
-        let (time, done) = (IoTime::default(), Rc::new(Cell::new(0)));
-        let new = Standing { open_calls: 0, is_new: true };
-        LocalSet::new().block_on(&runtime(), async {
-            for _ in 0..100 {
-                let (mut taken, done) = (TimeTaken::new(time.clone()), done.clone());
-                spawn_local(async move {
-                    poll_fn(|context| taken.spend(context, new, work)).await;
-                    done.set(done.get() + 1);
-                });
-            }
-            while done.get() < 100 {
-                let before = done.get();
-                yield_now().await;
-                let most = BETWEEN_LOOKS.as_micros().div_ceil(PIECE.as_micros()) as usize;
-                assert!(done.get() - before <= 2 * most, "{} pieces at once", done.get() - before);
             }
         });
     }
@@ -339,7 +303,7 @@ mod tests {
                         order.borrow_mut().push(open_calls);
                         (0..16).map(|_| work(context)).fold(Poll::Ready(()), |_, done| done)
                     };
-                    poll_fn(|context| taken.spend(context, open(open_calls), end)).await;
+                    poll_fn(|context| taken.spend(context, open_calls, end)).await;
                 }));
             }
             for task in tasks {
@@ -365,7 +329,7 @@ mod tests {
                     let (mut taken, done) = (TimeTaken::new(time.clone()), done.clone());
                     tokio::spawn(async move {
                         for _ in 0..5 {
-                            poll_fn(|context| taken.spend(context, open(1000), work)).await;
+                            poll_fn(|context| taken.spend(context, 1000, work)).await;
                             done.fetch_add(1, Ordering::Relaxed);
                             poll_once_more().await;
                         }
@@ -396,7 +360,7 @@ mod tests {
             Poll::Ready(())
         };
         for _ in 0..TIMED {
-            assert!(taken.spend(&mut context, LITTLE, interrupted).is_ready());
+            assert!(taken.spend(&mut context, 1, interrupted).is_ready());
         }
         assert!(taken.lately > Duration::ZERO && taken.lately < MUCH);
     }
@@ -409,7 +373,7 @@ mod tests {
             for _ in 0..100 {
                 let looked = Instant::now();
                 for _ in 0..BETWEEN_LOOKS.as_micros() / PIECE.as_micros() / 4 {
-                    let asked = poll_fn(|context| Poll::Ready(taken.spend(context, open(1000), work))).await;
+                    let asked = poll_fn(|context| Poll::Ready(taken.spend(context, 1000, work))).await;
                     // The system may interrupt it.
                     assert!(asked.is_ready() || looked.elapsed() > BETWEEN_LOOKS / 2, "it was to wait");
                 }

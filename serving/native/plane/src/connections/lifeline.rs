@@ -14,7 +14,7 @@ use tidegate_engine::memory::{Reservation, Share};
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::sync::lock;
 
-use crate::connections::io_time::{IoTime, Standing, TimeTaken};
+use crate::connections::io_time::{IoTime, TimeTaken};
 
 /// Ask the peer whether it is there.
 pub const PING: u8 = 1;
@@ -229,9 +229,7 @@ impl<F: Future<Output = ()>> Future for Run<F> {
         if !std::mem::replace(known, true) {
             *lock(&lifeline.task) = Some(context.waker().clone());
         }
-        let standing =
-            Standing { open_calls: lifeline.open_calls.load(Ordering::Relaxed), is_new: !lifeline.has_completed() };
-        time.spend(context, standing, |context| {
+        time.spend(context, lifeline.open_calls.load(Ordering::Relaxed), |context| {
             if lifeline.orders() & CLOSE == 0
                 && connection.as_mut().is_some_and(|one| one.as_mut().poll(context).is_pending())
             {

@@ -9,8 +9,10 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tidegate_engine::metrics::Endpoint;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Sleep, sleep};
+use tokio_rustls::server::TlsStream;
 
 use crate::connections::chunks::Chunks;
 use crate::connections::frames::{Fault, Frames};
@@ -25,6 +27,37 @@ const COPIED: usize = 1 << 10;
 
 /// A request that has come is whole within that time after its connection's end, whatever else is to be read.
 const READ_BY: Duration = Duration::from_millis(100);
+
+/// A socket that hears of its peer's end beside what it reads.
+pub trait Ends {
+    /// Whether the peer has gone for good: it sent what may still be read, and takes no answer.
+    fn has_ended(&self) -> bool;
+}
+
+impl Ends for TcpStream {
+    fn has_ended(&self) -> bool {
+        self.take_error().is_ok_and(|error| error.is_some())
+    }
+}
+
+impl Ends for UnixStream {
+    fn has_ended(&self) -> bool {
+        self.take_error().is_ok_and(|error| error.is_some())
+    }
+}
+
+impl<S: Ends> Ends for TlsStream<S> {
+    fn has_ended(&self) -> bool {
+        self.get_ref().0.has_ended()
+    }
+}
+
+/// A pipe within a process has no resets: whoever fuzzes or tests a connection drops its end.
+impl Ends for DuplexStream {
+    fn has_ended(&self) -> bool {
+        false
+    }
+}
 
 /// A socket and the lifeline of its connection.
 pub struct WatchedSocket<S> {
@@ -129,7 +162,7 @@ fn poll_read_piece<S: AsyncRead>(
     Poll::Ready(Ok(()))
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for WatchedSocket<S> {
+impl<S: AsyncRead + Ends + Unpin> AsyncRead for WatchedSocket<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.lifeline.orders() & (PROTOCOL_ERROR | CALM_DOWN) != 0 {
             return Poll::Pending;
@@ -137,6 +170,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for WatchedSocket<S> {
         let paced = self.at_once >= AT_ONCE || self.turns.pace.are_many(self.calls) || self.lifeline.is_large();
         if paced {
             ready!(self.turns.poll_turn(cx));
+        }
+        // Very many may begin and leave again before it is their turn: what they sent is not worth reading.
+        if (paced || self.lifeline.calls() == 0) && self.inner.has_ended() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
         }
         let before = into.filled().len();
         let piece = self.turns.pace.piece(self.last, self.calls);
@@ -205,7 +242,7 @@ mod tests {
     use std::future::poll_fn;
 
     use tidegate_engine::request::Mixture;
-    use tokio::io::AsyncWriteExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
 
@@ -286,6 +323,22 @@ mod tests {
             assert!((4 * CALL..20 * CALL).contains(&bytes), "{bytes} bytes at once");
         }
         assert!(read(&mut lone).await.is_some());
+    }
+
+    #[tokio::test]
+    async fn what_a_peer_sent_that_has_gone_for_good_is_not_read() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (server, _) = listener.accept().await.unwrap();
+        client.write_all(&[b'P'; PREFACE]).await.unwrap();
+        // A reset, as of a client that closes with answers unread.
+        client.set_zero_linger().unwrap();
+        drop(client);
+        server.readable().await.unwrap();
+        let lifeline = Lifeline::new(Endpoint::Grpc, false);
+        let mut socket = WatchedSocket::new(server, lifeline, Pace::default());
+        let read = socket.read_u8().await;
+        assert_eq!(read.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
     }
 
     /// A client that notes how long each write is, and whether it was of pieces.

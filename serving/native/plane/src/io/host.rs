@@ -17,7 +17,7 @@ use crate::connections::io_time::IoTime;
 use crate::connections::lifeline::Lifeline;
 use crate::connections::pace::Pace;
 use crate::connections::peer::Peer;
-use crate::connections::socket::WatchedSocket;
+use crate::connections::socket::{Ends, WatchedSocket};
 use crate::connections::tended::OpenConnection;
 use crate::drain::DrainWatch;
 use crate::endpoints::grpc::connection as grpc_connection;
@@ -88,7 +88,7 @@ impl<G: GrpcService, R: RestService> Host<G, R> {
         }
     }
 
-    fn receive<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    fn receive<T: AsyncRead + AsyncWrite + Ends + Unpin + Send + 'static>(
         &self,
         endpoint: Endpoint,
         socket: T,

@@ -7,6 +7,8 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::connections::socket::Ends;
+
 const PREFACE: usize = 24;
 const FRAME_HEAD: usize = 9;
 const HEADERS: u8 = 1;
@@ -30,6 +32,12 @@ impl<S> UnixAuthority<S> {
     /// Around an accepted connection.
     pub fn new(inner: S) -> UnixAuthority<S> {
         UnixAuthority { inner, filter: Filter::default(), ready: Vec::new(), given: 0 }
+    }
+}
+
+impl<S: Ends> Ends for UnixAuthority<S> {
+    fn has_ended(&self) -> bool {
+        self.inner.has_ended()
     }
 }
 
