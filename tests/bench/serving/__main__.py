@@ -137,7 +137,9 @@ def null_beside_echo() -> Sequence[Row]:
                 name: Ask(s, NULL, protocol, streams=streams) for name, s in (("tidegate", mine), ("the echo", bare))
             }
             shape = f"{CLIENTS // streams} x {streams} streams" if protocol == "grpc" else f"{CLIENTS} clients"
-            rows += beside(f"null, {protocol}, {shape}", by_turns(asks), {"the echo": least})
+            found, what = by_turns(asks), f"null, {protocol}, {shape}"
+            rows += beside(what, found, {"the echo": least})
+            rows.append(_for_processor_time(what, found))
         for clients in (1, 16, 256):
             for protocol in ("grpc", "rest"):
                 asks = {name: Ask(s, NULL, protocol, clients) for name, s in (("tidegate", mine), ("the echo", bare))}
@@ -151,6 +153,12 @@ def null_beside_echo() -> Sequence[Row]:
                         )
                     )
     return rows
+
+
+def _for_processor_time(what: str, found: Mapping[str, Sequence[Measured]]) -> Row:
+    """What the server could do with a core of its own: other work on the machine, or too little load, count less."""
+    value = ratio(found["tidegate"], found["the echo"], lambda one: one.rps / one.server_core_busy)
+    return Row(f"{what}: for the same processor time, over the echo", value, "times", "reported", None)
 
 
 def log_on_and_off() -> Sequence[Row]:
