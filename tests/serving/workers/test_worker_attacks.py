@@ -271,7 +271,7 @@ with __import__("contextlib").contextmanager(make.__wrapped__)(folder) as make_w
 def test_a_process_ends_with_an_engine_that_is_killed_although_a_model_holds_all_of_python(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", ENGINE, str(tmp_path)]) as engine:
         try:
-            eventually(lambda: (tmp_path / "a" / "holds").exists())
+            eventually(lambda: (tmp_path / "a" / "holds").exists() and (tmp_path / "a" / "child").exists())
         finally:
             engine.kill()
     for told in (tmp_path / "pid", tmp_path / "a" / "child"):
