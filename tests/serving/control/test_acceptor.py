@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 from types import SimpleNamespace
@@ -111,6 +112,20 @@ def test_bytes_pass_both_ways_however_slowly_they_are_taken() -> None:
         inner.close()
         assert client.recv(100) == b"last words"
         assert client.recv(1) == b""
+
+
+def test_an_answer_in_pieces_does_not_wait_until_the_client_acknowledges_the_first() -> None:
+    waits = []
+    with accepting() as (_, address, behind), connect(address) as client, behind.accept()[0] as inner:
+        for _ in range(20):
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+            inner.sendall(b"1")
+            assert client.recv(1) == b"1"
+            began = time.monotonic()
+            inner.sendall(b"2")
+            assert client.recv(1) == b"2"
+            waits.append(time.monotonic() - began)
+    assert sum(wait > 0.03 for wait in waits) < 10, waits
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "0.0.0.0"])
