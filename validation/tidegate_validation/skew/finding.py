@@ -290,6 +290,8 @@ def _distribution(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule)
             shown = f"a shift of {judgement.detectable:.2f} would have shown"
             if distance.delta > judgement.detectable and distance.level is not None:
                 return f"as far from training as so few rows are by chance ({size}; of the level, {shown})"
+            if distance.delta > judgement.detectable:
+                return f"not surely further from training than days may be by chance ({size})"
             return f"as in training ({size}; {shown})"
         seen = f"from {judgement.detectable:.2f} on" if math.isfinite(judgement.detectable) else "of no size"
         parts, they = ("days", "days") if distance.by_day else ("stretches of rows", "they")

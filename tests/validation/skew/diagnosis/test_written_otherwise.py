@@ -12,8 +12,12 @@ import pytest
 
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew import Columns
+from tidegate_validation.skew.compare import compare
+from tidegate_validation.skew.finding import findings_of
+from tidegate_validation.skew.rule import Aspect, Judgement, SkewRule
 from tidegate_validation.skew.two_tables import profile_table, report_on_table
 from tidegate_validation.statistics import Profile
+from tidegate_validation.statistics.window import table_window
 from tidegate_validation.tables import as_table
 
 COLUMNS = Columns(time="at")
@@ -101,3 +105,14 @@ def test_several_categories_that_are_counted_as_one_are_named() -> None:
     assert found.cause["kind"] == "merged categories"
     assert {found.cause["old"], *found.cause["also"]} == {"Malmö", "São Paulo"}
     assert found.sentence.endswith("are counted as “Nice” now")
+
+
+def test_a_distance_that_would_have_shown_is_not_told_as_in_training() -> None:
+    """As where other columns' days hang together, so that no test says that it is surely further."""
+    week = payments(2, 7, 19_040).assign(city="Nice")
+    with table_window(as_table(week, "the week"), event_time="at") as window:
+        numbers = compare(training(), window, SkewRule()).numbers["city"]
+    passed = Judgement("city", Aspect.DISTRIBUTION, Outcome.PASS, 0.4, 0.2, 0.1, 0.2)
+    (finding,) = findings_of(numbers, [passed], None, SkewRule(), None)
+
+    assert finding.sentence.startswith("`city`: not surely further from training than days may be by chance (Δ 1.")
