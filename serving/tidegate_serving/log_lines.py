@@ -53,13 +53,14 @@ class StreamHandler(logging.Handler):
         except Exception:  # as handlers do: the record's arguments are at fault
             return self.handleError(record)
         with self._changed:
-            if self._bytes + len(line) > _MOST_BYTES:
+            if self._lines and self._bytes + len(line) > _MOST_BYTES:
                 self._left_out += 1
                 return None
             self._put(line)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._write_all, name="tidegate-log-lines", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._write_all, name="tidegate-log-lines", daemon=True)
+                thread.start()
+                self._thread = thread
             if not self._stalled:
                 self._stalled = not self._await_written()
         return None

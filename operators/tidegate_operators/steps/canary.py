@@ -200,8 +200,8 @@ def require_passed(result: CanaryResult) -> CanaryResult:
 def _require_log(log_root: Path | None) -> Path:
     if log_root is None:
         raise FailedPrecondition(
-            "the engine keeps no inference log, which a canary is judged by: start it with a `log_path`; a fleet has "
-            "none, so push a version there and promote it, or try it as a canary on an engine alone"
+            "the engine keeps no inference log, which a canary is judged by: start it with a `log_path`, and each "
+            "node of a fleet, or promote the version without a canary"
         )
     return log_root
 

@@ -91,10 +91,13 @@ class CanaryGroup:
         self._logs = {str(engine): path for engine, (_, _, path) in seen}
         self._alike = set(self._logs)
         self._away = {str(engine): self.clock() for engine, _ in outcomes.failed}
-        serving = {str(engine): desired.stable for engine, (desired, _, _) in seen}
+        serving = {str(engine): ordinary for engine, (_, ordinary, _) in seen}
         if len(set(serving.values())) > 1:
             told = ", ".join(f"{engine} serves {version}" for engine, version in serving.items())
-            raise FailedPrecondition(f"{what}, because {told}: bring them together with `tidegate reconcile`")
+            raise FailedPrecondition(
+                f"{what}, because {told}: bring them together with `tidegate reconcile`, or decide about pins and "
+                "blocks alike in all of them"
+            )
         desired, ordinary, _ = seen[0][1]
         return desired, ordinary, self._log_root()
 

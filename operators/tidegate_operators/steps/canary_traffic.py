@@ -18,6 +18,7 @@ from tidegate_operators.steps.canary_pairs import StepBegun, read_pairs
 from tidegate_operators.steps.change_desired import REQUESTED_BY, give_up
 from tidegate_operators.steps.decided import check_not_blocked, check_not_pinned
 from tidegate_operators.steps.superseded import check_beside, check_not_promoted, require_live
+from tidegate_serving.contract.desired_state import STABLE
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, Superseded
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.control_client import ControlClient
@@ -104,6 +105,8 @@ class TrafficObservation:
     def _keep_share(self, client: ControlClient) -> None:
         if has_split(client, self.id):
             self._divide(client, until_us=0)
+        if client.desired(self.id.name).labels.get(STABLE) == self.id.version:
+            end_split(client, self.id, f"{self.id} was promoted")
 
     def _take_back(self, client: ControlClient) -> None:
         end_split(client, self.id, f"the canary of {self.id} did not pass")

@@ -88,7 +88,7 @@ def canary_turn(
     ended = None if known is None else known.result
     if ended is not None:
         if not all(group.tell(lambda client: _was_pushed_again(client, manifest.id, ended))):
-            _end_again(group, manifest.id, directory, ended, rule)
+            _end_again(group, manifest.id, directory, ended, rule, known.step if known else None)
             return ended
         known, group = None, CanaryGroup(control)
     record = known or _Record(turn.run, digest, clock())
@@ -137,7 +137,12 @@ def _was_pushed_again(client: ControlClient, identity: ServableId, result: Canar
 
 
 def _end_again(
-    group: CanaryGroup, identity: ServableId, directory: Path, result: CanaryResult, rule: CanaryRule
+    group: CanaryGroup,
+    identity: ServableId,
+    directory: Path,
+    result: CanaryResult,
+    rule: CanaryRule,
+    reached: StepBegun | None,
 ) -> None:
     """What follows from a result, for a task that was killed between writing it and doing it."""
     states = group.tell(lambda client: client.desired(identity.name))
@@ -146,9 +151,8 @@ def _end_again(
     if primary is None or primary == identity.version:
         return
     if rule.mode is CanaryMode.TRAFFIC:
-        growing = TrafficObservation(identity, directory, primary, now, Path(), rule, StepBegun(0, now))
-        if not result.allowed:  # else it has the share that it reached
-            growing.end(group, passed=False)
+        step = reached or StepBegun(0, now)
+        TrafficObservation(identity, directory, primary, now, Path(), rule, step).end(group, result.allowed)
     else:
         Observation(identity, directory, primary, now, Path(), rule).end(group, result.allowed)
 

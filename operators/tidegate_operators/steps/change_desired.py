@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from tidegate_operators.steps.decided import clients_get
 from tidegate_serving.contract.desired_state import STABLE, DesiredState
 from tidegate_serving.contract.errors import Conflict, DeadlinePassed
 from tidegate_serving.contract.servable import State
@@ -57,16 +58,25 @@ def _change_once(control: ControlClient, servable: str, edit: Edit, reason: str,
 def give_up(control: ControlClient, servable: str, version: int, reason: str) -> None:
     """Wants one version no more and waits until it has unloaded, so that whoever reads next does not see it any more.
 
-    One that somebody has promoted meanwhile stays: only a promotion or a rollback takes from clients what they get. A
-    request that is under way may hold the version longer than is worth waiting for; it then ends later, by itself.
+    One that clients get stays, as after somebody promoted it or blocked the one before: only a promotion or a rollback
+    takes that from them. A request that is under way may hold the version longer than is worth waiting for; it then
+    ends later, by itself.
     """
 
-    def unless_promoted(desired: DesiredState) -> DesiredState:
-        return desired if desired.labels.get(STABLE) == version else desired.without(version)
+    def unless_served(desired: DesiredState) -> DesiredState:
+        if not serves(desired):
+            return desired.without(version)
+        shadowed = desired.shadow is not None and desired.shadow.version == version
+        return replace(desired, shadow=None) if shadowed else desired
+
+    def serves(desired: DesiredState) -> bool:
+        status = control.status(servable).servable(servable)
+        took_over = status is not None and status.ordinary == version and clients_get(status) == version
+        return desired.labels.get(STABLE) == version or took_over
 
     desired = control.desired(servable)
-    if desired.version(version) is not None and unless_promoted(desired) != desired:
-        desired = change(control, servable, unless_promoted, reason).after
+    if desired.version(version) is not None and unless_served(desired) != desired:
+        desired = change(control, servable, unless_served, reason).after
     if desired.version(version) is not None:
         return
     with contextlib.suppress(DeadlinePassed):

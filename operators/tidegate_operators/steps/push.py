@@ -173,7 +173,8 @@ def _adding(
 ) -> Edit:
     def edit(before: DesiredState) -> DesiredState:
         check_not_overtaken(client, identity, judged_against)
-        check_not_blocked(client, identity)
+        if before.version(identity.version) is not None:  # else the engine compares the files with those of the block
+            check_not_blocked(client, identity)
         _check_number_is_free(before, candidate)
         return before.adding(candidate)
 

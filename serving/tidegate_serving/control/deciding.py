@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tidegate_serving.contract.desired_state import DesiredState, Split, VersionReference
+from tidegate_serving.contract.desired_state import STABLE, DesiredState, Split, VersionReference
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput
 from tidegate_serving.control.overrides import Block, Freeze, Note, Outcome, Overrides, Pin, SplitOverride
 from tidegate_serving.journal.entry import Entry, Kind
@@ -184,7 +184,7 @@ def check_permitted(desired: DesiredState, overrides: Overrides, present: Desire
     name = desired.servable
     check_thawed(name, overrides)
     for block in filter(None, map(overrides.block_of, desired.versions)):
-        if _means(desired, block.version) == _means(present, block.version):
+        if not _gains(desired, present, block.version):
             continue
         raise FailedPrecondition(
             f"{name}:{block.version} was blocked by {block.note.requested_by} ({block.note.reason}): "
@@ -192,12 +192,17 @@ def check_permitted(desired: DesiredState, overrides: Overrides, present: Desire
         )
 
 
-def _means(desired: DesiredState, number: int) -> tuple[VersionReference | None, frozenset[str], bool]:
-    """What a desired state has of one version: its files, its labels, and whether it has the shadow."""
-    found = desired.version(number)
-    labels = frozenset(label for label, target in desired.labels.items() if target == number)
-    shadowed = desired.shadow is not None and desired.shadow.version == number
-    return found and VersionReference(number, found.directory, found.manifest_digest), labels, shadowed
+def _gains(desired: DesiredState, present: DesiredState, number: int) -> bool:
+    """Whether a version is new, or gets a label or the shadow. Label `stable` on what is the ordinary version without
+    it, as a push beside it writes that, gives it nothing."""
+    before, after = present.version(number), desired.version(number)
+    if before is None or after is None or before.fingerprint != after.fingerprint:
+        return True
+    had = {label for label, target in present.labels.items() if target == number}
+    had |= {STABLE} if present.stable == number else set()
+    labels = {label for label, target in desired.labels.items() if target == number}
+    shadowed, was = (one.shadow is not None and one.shadow.version == number for one in (desired, present))
+    return bool(labels - had) or (shadowed and not was)
 
 
 def check_thawed(name: str, overrides: Overrides) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from tidegate_serving.contract.desired_state import DesiredState
+from tidegate_serving.contract.desired_state import DesiredState, VersionReference
 from tidegate_serving.contract.errors import NotFound
-from tidegate_serving.contract.servable import check_name
+from tidegate_serving.contract.servable import ServableId, check_name
 from tidegate_serving.control import deciding
 from tidegate_serving.control.deciding import (
     Decided,
@@ -26,7 +26,7 @@ from tidegate_serving.control.locate import Locator
 from tidegate_serving.control.overrides import Outcome, Overrides
 from tidegate_serving.control.reconciler import Reconciler
 from tidegate_serving.journal.journal import Journal
-from tidegate_serving.sources.expiry import REASON, REQUESTED_BY, Ends, no_end, now_us
+from tidegate_serving.sources.expiry import REQUESTED_BY, Ends, is_over, no_end, why_over
 
 _Decide = Callable[[Facts], Decided]
 
@@ -82,9 +82,8 @@ class Operations:
     def end_split(self, name: str) -> None:
         """Ends the split of a servable whose time is over. FailedPrecondition while it is frozen."""
         found = self._reconciler.overrides(name).split
-        if found is not None and 0 < found.until_us <= now_us():
-            why = f"{found.note.reason}: {REASON}" if found.note.reason else REASON
-            self.split(Requester(name, REQUESTED_BY, why), {}, "")
+        if found is not None and is_over(found.until_us):
+            self.split(Requester(name, REQUESTED_BY, why_over(found.note.reason)), {}, "")
 
     def block(self, requester: Requester, version: int) -> Outcome:
         """A version must not serve, now or later. The one that served before takes its place, or another that is
@@ -103,7 +102,13 @@ class Operations:
         Counts on a full disk too, as `disable`."""
         requester.check_named()
         outcome = Outcome(f"{check_name(requester.servable)} has the overrides of its fleet", True)
-        return self._keep(requester, "overrides", lambda facts: (overrides, outcome), even_if_lost=True)
+        kept = self._keep(requester, "overrides", lambda facts: (overrides, outcome), even_if_lost=True)
+        self._ends(requester.servable, overrides.split.until_us if overrides.split else 0)
+        return kept
+
+    def blocks(self, id: ServableId, reference: VersionReference) -> bool:
+        """Whether a version is blocked."""
+        return self._reconciler.overrides(id.name).block_of(reference) is not None
 
     def permit(self, desired: DesiredState, present: DesiredState) -> None:
         """FailedPrecondition where what somebody pushes goes against a decision and is not desired at present."""

@@ -54,6 +54,11 @@ class Rollback:
         if version is None and serving is None:
             raise FailedPrecondition(f"nothing serves under {name!r}: push a version instead of rolling back")
         target = self._previous(name, serving) if version is None else self._locator.version(name, version)
+        if (block := self._reconciler.overrides(name).block_of(target)) is not None:
+            raise FailedPrecondition(
+                f"{name}:{target.version} was blocked by {block.note.requested_by} ({block.note.reason}): unblock it "
+                "first, or go back to another"
+            )
         before = serving.version if serving is not None else None
         if before == target.version and not self._is_leaving(name, target):
             return Outcome(f"version {before} of {name} serves already", False, before, before)

@@ -11,11 +11,15 @@ from tests.support.eventually import eventually
 from tests.support.neighbours.fleet import Fleet, fleet_over
 from tests.support.release.world import BETTER, NONSENSE, World, make_world, traffic
 
-from tidegate_operators.steps import canary, promote, push
+from tidegate_operators.steps import CanaryRule, canary, canary_traffic, promote, push
+from tidegate_operators.steps.canary import begin
+from tidegate_operators.steps.canary_group import CanaryGroup
 from tidegate_operators.steps.serving_now import find_log
 from tidegate_serving.admission import Outcome
+from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.fleet.state.model import Copies
 from tidegate_serving.inference_log.reader import connect
+from tidegate_validation.canary.rule import CanaryMode
 
 
 @pytest.fixture(scope="module")
@@ -91,3 +95,23 @@ def test_a_canary_in_traffic_divides_ordinary_requests_on_every_node_and_ends_it
     assert min(logged(world.root, node, "shared", 2) for node in "ab") > 0
     assert promote(control=control, servable="shared", version=2).ended == (1,)
     assert fleet.view().models["shared"].overrides.split is None
+
+
+@pytest.mark.parametrize("mode", CanaryMode)
+def test_what_a_canary_turned_on_over_a_fleet_ends_by_itself(
+    world: World, fleet: Fleet, control: str, monkeypatch: pytest.MonkeyPatch, mode: CanaryMode
+) -> None:
+    monkeypatch.setattr(canary_traffic, "_AFTER_SECONDS", 0.5)
+    name = f"gone_{mode.value}"
+    push(directory=world.admitted(1, name=name), control=control)
+    promote(control=control, servable=name, version=1)
+    push(directory=world.admitted(2, BETTER, name=name), control=control)
+
+    def is_tried() -> bool:
+        model = fleet.view().models[name]
+        return model.desired.shadow is not None or model.overrides.split is not None
+
+    begin(CanaryGroup(control), ServableId(name, 2), CanaryRule(within_seconds=2.0, mode=mode))
+    assert is_tried()
+    eventually(lambda: not is_tried())
+    assert fleet.view().models[name].desired.numbers == {1, 2}

@@ -19,6 +19,8 @@ from tidegate_serving.contract.desired_state import DesiredState, Shadow
 from tidegate_serving.contract.errors import FailedPrecondition
 from tidegate_serving.contract.repository import report_directory
 from tidegate_serving.control_client import ControlClient
+from tidegate_serving.sources.expiry import now_us
+from tidegate_validation.canary.rule import CanaryMode
 
 RULE = CanaryRule(pairs=30, within_seconds=60.0)
 IMPATIENT = CanaryTurn("run 1", 0.0)
@@ -84,6 +86,28 @@ def test_a_refusal_stands_and_is_carried_out_though_the_task_was_killed_before_t
         assert again is not None
         assert again.sentence == found.sentence
         assert (available(endpoints, name), desired(endpoints, name).shadow) == ([1], None)
+
+
+def test_one_that_passed_keeps_its_share_though_the_task_was_killed_before_it_said_so(
+    endpoints: Endpoints, world: World, name: str
+) -> None:
+    second = candidate(endpoints, world, name)
+    turn, shares = CanaryTurn("run 1", 60.0), {1: 0.5, 2: 0.5}
+    rule = CanaryRule(
+        pairs=20, within_seconds=60.0, mode=CanaryMode.TRAFFIC, shares=(0.5,), step_rows=5, step_seconds=0.5
+    )
+    with traffic(endpoints.grpc, name):
+        found = canary_turn(directory=second, control=endpoints.control, turn=turn, rule=rule)
+    assert found is not None
+    assert found.allowed, found.sentence
+    over = now_us() + 1_000_000
+    with ControlClient(endpoints.control) as client:
+        client.split(name, shares, until_us=over, requested_by="tidegate", reason=f"canary of {name}:2 in traffic")
+        assert canary_turn(directory=second, control=endpoints.control, turn=turn, rule=rule) is not None
+        eventually(lambda: now_us() > over + 500_000)
+        status = client.status(name).servable(name)
+    assert status is not None
+    assert [one.action for one in status.overrides] == ["split"]
 
 
 def test_what_was_refused_and_pushed_anew_is_observed_anew(endpoints: Endpoints, world: World, name: str) -> None:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from pathlib import Path
+from typing import cast
+
 import pytest
 from tests.support.eventually import eventually
 from tests.support.release.world import BETTER, Endpoints, World, available, serve_first, traffic
 
 from tidegate_operators.airflow.waiting import version_state
 from tidegate_operators.steps import CanaryRule, canary, find_baseline, promote, push, serving_directory
+from tidegate_operators.steps.canary import begin
+from tidegate_operators.steps.canary_group import CanaryGroup
+from tidegate_operators.steps.superseded import check_beside
 from tidegate_serving.connection import EngineConnection
+from tidegate_serving.contract.desired_state import DesiredState, VersionReference
 from tidegate_serving.contract.errors import FailedPrecondition
+from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.control.status import EngineStatus, OverrideStatus, ServableStatus
 from tidegate_serving.control_client import ControlClient
 from tidegate_validation.canary.rule import CanaryMode
 
@@ -45,6 +55,26 @@ def test_what_replaces_a_blocked_version_is_released_beside_what_clients_got_bef
     assert available(endpoints, name) == [2]
 
 
+@pytest.mark.parametrize("mode", CanaryMode)
+def test_a_candidate_that_took_the_place_of_a_blocked_version_is_not_taken_from_clients(
+    world: World, endpoints: Endpoints, mode: CanaryMode
+) -> None:
+    control, name = endpoints.control, f"took_{mode.value}"
+    serve_first(endpoints, world, name)
+    push(directory=world.admitted(2, BETTER, name=name), control=control)
+    group = CanaryGroup(control)
+    observation = begin(group, ServableId(name, 2), CanaryRule(within_seconds=60.0, mode=mode))
+    with ControlClient(control) as client:
+        client.block(name, 1, **ANNA)
+        eventually(lambda: available(endpoints, name) == [2])
+        with pytest.raises(FailedPrecondition, match=r"go to version 2 and not any more to version 1.*by anna"):
+            observation.look(group)
+        observation.end(group, passed=False)
+        desired = client.desired(name)
+        assert (sorted(desired.numbers), desired.shadow) == ([1, 2], None)
+    assert available(endpoints, name) == [2]
+
+
 def test_a_candidate_is_judged_against_the_version_that_ordinary_traffic_is_pinned_to(
     world: World, endpoints: Endpoints
 ) -> None:
@@ -61,3 +91,24 @@ def test_a_candidate_is_judged_against_the_version_that_ordinary_traffic_is_pinn
     with ControlClient(control) as client:
         client.override("unpin", name, **ANNA)
     assert find_baseline(control=control, directory=third) == second
+
+
+class Told:
+    """An engine that says one thing of a servable."""
+
+    def __init__(self, status: ServableStatus) -> None:
+        self._status = status
+
+    def status(self, servable: str) -> EngineStatus:
+        assert servable == self._status.servable
+        return EngineStatus((self._status,), "", "")
+
+
+@pytest.mark.parametrize(("pinned", "raises"), [(1, False), (None, True)])
+def test_a_canary_goes_on_while_what_it_is_tried_beside_is_still_loading(pinned: int | None, raises: bool) -> None:
+    versions = tuple(VersionReference(one, Path(f"/m/{one}"), f"{one:064x}") for one in (2, 3))
+    pins = () if pinned is None else (OverrideStatus("pin", "it is pinned", "anna", version=pinned),)
+    status = ServableStatus("m", DesiredState("m", versions, {"stable": 2}), ordinary=2, overrides=pins)
+    engine = cast("ControlClient", Told(status))
+    with pytest.raises(FailedPrecondition, match="go to version 2") if raises else nullcontext():
+        check_beside(engine, ServableId("m", 3), 1)

@@ -189,6 +189,42 @@ def test_what_is_to_replace_a_blocked_version_is_pushed_beside_it_and_serves_onl
         bench.push(2, 3, stable=3)
 
 
+def test_what_is_to_replace_a_blocked_version_is_pushed_whatever_became_of_the_blocked_one(
+    bench: OperationsBench,
+) -> None:
+    bench.push(1, stable=1)
+    bench.push(2, stable=2)
+    bench.operations.block(ANNA, 2)
+    bench.unadmitted.add(2)  # revoked, as the documentation advises
+    bench.push(2, 3, stable=2)
+    assert (bench.there(), bench.serving) == ([1, 3], 1)
+    bench.restart()
+    assert (bench.there(), bench.serving) == ([1, 3], 1)
+
+
+def test_a_sole_version_without_a_label_is_blocked_and_replaced(bench: OperationsBench) -> None:
+    bench.push(1)
+    bench.operations.block(ANNA, 1)
+    assert bench.off
+    bench.push(1, 2, stable=1)
+    assert (bench.there(), bench.serving, bench.off) == ([2], 2, "")
+    bench.push(1, 2)
+    with pytest.raises(FailedPrecondition, match="m:1 was blocked"):
+        bench.push(1, 2, old=1)
+    bench.push(2, stable=2)
+    assert bench.serving == 2
+
+
+def test_nobody_goes_back_to_a_blocked_version(bench: OperationsBench) -> None:
+    bench.push(1, stable=1)
+    bench.push(2, stable=2)
+    bench.push(2, 3, stable=2)
+    bench.operations.block(ANNA, 2)
+    with pytest.raises(FailedPrecondition, match=r"m:2 was blocked by anna \(it is late\): unblock it first"):
+        bench.rollback(ANNA, 2, None)
+    assert (bench.there(), bench.serving) == ([1, 3], 1)
+
+
 @pytest.mark.parametrize(
     ("pushed", "pinned", "then"),
     [

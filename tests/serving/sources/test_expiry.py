@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import queue
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 
 import pytest
 from tests.support.eventually import eventually
@@ -55,6 +57,42 @@ def test_an_end_that_is_refused_is_tried_again_and_one_that_fails_ends_no_other(
     with started(end, ("broken", 1), ("frozen", 2)):
         eventually(lambda: tried.count("frozen") == 3)
     assert tried == ["broken", "frozen", "frozen", "frozen"]
+
+
+def test_one_that_is_told_of_many_times_is_tried_once_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "AGAIN_SECONDS", 0.05)
+    tried: list[int] = []
+
+    def end(name: str) -> None:
+        tried.append(now_us())
+        if len(tried) < 4:
+            raise FailedPrecondition("it is frozen")
+
+    with started(end, *((("m", 1),) * 3), ("m", 2), ("m", 3)):
+        eventually(lambda: len(tried) == 4)
+    assert all(after - before >= 50_000 for before, after in pairwise(tried))
+    assert [one.levelname for one in caplog.records if "it is frozen" in one.message] == ["WARNING"]
+
+
+def test_an_end_that_hangs_keeps_nobody_from_stopping() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def end(name: str) -> None:
+        begun.set()
+        go_on.wait()
+
+    found = Expiry(end, lambda: (("m", 1),))
+    found.start()
+    assert begun.wait(10)
+    asked_us = now_us()
+    found.stop()
+    assert now_us() < asked_us + 10_000_000
+    assert found._thread.is_alive()
+    go_on.set()
+    found._thread.join(10)
+    assert not found._thread.is_alive()
 
 
 def test_one_that_waits_for_a_far_end_stops_at_once() -> None:

@@ -169,7 +169,9 @@ class Life:
         self.told = Listening(self.manager)
         locator = Locator(self.reconciler, self.admit)
         self.operations = Operations(self.reconciler, locator, self.journal)
-        checks = VersionChecks((world.repository,), self, str, self.available, self.operations.permit)
+        checks = VersionChecks(
+            (world.repository,), self, str, self.available, self.operations.permit, self.operations.blocks
+        )
         states = DesiredStateStore(world.state)
         self.rpc = RpcSource(self.reconciler.set_desired_state, checks, states, self.owners, self.journal)
         self.rollback = Rollback(self.reconciler, self.operations, locator, self.rpc, self.owners, self.available)

@@ -82,7 +82,14 @@ class OperationsBench:
         self.manager.reconciler = self.reconciler
         locator = Locator(self.reconciler, self.admit)
         self.operations = Operations(self.reconciler, locator, self.journal)
-        checks = VersionChecks((self.root,), self, lambda platform: platform, self.available, self.operations.permit)
+        checks = VersionChecks(
+            (self.root,),
+            self,
+            lambda platform: platform,
+            self.available,
+            self.operations.permit,
+            self.operations.blocks,
+        )
         states = DesiredStateStore(self.folder / "state")
         self.rpc = RpcSource(self.reconciler.set_desired_state, checks, states, self.owners, self.journal)
         self.rollback = Rollback(self.reconciler, self.operations, locator, self.rpc, self.owners, self.available)

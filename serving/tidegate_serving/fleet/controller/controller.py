@@ -35,6 +35,7 @@ from tidegate_serving.fleet.state.keys import LEADER, MODELS, PLACEMENT, ROUTES,
 from tidegate_serving.fleet.state.node import Node
 from tidegate_serving.fleet.state.view import FleetView, placement_bytes
 from tidegate_serving.lifecycle.events import EventBus
+from tidegate_serving.sources.expiry import Ends, no_end
 from tidegate_serving.sources.problems import Reports
 
 PROBLEM = "etcd"
@@ -59,7 +60,8 @@ class _Line:
 
 class Controller:
     """`name` is what it is called as a leader, `connect` makes a connection of a node's control address. State changes
-    of the whole fleet go to `events`, what stands in the way to `problems`."""
+    of the whole fleet go to `events`, what stands in the way to `problems`; while it leads `ends` hears until when
+    shadows and splits are meant."""
 
     def __init__(
         self,
@@ -70,7 +72,9 @@ class Controller:
         seconds: int,
         events: EventBus,
         problems: Reports,
+        ends: Ends = no_end,
     ) -> None:
+        self._ends = ends
         self._etcd = etcd
         self._keys = keys
         self._connect = connect
@@ -163,6 +167,9 @@ class Controller:
         if not lead or waits or self._awaits(view, lead) or self._is_emptied(view, seen):
             self._publish(view, seen)
             return
+        for name, model in view.models.items():
+            self._ends(name, model.desired.shadow.until_us if model.desired.shadow else 0)
+            self._ends(name, model.overrides.split.until_us if model.overrides.split else 0)
         decision = decide(view, seen, lost, self._memory, time.time())
         placed = decision.placement
         known = {name: placed.nodes[name] for name in view.placement.nodes.keys() & placed.nodes.keys()}

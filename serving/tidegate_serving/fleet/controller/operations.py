@@ -15,7 +15,7 @@ from tidegate_serving.contract.desired_state import DesiredState, VersionReferen
 from tidegate_serving.contract.errors import Conflict, FailedPrecondition, InvalidInput, NotFound
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.servable import ServableId, check_name
-from tidegate_serving.control.deciding import Requester, as_it_was, check_permitted, decision_entry
+from tidegate_serving.control.deciding import Requester, as_it_was, check_permitted, check_thawed, decision_entry
 from tidegate_serving.control.messages import optional
 from tidegate_serving.control.overrides import Outcome, Pin
 from tidegate_serving.fleet.controller.overriding import decided
@@ -23,7 +23,9 @@ from tidegate_serving.fleet.etcd.client import Etcd
 from tidegate_serving.fleet.state.keys import ALL_FLEETS, DRAINS, MODELS, NODES, WANTED, FleetKeys
 from tidegate_serving.fleet.state.model import Copies, FleetModel
 from tidegate_serving.fleet.state.view import wanted_bytes
+from tidegate_serving.journal.entry import Entry
 from tidegate_serving.journal.journal import Journal
+from tidegate_serving.sources.expiry import REQUESTED_BY, is_over, why_over
 from tidegate_serving.sources.rpc.source import change_entry, check_revision, check_traffic
 
 _TRIES = 20
@@ -150,6 +152,33 @@ class FleetOperations:
             self.accepted(model.desired)
             self.journal.add(change_entry(model.desired, "rollback"))
         return outcome
+
+    def end_over(self, name: str) -> None:
+        """Ends the shadow and the split of a model whose time is over. FailedPrecondition while it is frozen."""
+        over: list[Entry] = []
+
+        def edit(model: FleetModel) -> FleetModel:
+            over.clear()
+            shadow, split = model.desired.shadow, model.overrides.split
+            desired, overrides = model.desired, model.overrides
+            if split is not None and is_over(split.until_us):
+                requester = Requester(name, REQUESTED_BY, why_over(split.note.reason))
+                over.append(decision_entry(requester, "split", Outcome(f"{name} is split no more", True)))
+                overrides = replace(overrides, split=None)
+            if shadow is not None and is_over(shadow.until_us):
+                why = why_over(desired.reason)
+                desired = replace(desired, shadow=None, requested_by=REQUESTED_BY, reason=why)
+                over.append(change_entry(desired, "push"))
+            if not over:
+                return model
+            check_thawed(name, overrides)
+            return replace(model, desired=desired, overrides=overrides)
+
+        model = self._edited(name, edit, again=True)
+        if over:
+            self.accepted(model.desired)
+        for entry in over:
+            self.journal.add(entry)
 
     def _change(self, name: str, edit: _Edit, desired: DesiredState, action: str) -> int:
         def whole(model: FleetModel) -> FleetModel:

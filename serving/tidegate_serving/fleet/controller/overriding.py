@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tidegate_serving.contract.desired_state import VersionReference
@@ -33,13 +34,13 @@ def decided(model: FleetModel, action: str, requester: Requester, request: Any) 
     if action == "pin":
         return deciding.pinned(facts, requester, _known(model, request.pin.version))
     if action == "block":
-        return deciding.blocked(facts, requester, _known(model, request.block.version))
+        unpinned = replace(model, overrides=replace(model.overrides, pin=None)).wanted
+        return deciding.blocked(replace(facts, desired=unpinned), requester, _known(model, request.block.version))
     if action == "unblock":
         return deciding.unblocked(facts, requester, request.unblock.version)
     if action == "split":
-        if request.split.until_us:
-            raise InvalidInput("a split of a fleet does not end by itself: leave out until_us, and end it yourself")
-        return deciding.divided(facts, requester, dict(request.split.shares), request.split.key)
+        split = request.split
+        return deciding.divided(facts, requester, dict(split.shares), split.key, split.until_us)
     raise InvalidInput("the request names no action that a fleet knows: use a client of its version")
 
 

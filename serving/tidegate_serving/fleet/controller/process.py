@@ -34,6 +34,7 @@ from tidegate_serving.lifecycle.events import EventBus
 from tidegate_serving.lifecycle.monitor import StateMonitor
 from tidegate_serving.runtime.ready_file import write_ready_file
 from tidegate_serving.runtime.running_engine import EngineAddresses
+from tidegate_serving.sources.expiry import Expiry
 from tidegate_serving.sources.problems import SourceProblem, SourceProblems
 from tidegate_serving.stop_signal import StopSignal
 
@@ -63,9 +64,18 @@ class ControllerProcess:
         self._problems.subscribe(self._note)
         name = config.fleet.node or f"{os.uname().nodename}-{os.getpid()}"
         self._asking = Etcd(config.fleet.etcd)
+        self._expiry = Expiry(lambda name: self._operations.end_over(name))
         self._controller = Controller(
-            Etcd(config.fleet.etcd), self._keys, name, _connection, config.fleet.lease_seconds, events, self._problems
+            Etcd(config.fleet.etcd),
+            self._keys,
+            name,
+            _connection,
+            config.fleet.lease_seconds,
+            events,
+            self._problems,
+            self._expiry.note,
         )
+        self._operations = FleetOperations(self._asking, self._keys, self._journal, self._controller.expect)
         self._log = FleetLog(self._controller.log_paths)
         self._server: ControlServer | None = None
 
@@ -77,11 +87,10 @@ class ControllerProcess:
         self._lines.attach()
         self._journal.start()
         self._journal.add(Entry(Kind.ENGINE, "start", f"a controller of fleet {config.fleet.name} starts"))
-        operations = FleetOperations(self._asking, self._keys, self._journal, self._controller.expect)
         support = Support(lambda: config, dict, self._journal, self._lines)
         self._server = ControlServer(
-            operations,
-            ControlService(operations.decide, self._journal, support.files),
+            self._operations,
+            ControlService(self._operations.decide, self._journal, support.files),
             ConfigService(lambda: config, _no_reload),
             self._log,
             self._monitor,
@@ -90,12 +99,14 @@ class ControllerProcess:
         )
         address = self._server.start(config.control_address, tls)
         self._controller.start()
+        self._expiry.start()
         return address
 
     def stop(self) -> None:
         """Ends it; another controller may lead at once."""
         if self._server is not None:
             self._server.stop(_GRACE_SECONDS)
+            self._expiry.stop()
             self._controller.stop()
             self._journal.stop()
             self._lines.detach()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +21,7 @@ from tidegate_serving.contract.servable import ServableId, check_name
 from tidegate_serving.journal.entry import Entry, Kind
 from tidegate_serving.journal.journal import Journal
 from tidegate_serving.low_priority import verify_at_low_priority
-from tidegate_serving.sources.expiry import REASON, REQUESTED_BY, Ends, no_end, now_us
+from tidegate_serving.sources.expiry import REQUESTED_BY, Ends, is_over, no_end, now_us, why_over
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.rpc.store import DesiredStateStore
 
@@ -44,7 +43,8 @@ class VersionChecks:
 
     `check_platform` raises Unsupported for an unknown one; `available` says whether this very version serves now, and
     then its files are not read again. `permit` raises where operators decided against a desired state, given the one
-    before it. `fetch` brings the version at an address in an object store, with this manifest digest, to a folder.
+    before it, `blocked` says whether they blocked a version. `fetch` brings the version at an address in an object
+    store, with this manifest digest, to a folder.
     """
 
     roots: Sequence[Path]
@@ -52,6 +52,7 @@ class VersionChecks:
     check_platform: Callable[[str], str]
     available: Callable[[ServableId], bool]
     permit: Callable[[DesiredState, DesiredState], None] = lambda desired, present: None
+    blocked: Callable[[ServableId, VersionReference], bool] = lambda version, reference: False
     fetch: Fetch = no_stores
 
 
@@ -127,17 +128,26 @@ class RpcSource:
             self._checks.permit(desired, present)
             versions = self._checked(desired, present, loaded)
             check_traffic(desired)
-            revision, now = present.revision + 1, time.time_ns() // 1000
+            revision, now = present.revision + 1, now_us()
             versions = tuple(replace(version, revision=revision) for version in versions)
             return self._accept(replace(desired, versions=versions, revision=revision, at_us=now), action)
 
     def end_shadow(self, name: str) -> None:
         """Ends the shadow of a servable whose time is over. FailedPrecondition while it is frozen."""
-        present = self._store.get(name)
-        shadow = None if present is None else present.shadow
-        if present is not None and shadow is not None and 0 < shadow.until_us <= now_us():
-            after = replace(present, shadow=None, requested_by=REQUESTED_BY, reason=f"{present.reason}: {REASON}")
-            self.set_desired_state(after, present.revision)
+        with self._turn(name):
+            present = self._store.get(name)
+            if present is None or present.shadow is None or not is_over(present.shadow.until_us):
+                return
+            after = replace(
+                present,
+                shadow=None,
+                revision=present.revision + 1,
+                requested_by=REQUESTED_BY,
+                reason=why_over(present.reason),
+                at_us=now_us(),
+            )
+            self._checks.permit(after, present)
+            self._accept(after, "push")
 
     @contextlib.contextmanager
     def _turn(self, name: str) -> Iterator[None]:
@@ -194,6 +204,8 @@ class RpcSource:
                     "version number"
                 )
             return known
+        if known is not None and _place(known) == _place(pushed) and self._checks.blocked(id, known):
+            return known  # it stays beside others and does not load, whatever became of its files and verdict
         if pushed.address:
             directory = self._checks.fetch(pushed.address, id, pushed.manifest_digest)
         else:
