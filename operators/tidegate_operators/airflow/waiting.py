@@ -42,7 +42,8 @@ def _state_in(engine: EngineConnection, servable: str, version: int | None) -> s
         number = clients_get(status)
         found = None if number is None else status.version(number)
         return "AVAILABLE" if found is not None and found.state is State.AVAILABLE else None
-    return _state(status.version(version), wanted=status.desired.version(version) is not None)
+    blocked = any(one.action == "block" and one.version == version for one in status.overrides)
+    return _state(status.version(version), wanted=status.desired.version(version) is not None and not blocked)
 
 
 def _state(found: VersionStatus | None, wanted: bool) -> str | None:
