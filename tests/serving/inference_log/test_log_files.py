@@ -353,8 +353,9 @@ def test_a_file_is_seen_only_when_it_is_complete(tmp_path: Path) -> None:
             asked += 64
             for file in files(tmp_path):
                 assert pq.read_metadata(file).num_rows % 64 == 0
-        eventually(lambda: count(plane, "written") == asked)
-    assert len(rows_of(tmp_path, "1")) == asked
+        eventually(lambda: count(plane, "written") + count(plane, "dropped") == asked)
+        written = count(plane, "written")
+    assert len(rows_of(tmp_path, "1")) == written >= 30 * 64
 
 
 def test_versions_with_other_columns_are_read_together(tmp_path: Path) -> None:
