@@ -124,6 +124,50 @@ def test_months_go_on_without_the_times_of_rows_and_are_in_no_other_unit() -> No
     assert told(now["month"] + 4)[2] == "does not grow on"
 
 
+@pytest.mark.parametrize("name", ["store", "month"])
+def test_a_table_in_the_order_of_a_group_or_a_sample_of_months_is_no_growth_that_ended(name: str) -> None:
+    """Stores' files one after the other and traffic of all of them; some rows of each month and the others."""
+    random = np.random.default_rng(4)
+    rows = pd.DataFrame({name: np.repeat(np.arange(1, 6), 1200), "spent": random.normal(size=6000)})
+    held = np.sort(random.choice(6000, 1500, replace=False)) if name == "month" else random.permutation(6000)[:1500]
+    now = rows.loc[held].reset_index(drop=True)
+    before = rows.drop(index=held) if name == "month" else rows
+    profile = profile_table(as_table(before, "training"), Columns(), [name, "spent"])
+
+    found = report_on_table(profile, as_table(now, "now"), Columns()).feature(name)
+
+    assert found.outcome is not Outcome.FAIL, found.sentence
+    assert "with time" not in found.sentence
+
+
+@pytest.mark.parametrize(("served", "outcome"), [(4, Outcome.PASS), (3, Outcome.PASS), (1, Outcome.FAIL)])
+def test_steps_that_went_back_fail_however_few_there_were(served: int, outcome: Outcome) -> None:
+    """A batch of material lasts for twenty-five days, and the week after three of them may have the third one yet."""
+    random = np.random.default_rng(6)
+    day = np.repeat(np.arange(75 + 7), 60)
+    rows = pd.DataFrame({"at": (17_003 + day) * DAY, "batch": 1 + day // 25, "spent": random.normal(size=len(day))})
+    before, now = rows[day < 75], rows[day >= 75].assign(batch=served).reset_index(drop=True)
+    profile = profile_table(as_table(before, "training"), Columns(time="at"), ["at", "batch", "spent"])
+
+    found = report_on_table(profile, as_table(now, "the week"), Columns(time="at")).feature("batch")
+
+    assert found.outcome is outcome, found.sentence
+
+
+def test_a_total_that_rests_at_weekends_is_told_in_another_unit() -> None:
+    random = np.random.default_rng(8)
+    day = np.arange(70)
+    total = 5000 + np.cumsum(np.where(day % 7 < 5, random.integers(40, 60, len(day)), 0))
+    rows = pd.DataFrame({"at": np.repeat(17_000 + day, 50) * DAY, "total": np.repeat(total, 50)})
+    rows["spent"] = random.normal(size=len(rows))
+    before, now = rows[: 63 * 50], rows[63 * 50 :].reset_index(drop=True)
+    profile = profile_table(as_table(before, "training"), Columns(time="at"), ["at", "total", "spent"])
+
+    found = report_on_table(profile, as_table(now.assign(total=now["total"] * 1000), "now"), Columns(time="at"))
+
+    assert "1000 times those of training" in found.feature("total").sentence
+
+
 def test_of_a_counter_moved_by_as_much_as_a_factor_neither_is_named() -> None:
     """How far values of one day are from each other is not known of counters, and it alone tells the two apart."""
     found = report(week().assign(ticket=week()["ticket"] + 70_000))
@@ -137,7 +181,7 @@ def test_an_offset_is_named_only_where_the_scatter_of_a_day_is_known(coarse: flo
     """Where growth wanders, no factor is known, and an offset only by values that lie as far apart as they did."""
     random = np.random.default_rng(3)
     growth = Growth(
-        0, 1000, 20, 60, room=500, last=19, values=90, level=1000, rate=50, wander=200, scatter=9, coarse=coarse
+        0, 1000, 20, 60, 500, 19, 90, level=1000, rate=50, wander=200, scatter=9, coarse=coarse, steps=False
     )
     blocks = np.repeat(np.arange(20, 27), 50)
     values = 5000 + random.normal(0, 9, len(blocks))

@@ -40,6 +40,7 @@ def told_of_growth(
     growth: Growth, feature: FeatureProfile, sample: ValueSample | TextSample, by_day: bool, floor: float
 ) -> Growing | None:
     """Whether a window grows on as training did; None where it begins before training ends, holds no values, or one.
+    Steps without dates that are all training's may be a sample of its rows, and tell nothing either.
 
     More than a share `floor` of values elsewhere than where growth leads, few values over and over, or those of a day
     much further apart or closer together than in training fail.
@@ -49,7 +50,9 @@ def told_of_growth(
     if by_day and sample.blocks.min() < growth.last:
         return None
     ahead = sample.blocks - growth.last if by_day else sample.blocks + 1
-    low, high = growth.within(float(ahead.max()))
+    if growth.steps and not by_day and _among_trainings(growth, sample):
+        return None
+    low, high = growth.within(float(ahead.max()), by_day)
     strange = (sample.values < low) | (sample.values > high)
     away = float(sample.n[strange].sum() / sample.n.sum())
     way = "grows" if growth.fastest > 0 else "shrinks"
@@ -85,6 +88,11 @@ def told_of_growth(
         document = cause.to_dict()
     finding = Finding(CHECK, feature.name, Outcome.FAIL, sentence, number=away, limit=floor, cause=document)
     return Growing(finding, cause)
+
+
+def _among_trainings(growth: Growth, sample: ValueSample) -> bool:
+    low, high = sorted((growth.start, growth.end))
+    return bool(((sample.values >= low) & (sample.values <= high)).all())
 
 
 def _value(feature: FeatureProfile, value: float) -> str:

@@ -98,8 +98,8 @@ def _begins_again(growth: Growth, now: _Values) -> bool:
 def _change(growth: Growth, now: _Values) -> Cause | None:
     """The change that explains the scatter of values clearly better than others do, or is the only usual one of
     several."""
-    if now.rows < _LEAST_ROWS or growth.values < 1:
-        return None  # What goes on by whole steps of many days, as months do, is given another unit by nobody.
+    if now.rows < _LEAST_ROWS or growth.steps:
+        return None  # What goes on by steps of many days, as months do, is given another unit by nobody.
     told = [(abs(growth.apart(now.scatter / abs(one.factor))), one) for one in _candidates(growth, now)]
     told = [(misfit, one) for misfit, one in told if misfit <= _ALIKE]
     least = min((misfit for misfit, _ in told), default=0.0)

@@ -44,7 +44,7 @@ class Growth:
 
     The mean of the last block was `level`; each has grown by `rate` since, as it did on average, with a standard
     deviation of `wander`. Values of one block have one of `scatter`, which is known as well as ranges of `coarse` width
-    tell.
+    tell. It goes by `steps` where a few even ones last for many blocks, as months do, and never comes back to one.
     """
 
     start: float
@@ -59,17 +59,22 @@ class Growth:
     wander: float
     scatter: float
     coarse: float
+    steps: bool
 
-    def within(self, ahead: float) -> tuple[float, float]:
-        """Between which values a block may lie that comes so many blocks after training's last one."""
+    def within(self, ahead: float, dated: bool) -> tuple[float, float]:
+        """Between which values a block may lie that comes so many blocks after training's last one. Steps do not go
+        back where blocks are `dated`: the order of rows may be another one."""
         far = self.end + _FASTER * self.fastest * max(ahead, 1.0)
-        return min(self.end, far) - self.room, max(self.end, far) + self.room
+        behind = 0.0 if self.steps and dated else self.room
+        if self.fastest > 0:
+            return self.end - behind, far + self.room
+        return far - self.room, self.end + behind
 
     def apart(self, scatter: float) -> float:
         """The logarithm by which a scatter of one block's values is more (positive) or less than in training, as far as
-        that is known; 0 where all values of a block are one and the same."""
+        that is known; 0 where all values of a block are one and the same, here or in training."""
         most = float(np.hypot(self.scatter, self.coarse / 2))
-        if not scatter or self.least <= scatter <= most:
+        if not scatter or not most or self.least <= scatter <= most:
             return 0.0
         return float(np.log(scatter / most if scatter > most else scatter / self.least))
 
@@ -105,13 +110,15 @@ def growth_of(feature: FeatureProfile, counts: FeatureCounts) -> Growth | None:
     if not way or _rising(way * middles) < _RISING or scatter > _SCATTER * abs(total):
         return None
     reached = np.maximum.accumulate(way * middles)
-    if (np.diff(reached) > 0).sum() < _LEAST_RISES and not _step_by_step(bins, way * middles):
+    steps = _step_by_step(bins, way * middles)
+    if (np.diff(reached) > 0).sum() < _LEAST_RISES and not steps:
         return None
     width = _width_of_bins(bins, way)
     if width > _COARSE * abs(total):
         return None
     jumps = np.diff(reached) / np.diff(blocks)
-    steps = np.diff(middles) / np.diff(blocks)
+    moves = np.diff(middles) / np.diff(blocks)
+    values = feature.distinct / len(middles)
     return Growth(
         start=feature.minimum if way > 0 else feature.maximum,
         end=feature.maximum if way > 0 else feature.minimum,
@@ -119,12 +126,13 @@ def growth_of(feature: FeatureProfile, counts: FeatureCounts) -> Growth | None:
         fastest=way * _fastest(reached, blocks),
         room=_WIDE * scatter + _JUMPS * float(jumps.max()) + width,
         last=int(blocks[-1]),
-        values=feature.distinct / len(middles),
+        values=values,
         level=float(middles[-1]),
         rate=float(total / (blocks[-1] - blocks[0])),
-        wander=float(steps.std()),
+        wander=float(moves.std()),
         scatter=scatter,
         coarse=_usual_width(bins),
+        steps=steps and values < 1,
     )
 
 
