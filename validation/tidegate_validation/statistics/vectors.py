@@ -29,6 +29,7 @@ NORM = "norm"
 FIRST, LAST, LOWEST, HIGHEST = "first number", "last number", "lowest number", "highest number"
 BLOCK = "tidegate block"
 MOST_ROWS = 100_000
+_NUMBER = "number "
 _SHOWN = 8
 _DIRECTIONS = 8
 _AT_ONCE = 20_000
@@ -43,11 +44,11 @@ def is_vector(sql_type: str) -> bool:
 
 
 def width_of(known: Profile) -> int | None:
-    """How many numbers nearly all of training's rows had, by what its column was measured by; None for lists of all
-    lengths."""
+    """How many numbers nearly all of training's rows had, by what its column was measured by, the last of them always;
+    0 where no row had any, None for lists of all lengths."""
     if LOWEST in known.features:
         return None
-    return int(max(known.features[NUMBERS].support, key=lambda one: one[1], default=(0.0, 0))[0])
+    return max((int(name.removeprefix(_NUMBER)) + 1 for name in known.features if name.startswith(_NUMBER)), default=0)
 
 
 def measures_of(column: pa.ChunkedArray, known: Profile | None = None) -> dict[str, Floats]:
@@ -68,7 +69,7 @@ def measures_of(column: pa.ChunkedArray, known: Profile | None = None) -> dict[s
         return {**found, **_of_lists(flat, sizes)}
     norm = _to_five_digits(np.sqrt(np.bincount(rows, weights=flat**2, minlength=len(sizes))))
     found[NORM] = np.where(there, norm, np.nan)
-    if not there.any():
+    if not width or not there.any():
         return found
     whole = sizes == width
     matrix = flat[whole[rows]].reshape(-1, width)
@@ -78,7 +79,7 @@ def measures_of(column: pa.ChunkedArray, known: Profile | None = None) -> dict[s
         [matrix[start : start + _AT_ONCE] @ directions for start in range(0, len(matrix) or 1, _AT_ONCE)]
     )
     for name, values in (
-        *((f"number {place}", matrix[:, place]) for place in shown.tolist()),
+        *((f"{_NUMBER}{place}", matrix[:, place]) for place in shown.tolist()),
         *((f"direction {place}", along[:, place]) for place in range(_DIRECTIONS)),
     ):
         found[name] = np.full(len(sizes), np.nan)

@@ -94,6 +94,22 @@ def test_shorter_vectors_are_told_as_that() -> None:
     assert found.sentence.startswith("`text`: how many numbers its vectors have: ")
 
 
+def test_vectors_are_compared_with_training_that_had_none() -> None:
+    rows = table(embedded(1, 40, 19_600), 19_600)
+    none = rows.set_column(0, "text", pa.nulls(rows.num_rows, rows["text"].type))
+    begun = report(week(), profile_table(none, COLUMNS, none.column_names)).feature("text")
+    assert begun.outcome is Outcome.FAIL
+    assert "100.0 % were in training" in begun.sentence
+
+
+def test_vectors_are_compared_with_one_day_of_training_that_had_a_few_of_many_lengths() -> None:
+    rows = table(embedded(1, 2, 19_600), 19_600).slice(0, ROWS)
+    lists = [one[: place // 10 + 1] if place % 10 == 1 else one for place, one in enumerate(rows["text"].to_pylist())]
+    some = rows.set_column(0, "text", pa.array(lists, rows["text"].type))
+    found = report(turned(week()), profile_table(some, COLUMNS, some.column_names)).feature("text")
+    assert "of 18 measures of its vectors differ" in found.sentence
+
+
 def bought(seed: int, days: int, usual: int) -> pa.Table:
     """Lists of ids, of all lengths, `usual` being the most frequent one by a little."""
     random = np.random.default_rng(seed)
