@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_validation.robustness.growth import keeps_growing
+from tidegate_validation.robustness.growth import UsageHistory, keeps_growing
 from tidegate_validation.robustness.judgement import judge_answer
 from tidegate_validation.robustness.limits import RobustnessLimits
 from tidegate_validation.robustness.probes import Likelihood
@@ -41,6 +42,14 @@ def refused(*raised: str) -> Answer:
 )
 def test_what_fills_up_is_no_leak(counts: list[int], grows: bool) -> None:
     assert keeps_growing(counts) is grows
+
+
+@pytest.mark.parametrize("on_disk", [0, 2])
+def test_memory_that_creeps_up_is_looked_at_for_longer_whatever_is_left_on_disk(on_disk: int) -> None:
+    usage = UsageHistory(0)
+    for call in range(160):
+        usage.add(replace(OUTPUTS, resident_bytes=(200 << 20) + call * 2048), call * on_disk * 1024)
+    assert usage.more_needed(lasted=1.0, most_seconds=30.0)
 
 
 @pytest.mark.parametrize("share", [0.5, 0.99])

@@ -50,11 +50,13 @@ class UsageHistory:
 
     @property
     def suspicious(self) -> bool:
-        """Whether more calls are needed to tell a leak from the noise; not where one is plain to see."""
+        """Whether more calls are needed to tell a leak from the noise; not where one is plain to see. Little that is
+        left on disk may be allowed, and tells nothing of memory."""
         start = int(_WARM * len(self.resident))
-        if self.resident[-1] - self.resident[start] > _PLAIN or any(map(keeps_growing, self._counts)):
+        left = (self.disk_kb[-1] - self.disk_kb[start]) * _KILOBYTE
+        if max(self.resident[-1] - self.resident[start], left) > _PLAIN or any(map(keeps_growing, self._counts)):
             return False
-        risen = any(counts[-1] > counts[start] for counts in self._counts)
+        risen = left > 0 or any(counts[-1] > counts[start] for counts in self._counts)
         middles = [float(np.median(part)) for part in np.array_split(self.resident[start:], _PARTS)]
         return risen or all(later - earlier >= _SUSPICIOUS for earlier, later in pairwise(middles))
 
@@ -68,7 +70,7 @@ class UsageHistory:
 
     @property
     def _counts(self) -> tuple[list[int], ...]:
-        return self.open_files, self.threads, self.zombies, self.disk_kb
+        return self.open_files, self.threads, self.zombies
 
     def end(self, processes: int) -> None:
         """After the last call."""
