@@ -119,6 +119,8 @@ def _column(spec: TensorSpec, column: Any) -> tuple[Array, npt.NDArray[np.bool_]
         return _shaped(spec, values), present
     if spec.dtype.startswith("float"):
         return _shaped(spec, np.array(column.to_pylist(), dtype=np.float64)), np.ones(len(column), dtype=bool)
+    if pa.types.is_integer(column.type):
+        return _shaped(spec, column.fill_null(0).to_numpy(zero_copy_only=False)), present
     filled = np.array([item if item is not None else 0 for item in column.to_pylist()])
     return _shaped(spec, filled), present
 
