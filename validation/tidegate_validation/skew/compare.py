@@ -101,7 +101,7 @@ def compare(profile: Profile, window: Window, rule: SkewRule, derived: Collectio
         findings[finding.subject].insert(0, finding)
     excused = {name for name, found in findings.items() if found[0].outcome is Outcome.FAIL} | grown.keys()
     for finding in looser_columns(profile, window, read, numbers, excused, rule):
-        findings.setdefault(finding.subject, []).insert(0, of_fewer_rows(finding, causes))
+        findings.setdefault(finding.subject, []).insert(0, of_fewer_rows(finding, causes, profile.pairs))
     for finding in _of_vectors_and_texts(profile, window, schema.vectors, numbers.keys() - excused, rule):
         findings.setdefault(finding.subject, []).insert(0, finding)
     for finding in [*with_new_names(schema.findings, profile, window), *repeated_rows(profile, window, read, rule)]:

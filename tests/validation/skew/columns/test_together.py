@@ -12,13 +12,17 @@ import pytest
 from tests.validation.skew.power import power
 from tests.validation.world import NAME, Served, write_log
 
-from tidegate_serving.admission import Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_serving.contract import log_record
 from tidegate_validation.report.skew_advice import skew_steps
 from tidegate_validation.skew import Columns
+from tidegate_validation.skew.columns.together import of_fewer_rows
 from tidegate_validation.skew.compare import compare
+from tidegate_validation.skew.diagnosis.categories import GONE
+from tidegate_validation.skew.diagnosis.cause import Cause
 from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.skew.two_tables import report_on_tables
+from tidegate_validation.statistics.association import Association
 from tidegate_validation.statistics.associations import find_associations
 from tidegate_validation.statistics.build import make_profile
 from tidegate_validation.statistics.counts import TIME_OF_DAY
@@ -123,6 +127,39 @@ def test_where_a_hall_stands_still_the_columns_that_went_together_there_are_not_
     (told,) = (one for one in report.findings if one.check == "together")
     assert (told.outcome, told.cause) == (Outcome.WARN, None)
     assert told.sentence.endswith("as rows whose `hall` is other than “north” are gone")
+
+
+def test_rows_of_a_colour_that_is_gone_excuse_no_shuffled_column() -> None:
+    """A category of one in ten rows that belongs to neither of the columns loosens nothing."""
+    random = np.random.default_rng(4)
+    rows = tanks(3)
+    rows = rows.assign(colour=random.choice(["red", "blue", "grey"], len(rows), p=[0.5, 0.4, 0.1]))
+    week = rows[(rows["at"] >= 16_033 * DAY) & (rows["colour"] != "grey")]
+    week = week.assign(valve=random.permutation(week["valve"].to_numpy()))
+    report = report_on_tables(rows[rows["at"] < 16_033 * DAY], week, COLUMNS)
+
+    assert (report.feature("colour").cause or {})["kind"] == "missing categories"
+    (told,) = (one for one in report.findings if one.check == "together")
+    assert told.outcome is Outcome.FAIL
+    assert (told.cause or {})["kind"] == "shuffled"
+
+
+@pytest.mark.parametrize(
+    ("other", "share", "outcome"),
+    [
+        ("load", 0.1, Outcome.WARN),
+        ("valve", 0.1, Outcome.WARN),
+        ("noise", 0.1, Outcome.FAIL),
+        ("noise", 0.4, Outcome.WARN),
+    ],
+)
+def test_rows_that_are_gone_excuse_what_their_category_goes_with(other: str, share: float, outcome: Outcome) -> None:
+    cause = {"kind": "shuffled", "share": 1.0, "columns": ["load"]}
+    loose = Finding("together", "valve", Outcome.FAIL, "`valve`: no longer (shuffled rows?)", cause=cause)
+    gone = {"grade": Cause(GONE, share=share, details=(("values", ["hot"]), ("number", 1)))}
+    pairs = [Association("grade", other, (1,), strength=0.2, spread=0.0, blocks=30, rows=100.0)]
+
+    assert of_fewer_rows(loose, gone, pairs).outcome is outcome
 
 
 def test_a_pair_that_not_every_day_shows_is_not_missed() -> None:

@@ -30,7 +30,9 @@ CHECK = "together"
 _SHUFFLED = "shuffled"
 _ASKED = " (shuffled rows?)"
 _MANY = 0.05
-"""Rows that are gone: fewer hold no columns together."""
+"""Rows that are gone: fewer hold no columns together,"""
+_SO_MANY = 0.25
+"""and so many may also hold those together that their category does not go with."""
 _TOLERATED = 0.25
 _TELLING = 0.3
 _RECKONED = 0.5
@@ -75,11 +77,19 @@ def looser_columns(
     return [*_of_other_places(moved), *_blamed(pairs, left, profile.event_time or "")]
 
 
-def of_fewer_rows(finding: Finding, causes: Mapping[str, Cause]) -> Finding:
+def of_fewer_rows(finding: Finding, causes: Mapping[str, Cause], pairs: Collection[Association]) -> Finding:
     """The finding of a column that no longer goes with others: a WARN without a cause where a category with many of
     training's rows is gone, as where a plant stands still. The rows that are left may always have gone together less.
+
+    `pairs` went together in training: a smaller category matters to what it goes with.
     """
-    gone = {name: words for name, one in causes.items() if (words := _rows_gone(one)) and one.share >= _MANY}
+    concerned = {finding.subject, *(finding.cause or {}).get("columns", ())}
+    near = {name for one in pairs if concerned & {one.first, one.second} for name in (one.first, one.second)}
+    gone = {
+        name: words
+        for name, one in causes.items()
+        if (words := _rows_gone(one)) and one.share >= (_MANY if name in near else _SO_MANY)
+    }
     if not gone or (finding.cause or {}).get("kind") != _SHUFFLED:
         return finding
     column = max(gone, key=lambda name: causes[name].share)
