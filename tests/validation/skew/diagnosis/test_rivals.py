@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from tests.bench.skew.drawn_worlds import SCORE, TIME, draw
 
-from tidegate_serving.admission import Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew import Columns, report_on_tables
 from tidegate_validation.skew.two_tables import profile_table, report_on_table
 from tidegate_validation.statistics import Profile
@@ -213,3 +213,22 @@ def test_what_is_left_of_a_number_is_no_offset() -> None:
     assert (found.cause["kind"], found.cause["factor"], found.cause["offset"]) == ("factor and offset", -1.0, 2023.0)
     older = report_on_table(profile, as_table(now.assign(age=now["age"] + 120), "now"), COLUMNS).feature("age")
     assert (older.cause or {})["kind"] == "constant offset"
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-10])
+def test_values_on_another_scale_are_distributed_otherwise_and_no_steps_further(unit: float) -> None:
+    """However small the values are: those of 1e-10 differ from each other, too."""
+    random = np.random.default_rng(1)
+    day = np.repeat(np.arange(30), ROWS)
+    rows = pd.DataFrame({"at": pd.to_datetime((19_500 + day) * DAY, unit="s")})
+    level = random.choice(8, len(day), p=[0.3, 0.2, 0.15, 0.12, 0.1, 0.06, 0.04, 0.03])
+    before, now = rows.assign(charge=level * unit)[day < 26], rows.assign(charge=np.where(level > 3, 0, level) * unit)
+    profile = profile_table(as_table(before, "training"), COLUMNS, ["at", "charge"])
+
+    def told(values: pd.DataFrame) -> Finding:
+        return report_on_table(profile, as_table(values[day >= 26], "now"), COLUMNS).feature("charge")
+
+    assert (told(now).outcome, told(now).cause) == (Outcome.FAIL, None)
+    moved = told(rows.assign(charge=(level + 1) * unit)).cause
+    assert moved is not None
+    assert (moved["kind"], moved["offset"]) == ("constant offset", pytest.approx(unit))

@@ -26,6 +26,8 @@ _NEARLY = 1.1
 _LITTLE = 0.05
 _SAME = 0.1
 _FEWEST = 3
+_DIGITS = 6
+"""Of a step: values that differ by less are the same."""
 _ELSEWHERE = 0.5
 _NEARLY_ALL = 0.98
 _PER_CENT = 100.0
@@ -45,16 +47,16 @@ def moved_by_steps(suspect: Suspect, sample: ValueSample) -> Cause | None:
     step = float(np.diff(known).min())
     values, n = sample.distinct()
     by_chance = float(len(known) / n.sum()) ** 0.5
-    before = _apart(known, weights, values, n)
+    before = _apart(known, weights, values, n, step)
     left = {
-        steps: _apart(known + steps * step, weights, values, n)
+        steps: _apart(known + steps * step, weights, values, n, step)
         for steps in range(-_FARTHEST, _FARTHEST + 1)
         if steps != 0
     }
     best = min(left, key=lambda one: left[one])
     others = min(distance for steps, distance in left.items() if steps != best)
     room = min(max(_LEAVES * before, _NOISE * by_chance), max(_NOISE * suspect.noise, 0.1, _NOISE * by_chance))
-    if left[best] > room or left[best] > _CLEARLY * min(others, before):
+    if left[best] > room or left[best] >= _CLEARLY * min(others, before):
         return None
     return Cause(OFFSET, offset=best * step)
 
@@ -79,12 +81,13 @@ def moved_rather(suspect: Suspect, sample: ValueSample | TextSample, at: float, 
     known, weights = np.array(bins.values), both(suspect)[0][: len(bins.values)]
     cut = np.minimum(known, at) if side == "above" else np.maximum(known, at)
     values, n = sample.distinct()
-    return _apart(known + steps.offset, weights, values, n) < _apart(cut, weights, values, n)
+    step = float(np.diff(known).min())
+    return _apart(known + steps.offset, weights, values, n, step) < _apart(cut, weights, values, n, step)
 
 
-def _apart(known: Floats, weights: Floats, values: Floats, n: Floats) -> float:
-    """Δ between two lists of values with their weights."""
-    grid, place = np.unique(np.round(np.concatenate([known, values]), 9), return_inverse=True)
+def _apart(known: Floats, weights: Floats, values: Floats, n: Floats, step: float) -> float:
+    """Δ between two lists of values on a grid of so wide a step, with their weights."""
+    grid, place = np.unique(np.round(np.concatenate([known, values]) / step, _DIGITS), return_inverse=True)
     p = np.bincount(place[: len(known)], weights=weights, minlength=len(grid))
     q = np.bincount(place[len(known) :], weights=n, minlength=len(grid))
     return distance_of(p / p.sum(), q / q.sum())
