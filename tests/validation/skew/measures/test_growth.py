@@ -131,7 +131,7 @@ def test_a_table_in_the_order_of_a_group_or_a_sample_of_months_is_no_growth_that
     rows = pd.DataFrame({name: np.repeat(np.arange(1, 6), 1200), "spent": random.normal(size=6000)})
     held = np.sort(random.choice(6000, 1500, replace=False)) if name == "month" else random.permutation(6000)[:1500]
     now = rows.loc[held].reset_index(drop=True)
-    before = rows.drop(index=held) if name == "month" else rows
+    before = rows.drop(index=held.tolist()) if name == "month" else rows
     profile = profile_table(as_table(before, "training"), Columns(), [name, "spent"])
 
     found = report_on_table(profile, as_table(now, "now"), Columns()).feature(name)

@@ -202,17 +202,21 @@ def _fits(evidence: Evidence, fit: ScaleFit | None, factor: float, room: float) 
     """Whether the distributions say about the same factor: within `room`, or what they are unsure by."""
     if fit is None or factor <= 0:
         return False
-    sure = float(np.hypot(fit.log_error, days_move(evidence, fit.factor)))
-    return abs(float(np.log(factor / fit.factor))) <= max(room, _SURELY * sure)
+    return abs(float(np.log(factor / fit.factor))) <= max(room, _unsure(evidence, fit))
+
+
+def _unsure(evidence: Evidence, fit: ScaleFit) -> float:
+    """By how much the logarithm of the factor that distributions say may be another."""
+    return _SURELY * float(np.hypot(fit.log_error, days_move(evidence, fit.factor)))
 
 
 def _fits_alone(evidence: Evidence, fit: ScaleFit, factor: float) -> bool:
     """Whether the distributions say about the same factor, and no other usual one that the values bear as well."""
-    others = [
-        one.factor for one in named_factors() if one.common and abs(np.log(one.factor / abs(factor))) > _EXACT_NAME
-    ]
-    rivals = [one for one in others if _always_lands(evidence, one) and _fits(evidence, fit, one, _NEAR)]
-    return _fits(evidence, fit, factor, _NEAR) and not rivals
+    room = max(_NEAR, _unsure(evidence, fit))
+    if factor <= 0 or abs(np.log(factor / fit.factor)) > room:
+        return False
+    near = [one.factor for one in named_factors() if one.common and abs(np.log(one.factor / fit.factor)) <= room]
+    return not any(abs(np.log(one / factor)) > _EXACT_NAME and _always_lands(evidence, one) for one in near)
 
 
 def _by_grid(evidence: Evidence, fit: ScaleFit | None) -> Cause | None:

@@ -165,13 +165,11 @@ def _estimated(evidence: Evidence, fit: ScaleFit) -> Cause:
 def _has_rival(evidence: Evidence, factor: float, named: Conversion, days: float) -> bool:
     """Whether a usual factor that values would bear lies hardly further from the estimate, as far as days may move it:
     `days` is the most that they do."""
-    gaps = [
-        abs(float(np.log(factor / one.factor)))
-        for one in named_factors()
-        if one.common and one.factor != named.factor and evidence.on_grid(one.factor) is not False
-    ]
     own = abs(float(np.log(factor / named.factor)))
-    return any(gap <= days and gap**2 - own**2 < (_CLEARLY / _SURELY * days) ** 2 for gap in gaps)
+    farthest = min(days, float(np.hypot(own, _CLEARLY / _SURELY * days)))
+    others = [one.factor for one in named_factors() if one.common and one.factor != named.factor]
+    near = [one for one in others if abs(np.log(factor / one)) <= farthest]
+    return any(evidence.on_grid(one) is not False for one in near)
 
 
 def _quantiles(values: Floats, weights: Floats, levels: Floats) -> Floats:
