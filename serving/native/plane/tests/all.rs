@@ -28,6 +28,7 @@ mod metrics;
 mod operators;
 mod pacing;
 mod path;
+mod plain_text;
 mod reflection;
 mod serving_map;
 mod shadow_and_log;

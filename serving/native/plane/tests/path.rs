@@ -73,6 +73,32 @@ fn reads_the_paths_of_the_open_inference_protocol() {
 }
 
 #[test]
+fn a_slash_at_the_end_changes_nothing_in_the_open_inference_protocol() {
+    for (method, path) in [
+        ("GET", "/v2"),
+        ("GET", "/v2/health/live"),
+        ("GET", "/v2/health/ready"),
+        ("GET", "/v2/models"),
+        ("GET", "/v2/models/stats"),
+        ("GET", "/V2/Models/m"),
+        ("GET", "/v2/models/m/versions/3"),
+        ("GET", "/v2/models/m/ready"),
+        ("POST", "/v2/models/m/infer"),
+        ("POST", "/v2/models/m/versions/3/generate_stream"),
+        ("POST", "/v2/repository/index"),
+        ("POST", "/v2/repository/models/m/load"),
+        ("GET", "/v2/systemsharedmemory/status"),
+        ("OPTIONS", "/v2/models/m"),
+    ] {
+        let (bare, slashed) = (parse(method, path).unwrap(), parse(method, &format!("{path}/")).unwrap());
+        assert!(slashed == bare && bare != Route::Unknown, "{method} {path}: {slashed:?}, {bare:?}");
+    }
+    for path in ["/v2/models/m//", "/v2/models/m/versions//"] {
+        assert_eq!(parse("GET", path).unwrap_err().message, format!("Malformed request: GET {path}"));
+    }
+}
+
+#[test]
 fn says_what_is_wrong_with_a_path() {
     let message = |method, path| parse(method, path).unwrap_err().message;
     assert_eq!(message("GET", "/v1/models/m:predict"), "Malformed request: GET /v1/models/m:predict");

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from tidegate_serving.control.status import OverrideStatus
 from tidegate_serving.control_client import ControlClient
 from tidegate_serving.fleet.state.model import Copies
 
-WHO = {"requested_by": "anna", "reason": "it is late"}
+WHO: dict[str, Any] = {"requested_by": "anna", "reason": "it is late"}
 
 
 @pytest.fixture(scope="module")

@@ -2,16 +2,19 @@
 //! call ends at once, where HTTP/2's own farewell has them connect again until their deadline.
 
 use std::io;
+use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy, sink};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 /// How every TLS connection begins.
 const HANDSHAKE: u8 = 22;
 /// How every HTTP/2 connection begins.
 const HTTP2: &[u8] = b"PRI";
-/// Who sends more than that may lose it.
-const MOST_READS: usize = 16;
+/// Bytes that are still read of who was told; who sends more may lose what it was told, as may who is slower than `LINGER`.
+const MOST_READ: u64 = 1 << 20;
+const LINGER: Duration = Duration::from_secs(1);
 
 /// The socket of a client that speaks TLS; an error once another one was told.
 pub async fn refuse(socket: TcpStream) -> io::Result<TcpStream> {
@@ -32,20 +35,22 @@ async fn look(mut socket: TcpStream, is_ours: impl FnOnce(&[u8]) -> bool, why: &
     if came == 0 || is_ours(&first[..came]) {
         return Ok(socket);
     }
-    socket.write_all(&farewell(why)).await?;
-    socket.shutdown().await?;
-    // What it sent must be read: a socket closed with bytes in it is reset, and the client may lose the answer.
-    let mut rest = [0; 4096];
-    for _ in 0..MOST_READS {
-        if !socket.try_read(&mut rest).is_ok_and(|count| count > 0) {
-            break;
-        }
-    }
+    tell(&mut socket, why).await?;
     Err(io::ErrorKind::InvalidData.into())
 }
 
-/// What a client reads that speaks another protocol than its port; `why` is put into JSON as it is.
-pub fn farewell(why: &str) -> Vec<u8> {
+/// Answers a client that speaks another protocol than its port, and ends the connection; `why` is put into JSON as it is. What the
+/// client sends meanwhile is read until it ends, too: a socket closed before is reset, and the client may lose the answer.
+pub async fn tell<S: AsyncRead + AsyncWrite + Unpin>(socket: &mut S, why: &str) -> io::Result<()> {
+    socket.write_all(&answer(why)).await?;
+    socket.shutdown().await?;
+    match timeout(LINGER, copy(&mut socket.take(MOST_READ), &mut sink())).await {
+        Ok(ended) => ended.map(drop),
+        Err(_) => Err(io::ErrorKind::TimedOut.into()),
+    }
+}
+
+fn answer(why: &str) -> Vec<u8> {
     let body = format!("{{\"error\": \"{why}\"}}");
     let length = body.len();
     let head = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close";

@@ -16,7 +16,7 @@ use tidegate_engine::memory::Share;
 use tidegate_engine::request::Tags;
 use tidegate_engine::request_id::RequestId;
 use tidegate_engine::telemetry::Observation;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::connections::lifeline::{LEAVE, Lifeline};
 use crate::connections::peer::Peer;
@@ -90,9 +90,7 @@ where
     if ended.is_err_and(|why| why.is_parse()) {
         let parts = connection.into_parts();
         if parts.read_buf.starts_with(HTTP2) {
-            let mut socket = parts.io.into_inner();
-            let _ = socket.write_all(&plain_text::farewell(WHY)).await;
-            let _ = socket.shutdown().await;
+            let _ = plain_text::tell(&mut parts.io.into_inner(), WHY).await;
         }
     }
 }

@@ -8,6 +8,9 @@ use tidegate_codec::status::Status;
 /// Where paths about the server's health begin, but for `/`.
 const HEALTH: &str = "/v2/health/";
 
+/// The methods of a path that is only looked at.
+pub const LOOKED_AT: &str = "GET, HEAD, OPTIONS";
+
 /// Whether a path asks for the server's health, which is answered also where there are too many connections.
 pub fn is_about_health(path: &str) -> bool {
     path == "/" || path.starts_with(HEALTH)
@@ -139,7 +142,7 @@ fn fixed(method: &str, path: &str, get: bool) -> Option<Route> {
         "/" if get => Route::Alive,
         "/v2/health/live" if get => Route::Live,
         "/v2/health/ready" if get => Route::Ready,
-        "/v2" | "/v2/" if get => Route::ServerMetadata,
+        "/v2" if get => Route::ServerMetadata,
         "/v2/models" if get => Route::ReadyModels,
         "/v2/models/stats" if get => Route::Statistics(None),
         "/v2/repository/index" if method == "POST" => Route::RepositoryIndex,
@@ -152,7 +155,7 @@ fn methods(path: &str) -> Option<&'static str> {
     let has = |method| path == "*" || !matches!(parse(method, path), Ok(Route::Unknown | Route::Elsewhere(_)) | Err(_));
     match (has("GET"), has("POST")) {
         (true, true) => Some("GET, HEAD, OPTIONS, POST"),
-        (true, false) => Some("GET, HEAD, OPTIONS"),
+        (true, false) => Some(LOOKED_AT),
         (false, true) => Some("OPTIONS, POST"),
         (false, false) => None,
     }
@@ -162,7 +165,8 @@ fn methods(path: &str) -> Option<&'static str> {
 pub fn parse(method: &str, path: &str) -> Result<Route, Status> {
     let malformed = || Status::invalid(format!("Malformed request: {method} {path}"));
     let get = method == "GET" || method == "HEAD";
-    if let Some(route) = fixed(method, path, get) {
+    let asked = without_last_slash(path);
+    if let Some(route) = fixed(method, asked, get) {
         return Ok(route);
     }
     if method == "OPTIONS"
@@ -170,24 +174,13 @@ pub fn parse(method: &str, path: &str) -> Result<Route, Status> {
     {
         return Ok(Route::Methods(methods));
     }
-    if let Some(rest) = strip_prefix(path, "/v2/systemsharedmemory/") {
-        return region_call(method, get, rest).map(Route::SharedMemory).ok_or_else(malformed);
-    }
-    if let Some(rest) = strip_prefix(path, "/v2/cudasharedmemory/") {
-        return region_call(method, get, rest).map(Route::DeviceMemory).ok_or_else(malformed);
-    }
-    if let Some(elsewhere) = strip_prefix(path, "/v2/").and_then(extensions::of_path) {
-        return Ok(Route::Elsewhere(elsewhere));
+    if let Some(rest) = strip_prefix(asked, "/v2/") {
+        return v2(method, get, rest).unwrap_or_else(|| Err(malformed()));
     }
     if method == "POST"
         && let Some(rest) = strip_prefix(path, "/inference")
     {
         return target(rest).ok_or_else(malformed)?.map(Route::Inference);
-    }
-    if let Some(rest) = strip_prefix(path, "/v2/models") {
-        let Some((rest, route)) = v2_ending(method, get, rest) else { return Ok(Route::Unknown) };
-        let found = target_of(rest, true).ok_or_else(malformed)??;
-        return found.map(route).ok_or_else(malformed);
     }
     let Some(rest) = strip_prefix(path, "/v1/models") else {
         return if strip_prefix(path, "/v1/").is_some() { Err(malformed()) } else { Ok(Route::Unknown) };
@@ -216,6 +209,28 @@ pub fn parse(method: &str, path: &str) -> Result<Route, Status> {
         }
         _ => Err(malformed()),
     }
+}
+
+/// A path as it is without the slash that some clients and proxies put behind it, where the protocol has no other meaning for that.
+fn without_last_slash(path: &str) -> &str {
+    path.strip_suffix('/').filter(|_| strip_prefix(path, "/v2/").is_some()).unwrap_or(path)
+}
+
+/// What is below `/v2/`; none where that is malformed.
+fn v2(method: &str, get: bool, rest: &str) -> Option<Result<Route, Status>> {
+    if let Some(rest) = strip_prefix(rest, "systemsharedmemory/") {
+        return region_call(method, get, rest).map(|call| Ok(Route::SharedMemory(call)));
+    }
+    if let Some(rest) = strip_prefix(rest, "cudasharedmemory/") {
+        return region_call(method, get, rest).map(|call| Ok(Route::DeviceMemory(call)));
+    }
+    if let Some(elsewhere) = extensions::of_path(rest) {
+        return Some(Ok(Route::Elsewhere(elsewhere)));
+    }
+    let Some((rest, route)) = strip_prefix(rest, "models").and_then(|rest| v2_ending(method, get, rest)) else {
+        return Some(Ok(Route::Unknown));
+    };
+    target_of(rest, true)?.map(|target| target.map(route)).transpose()
 }
 
 fn region_call(method: &str, get: bool, rest: &str) -> Option<RegionCall> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use http::header::ALLOW;
+use http::header::{ALLOW, ORIGIN};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tidegate_codec::inference::InferenceMethod;
 use tidegate_codec::json::predict_request::{Form, JsonRequest};
@@ -109,11 +109,16 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestService for RestRoutes<
 
 impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
     fn route(&self, method: &str, path: &str, headers: &HeaderMap) -> Result<Route, Status> {
-        match self.state.metrics_path.as_deref() {
-            Some(metrics) if metrics == path && matches!(method, "GET" | "HEAD") => Ok(Route::Metrics),
-            _ if self.state.rest_cors && method == "OPTIONS" && path != "*" => {
-                cors::check_preflight(headers).map(|()| Route::Preflight)
-            }
+        if self.state.rest_cors
+            && method == "OPTIONS"
+            && path != "*"
+            && let Some(origin) = headers.get(ORIGIN)
+        {
+            return cors::check_preflight(origin).map(|()| Route::Preflight);
+        }
+        match method {
+            "GET" | "HEAD" if self.state.metrics_path.as_deref() == Some(path) => Ok(Route::Metrics),
+            "OPTIONS" if self.state.metrics_path.as_deref() == Some(path) => Ok(Route::Methods(path::LOOKED_AT)),
             _ => path::parse(method, path),
         }
     }
