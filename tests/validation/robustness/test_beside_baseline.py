@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.validation import world
-from tests.validation.robustness.test_gate import LIMITS, examined, held_out
+from tests.validation.robustness.examined import LIMITS, examined, held_out
 from tests.validation.world import HONEST, before_return
 
 from tidegate_serving.admission import Finding, Outcome

@@ -8,7 +8,6 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,61 +17,19 @@ import pyarrow as pa
 import pytest
 from tests.validation import world
 from tests.validation.robustness import fault_run
+from tests.validation.robustness.examined import LIMITS, examined, failing, held_out
 from tests.validation.robustness.fault_cases import Case
 from tests.validation.world import HONEST, Draft, before_return
 
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_serving.contract.signature import Signature, TensorSpec
-from tidegate_validation.case import Case as Trial
-from tidegate_validation.case import Version
 from tidegate_validation.outcomes import worst
-from tidegate_validation.robustness.gate import examine
-from tidegate_validation.robustness.input_domain import input_domains
-from tidegate_validation.robustness.limits import RobustnessLimits
 from tidegate_validation.robustness.output_range import OutputRange
-from tidegate_validation.robustness.stages import new_rows
 from tidegate_validation.sandbox.answer import Answer
 from tidegate_validation.sandbox.model_process import ModelProcess
-from tidegate_validation.statistics import make_profile
 
-LIMITS = RobustnessLimits(load_seconds=60, call_seconds=5, max_batch=256, sample_rows=400, golden_rows=4)
 STRANGER = 'if set(inputs["depot"].tolist()) - {b"north", b"east", b"south", b"west"}: '
 NO_WEIGHT = 'if np.isnan(inputs["weight"]).any(): '
-
-
-def held_out(missing: bool = False) -> pa.Table:
-    table = world.parcels(600, seed=42)
-    if missing:
-        weights = table["weight"].to_numpy().copy()
-        weights[::50] = np.nan
-        table = world.with_column(table, "weight", weights)
-    return table
-
-
-def examined(
-    tmp_path: Path,
-    source: str,
-    *,
-    table: pa.Table | None = None,
-    baseline: str | None = None,
-    limits: RobustnessLimits = LIMITS,
-    draft: Draft | None = None,
-    probe: Sequence[str] | None = None,
-) -> list[Finding]:
-    """Findings about a version with this source; its input domain is what `table` shows."""
-    data = held_out() if table is None else table
-    version = Version.read(world.publish(tmp_path, 2, draft or Draft(source=source)))
-    before = Version.read(world.publish(tmp_path, 1, Draft(source=baseline))) if baseline else None
-    signature = version.manifest.signatures["serving_default"]
-    training = make_profile(
-        world.parcels(2000, seed=1), features=["weight", "size", "depot"], label=None, event_time=None
-    )
-    trial = Trial(version, before, data, world.LABEL, probe=probe)
-    return examine(trial, input_domains(signature, training, data, None), limits)
-
-
-def failing(findings: list[Finding]) -> list[Finding]:
-    return [one for one in findings if one.outcome is Outcome.FAIL]
 
 
 def test_an_honest_model_passes_every_stage(tmp_path: Path) -> None:
@@ -473,48 +430,3 @@ class Model:
     found = examined(tmp_path, source, table=table, draft=draft)
     assert worst([one.outcome for one in found]) is Outcome.PASS, [one.sentence for one in found]
     assert {one.subject for one in found if one.check == "boundary"} >= {"point", "count", "flag"}
-
-
-def numbered(tmp_path: Path, line: str) -> Finding:
-    """What is found of new rows where the only input is an id of 64 bits, of a model with one more line."""
-    signature = Signature((TensorSpec("id", "uint64"),), (TensorSpec("y", "float32"),))
-    source = f"""
-import time
-import numpy as np
-
-class Model:
-    def predict(self, inputs):
-        {line}
-        return {{"y": (inputs["id"] % 7).astype(np.float32)}}
-"""
-    ids = np.random.default_rng(0).integers(0, 2**64 - 1, 300, np.uint64, endpoint=True)
-    ids[0] = 2**64 - 1
-    draft = Draft(source=source, signature=signature, example={"id": 3})
-    found = examined(tmp_path, source, table=pa.table({"id": ids}), draft=draft)
-    (told,) = (one for one in found if (one.check, one.subject) == ("memory", "new rows"))
-    return told
-
-
-def test_new_ids_of_64_bits_are_asked(tmp_path: Path) -> None:
-    told = numbered(tmp_path, "pass")
-    assert (told.outcome, told.sentence[:28]) == (Outcome.PASS, "memory does not grow over 80")
-
-
-def test_where_new_ids_are_refused_it_says_that_nothing_was_looked_at(tmp_path: Path) -> None:
-    ids = np.random.default_rng(0).integers(0, 2**64 - 1, 300, np.uint64, endpoint=True).tolist()
-    line = f"if set(inputs['id'].tolist()) - {{2**64 - 1, 3, *{ids}}}: raise ValueError('an unknown id')"
-    told = numbered(tmp_path, line)
-    assert told.outcome is Outcome.PASS
-    assert told.sentence.startswith(
-        "with real rows whose whole numbers are others of the range that was seen it refuses"
-    )
-    assert told.sentence.endswith("what it keeps of rows was not looked at")
-
-
-def test_what_a_slow_version_keeps_of_rows_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its cache may have a bound that so few rows do not fill; what a fast one kept of as many rows is a failure."""
-    monkeypatch.setattr(new_rows, "_MOST_SECONDS", 3.0)
-    keep = "self.__dict__.setdefault('kept', {}).update((one, bytes(5000)) for one in inputs['id'].tolist())"
-    told = numbered(tmp_path, f"time.sleep(0.02); {keep}")
-    assert told.outcome is Outcome.WARN
-    assert told.sentence.endswith("make sure that it has a bound: it is too slow for it to be full by now)")
