@@ -92,7 +92,9 @@ def _promote_in(
         status = client.status(servable).servable(servable)
         check_still_promoted(status, ServableId(servable, version))
         leaving = _leaving(promoted.before, status, version)
-        ended = [old for old in leaving if wait_ended(client, ServableId(servable, old), version, deadline)]
+        ended = [old for old in leaving if wait_ended(client, ServableId(servable, old), deadline)]
+        if len(ended) < len(leaving):
+            check_still_promoted(client.status(servable).servable(servable), ServableId(servable, version))
     return Promotion(ServableId(servable, version), tuple(ended), promoted.revision)
 
 

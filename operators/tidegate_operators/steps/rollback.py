@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tidegate_operators.steps.change_desired import REQUESTED_BY
 from tidegate_operators.steps.engine_group import engines_of, on_each
+from tidegate_operators.steps.superseded import wait_ended
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import FailedPrecondition, TidegateError
 from tidegate_serving.contract.servable import ServableId, State
@@ -75,9 +76,8 @@ def _roll_back(
             serving = f"version {outcome.from_version}" if outcome.from_version is not None else "what served before"
             raise type(error)(f"{error.message}; {serving} keeps serving, and the engine goes on trying") from error
         leaving = _leaving(before, client.status(servable).servable(servable), target)
-        for old in leaving:
-            client.wait_until(servable, old, State.END, max(deadline - time.monotonic(), 0.0))
-    return Rollback(ServableId(servable, target), leaving, outcome.sentence)
+        ended = [old for old in leaving if wait_ended(client, ServableId(servable, old), deadline)]
+    return Rollback(ServableId(servable, target), tuple(ended), outcome.sentence)
 
 
 def _done_before(client: ControlClient, servable: str, requested_by: str, reason: str) -> Outcome | None:

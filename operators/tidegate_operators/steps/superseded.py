@@ -123,10 +123,9 @@ def wait_available(client: ControlClient, identity: ServableId, timeout: float, 
                 time.sleep(_AGAIN_SECONDS)
 
 
-def wait_ended(client: ControlClient, identity: ServableId, serving: int, deadline: float) -> bool:
-    """Waits until a version that a promotion of version `serving` takes the place of is END, and says so; False where
-    somebody wants it again, as by a pin. Superseded where `serving` itself was overtaken meanwhile, DeadlinePassed at
-    `deadline`, by the monotonic clock in seconds."""
+def wait_ended(client: ControlClient, identity: ServableId, deadline: float) -> bool:
+    """Waits until a version that another one took the place of is END, and says so; False where somebody wants it
+    again, as by a pin. DeadlinePassed at `deadline`, by the monotonic clock in seconds."""
     name, number = identity.name, identity.version
     began = time.monotonic()
     while True:
@@ -136,7 +135,6 @@ def wait_ended(client: ControlClient, identity: ServableId, serving: int, deadli
             return True
         except DeadlinePassed:
             status = client.status(name).servable(name)
-            check_still_promoted(status, ServableId(name, serving))
             if status is None or number in {*status.kept, *status.desired.numbers}:
                 return False
             if time.monotonic() >= deadline:

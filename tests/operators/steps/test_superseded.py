@@ -14,11 +14,11 @@ from tests.support.eventually import eventually
 from tests.support.models.gate import Gate
 from tests.support.release.world import BETTER, HONEST, Endpoints, World, available, serve_first, traffic
 
-from tidegate_operators.steps import CanaryRule, Evidence, canary, judged_against, promote, push
+from tidegate_operators.steps import CanaryRule, Evidence, canary, judged_against, promote, push, rollback
 from tidegate_operators.steps.canary_group import CanaryGroup
 from tidegate_pipelines.release import Release, release
 from tidegate_serving.contract.errors import FailedPrecondition, Superseded, TidegateError
-from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.contract.servable import ServableId, State
 from tidegate_serving.control_client import ControlClient
 from tidegate_validation.canary.judgement import CanaryResult
 from tidegate_validation.canary.rule import CanaryMode
@@ -274,6 +274,23 @@ def test_a_promotion_that_is_overtaken_while_the_old_version_unloads_says_by_wha
     with pytest.raises(Superseded, match=why):
         promote(control=control, servable=name, version=2, timeout=60.0)
     eventually(lambda: available(endpoints, name) == [1])
+
+
+def test_a_rollback_does_not_wait_for_the_end_of_a_version_that_was_pinned_meanwhile(
+    world: World, endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control, name, waits = endpoints.control, "kept_after_all", ControlClient.wait_until
+    (directory,) = prepared(world, endpoints, name, 2)
+    push(directory=directory, control=control)
+    promote(control=control, servable=name, version=2)
+
+    def pinned_before(client: ControlClient, servable: str, version: int, state: State, *rest: Any, **more: Any) -> Any:
+        if state is State.END:
+            client.pin(name, version, requested_by="anna", reason="an audit")
+        return waits(client, servable, version, state, *rest, **more)
+
+    monkeypatch.setattr(ControlClient, "wait_until", pinned_before)
+    assert rollback(control=control, servable=name, timeout=15.0).ended == ()
 
 
 @pytest.mark.parametrize("mode", CanaryMode)

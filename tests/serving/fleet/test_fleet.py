@@ -129,6 +129,24 @@ def test_a_version_is_pushed_promoted_and_taken_back_on_all_copies_without_a_fai
     assert (status.ordinary, status.previous, status.source) == (1, None, "fleet")
 
 
+def test_a_promotion_does_not_wait_for_versions_that_stay_because_of_a_pin_or_for_a_rollback(
+    fleet: Fleet, controller: ControllerProcess
+) -> None:
+    for number in (1, 2, 3):
+        push(directory=publish(fleet.root, "kept", number, adding(number)), control=controller.address)
+        if number < 3:
+            promote(control=controller.address, servable="kept", version=number, keep_previous=True, timeout=30)
+    with controller.control() as control:
+        kept = control.status("kept").servable("kept")
+        assert kept is not None
+        assert (kept.kept, kept.previous) == ((1,), 1)
+        control.pin("kept", 2, requested_by="ann")
+        promoted = promote(control=controller.address, servable="kept", version=3, keep_previous=False, timeout=30)
+        pinned = control.status("kept").servable("kept")
+    assert pinned is not None
+    assert (promoted.ended, pinned.kept, pinned.ordinary) == ((1,), (2,), 2)
+
+
 def test_a_version_that_a_node_refuses_fails_the_push_and_the_old_one_serves(
     fleet: Fleet, controller: ControllerProcess
 ) -> None:

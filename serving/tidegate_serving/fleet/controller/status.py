@@ -53,6 +53,7 @@ def _servable(model: FleetModel, states: Sequence[StateChange], missing: Mapping
         versions=tuple(_version(model, known[number]) for number in sorted(known, reverse=True)),
         ordinary=ordinary(model) if model.serving is not None else None,
         previous=None if previous is None else previous.version,
+        kept=tuple(sorted(model.kept)),
         overrides=tuple(in_words(model.overrides)),
         disabled=model.refusal,
         source_problem=missing.get(model.name, ""),

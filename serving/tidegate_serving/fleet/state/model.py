@@ -92,6 +92,18 @@ class FleetModel:
         return state
 
     @property
+    def kept(self) -> frozenset[int]:
+        """Versions that its nodes hold although what was pushed last does not have them: a pinned one, what stands in
+        for a blocked one, and with `keep_previous` what serves and what a rollback goes back to."""
+        wanted = self.wanted
+        held = set(wanted.numbers)
+        if self.desired.keep_previous:
+            for one in (self._now, self.previous):
+                if one is not None and held and (STABLE in wanted.labels or one.version < max(held)):
+                    held.add(one.version)
+        return frozenset(held - self.desired.numbers)
+
+    @property
     def settled(self) -> bool:
         """Whether that serves."""
         return self.serving == self.wanted
@@ -126,14 +138,19 @@ class FleetModel:
         before = self.line[: self.line.index(number)] if number in self.line else self.line
         return replace(self, serving=wanted, served=served, line=(*before, number)[-_REMEMBERED:])
 
+    @property
+    def _now(self) -> VersionReference | None:
+        """What ordinary clients get, unless that is blocked."""
+        now = self.serving.version(self.serving.stable) if self.serving else None
+        return None if self.is_blocked(now) else now
+
     def _stood_in(self, state: DesiredState) -> DesiredState:
         """After blocked versions left. Where ordinary requests were meant for one of them, what served before takes its
         place; what else is desired may be a candidate that nobody has tried."""
         newest = self.desired.version(max(self.desired.numbers))
         if STABLE in state.labels or not (STABLE in self.desired.labels or self.is_blocked(newest)):
             return state
-        serving = self.serving.version(self.serving.stable) if self.serving else None
-        line = (serving, self.previous, *(block.instead for block in self.overrides.blocks))
+        line = (self._now, self.previous, *(block.instead for block in self.overrides.blocks))
         heir = next((one for one in line if one is not None and not self.is_blocked(one)), None)
         if heir is not None and heir.version not in state.numbers:
             state = replace(state, versions=(*state.versions, heir))
