@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tidegate_operators.steps.away import is_away
 from tidegate_operators.steps.canary_group import CanaryGroup
 from tidegate_operators.steps.canary_log import read_numbers
 from tidegate_operators.steps.canary_pairs import StepBegun
@@ -57,7 +58,8 @@ def canary(
 ) -> CanaryResult:
     """Tries a live version until it is surely good enough or surely not, at most `rule.within_seconds`: on copies of
     traffic, or with `rule.mode` traffic on a share of clients, which grows. In a group every engine is told, and the
-    evidence is that of all their logs; while one of them does not answer, nothing grows or passes.
+    evidence is that of all their logs; while one of them does not answer, nothing grows or passes. Where none answers
+    that is to be told something they are waited for, for a minute.
 
     It may be looked at all the time: the evidence is such that looking costs no error rate. The result is also written
     as `canary.json` into the version's report directory. Whatever happens the shadow is off afterwards, and unless the
@@ -164,7 +166,9 @@ def begin(
             begin_traffic(group, growing)
             return growing
         group.tell(lambda client: _turn_on(client, identity, rule, since))
-    except TidegateError:
+    except TidegateError as error:
+        if group.resumed and is_away(error):
+            raise
         why = f"the canary of {identity} could not begin"
         group.tell(lambda client: give_up(client, identity.name, identity.version, why))
         raise

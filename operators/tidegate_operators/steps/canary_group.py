@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
+from tidegate_operators.steps.away import is_away, outlast
 from tidegate_operators.steps.decided import clients_get
 from tidegate_operators.steps.engine_group import Outcomes, engines_of, on_each, reconcile
 from tidegate_operators.steps.log_copy import LogCopy, is_logged_here
-from tidegate_operators.steps.serving_now import is_away
 from tidegate_operators.steps.superseded import require_live
 from tidegate_serving.admission import Outcome
 from tidegate_serving.connection import EngineConnection
@@ -62,13 +62,12 @@ class CanaryGroup:
     _copy: LogCopy | None = None
 
     def tell(self, call: Callable[[ControlClient], T], what: str = "") -> Sequence[T]:
-        """What each engine says that answers; the others are told once they are back. Raises the error of one that
-        refuses, and Unavailable where none answers."""
-        outcomes = self._on_each(call)
-        answers = _answers(outcomes, what)
+        """What each engine says that answers; the others are told once they are back. Where none answers they are
+        waited for; Unavailable if that does not help. Raises the error of one that refuses."""
+        outcomes = outlast(lambda: _some_answer(self._on_each(call), what))
         for engine, error in outcomes.failed:
             _log.warning("engine %s was not told, `tidegate reconcile` does that later: %s", engine, error.message)
-        return [said for _, said in answers]
+        return [said for _, said in outcomes.done]
 
     def begin(self, identity: ServableId) -> tuple[DesiredState, int | None, Path | None]:
         """What is desired; the version that ordinary requests get, None for none; the folder of all logs, None where
@@ -84,10 +83,13 @@ class CanaryGroup:
             require_live(client, found.desired, identity.version, "before its canary")
             return found.desired, clients_get(found), status.log_path
 
-        outcomes, what = self._on_each(look), f"the canary of {identity} has not begun"
-        if not self.resumed:
+        what = f"the canary of {identity} has not begun"
+        if self.resumed:
+            outcomes = outlast(lambda: _some_answer(self._on_each(look), what))
+        else:
+            outcomes = self._on_each(look)
             outcomes.all(what)
-        seen = _answers(outcomes, what)
+        seen = outcomes.done
         self._logs = {str(engine): path for engine, (_, _, path) in seen}
         self._alike = set(self._logs)
         self._away = {str(engine): self.clock() for engine, _ in outcomes.failed}
@@ -135,10 +137,9 @@ class CanaryGroup:
             found = status.servable(identity.name)
             return status.log_path, found is None or not found.desired.numbers
 
-        outcomes = self._on_each(look)
-        seen = _answers(outcomes, "")
-        answering = {str(engine): path for engine, (path, _) in seen}
-        with_nothing = {str(engine) for engine, (_, nothing) in seen if nothing}
+        outcomes = _some_answer(self._on_each(look), "")
+        answering = {str(engine): path for engine, (path, _) in outcomes.done}
+        with_nothing = {str(engine) for engine, (_, nothing) in outcomes.done if nothing}
         if len(with_nothing) < len(answering):
             self._alike -= with_nothing
         self._logs |= answering
@@ -200,11 +201,11 @@ class CanaryGroup:
         return on_each(engines_of(self.control) if engines is None else engines, ask)
 
 
-def _answers(outcomes: Outcomes[T], what: str) -> Sequence[tuple[EngineConnection, T]]:
-    """Those of the engines that answer. Raises where none does, or one refuses."""
+def _some_answer(outcomes: Outcomes[T], what: str) -> Outcomes[T]:
+    """The same. Raises where no engine answers, or one refuses."""
     if not outcomes.done or not all(is_away(error) for _, error in outcomes.failed):
         outcomes.all(what)
-    return outcomes.done
+    return outcomes
 
 
 def _time(moment: datetime) -> str:

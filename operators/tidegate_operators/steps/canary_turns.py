@@ -19,6 +19,7 @@ from tidegate_operators.steps.canary_traffic import TrafficObservation, has_spli
 from tidegate_serving.admission import Outcome
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract import times
+from tidegate_serving.contract.errors import DeadlinePassed, Unavailable
 from tidegate_serving.contract.formats import check_format
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import report_directory
@@ -78,7 +79,8 @@ def canary_turn(
     """Observes the version in `directory` for a turn, as `canary` does; None where the observation has to go on.
 
     While it goes on the shadow, or the share of traffic, stays on. In the end the shadow is off, and unless the
-    version passed it is given up; where the turn itself fails, so too.
+    version passed it is given up; where the turn itself fails, so too, unless the engine did not answer: the next turn
+    goes on then.
     """
     rule = rule or CanaryRule()
     manifest, digest = read_manifest(directory)
@@ -108,6 +110,8 @@ def canary_turn(
             return None
         write_result(directory, result)
         replace(record, result=result).write(directory)
+    except (Unavailable, DeadlinePassed):
+        raise
     except BaseException:
         observation.end(group, passed=False)
         raise

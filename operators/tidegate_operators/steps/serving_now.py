@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from tidegate_operators.steps.away import is_away
 from tidegate_operators.steps.decided import clients_get
 from tidegate_operators.steps.engine_group import engines_of, on_each
 from tidegate_operators.steps.stored_version import fetch
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import VersionReference
-from tidegate_serving.contract.errors import DeadlinePassed, FailedPrecondition, TidegateError, Unavailable
+from tidegate_serving.contract.errors import FailedPrecondition
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.control_client import ControlClient, ServableStatus
 from tidegate_serving.inference_log.joined import joined_log
@@ -73,11 +74,6 @@ def find_log(*, control: str | EngineConnection) -> Path | None:
     """
     answers = _ask(control, lambda client: client.status().log_path)
     return joined_log([path for path in answers if path is not None], some_away=None in answers)
-
-
-def is_away(error: TidegateError) -> bool:
-    """Whether an engine only does not answer, and may later."""
-    return isinstance(error, Unavailable | DeadlinePassed)
 
 
 def require_log(*, control: str | EngineConnection) -> Path:
