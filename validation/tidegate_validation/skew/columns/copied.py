@@ -27,6 +27,7 @@ _TIMES = 4.0
 _LEAST = 0.01
 """and in this share of rows at least."""
 _HARDLY = 0.03
+_ALWAYS = 0.99
 _MANY = 0.05
 
 
@@ -59,7 +60,7 @@ def copied_columns(
         often = Counter(name for one in changed for name in (one.known.first, one.known.second))
         for one in changed:
             two = (one.known.first, one.known.second)
-            if told & {*two} or (one.more < 0 and {*two} & {*suspects}):
+            if told & {*two} or (one.more < 0 and one.known.least < _ALWAYS and {*two} & {*suspects}):
                 continue  # What is wrong with one of them is said.
             column = max(two, key=lambda name: (name in suspects, often[name], numbers[name].distribution.delta))
             other = two[1] if column == two[0] else two[0]
