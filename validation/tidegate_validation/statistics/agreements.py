@@ -32,20 +32,53 @@ _EXACT = 2**24
 _MISSING = int(np.array(np.nan).view(np.int64))
 
 
-@dataclass(frozen=True, slots=True)
 class Equal:
-    """Per block of a table, shape [B]: the rows of a pair in which something is there to `compare`, and those `equal`.
+    """A pair of columns, row by row: `idle` are rows in which both hold what they mostly do, and in all others in which
+    neither is missing something is there to compare."""
 
-    `idle` are rows in which both hold what they mostly do. `by_chance` is the share of the compared that would be equal
-    had values been shuffled. `several` is the share that is equal beyond that among rows without the value that most
-    equal rows hold.
-    """
+    def __init__(self, one: Integers, other: Integers, blocks: Integers) -> None:
+        """The codes of both, and the places of rows' blocks, [n]."""
+        self._codes = one, other
+        self._blocks = blocks
+        usual, its = _mode(one), _mode(other)
+        self._usual = usual if usual == its else None
+        self._there = (one != _MISSING) & (other != _MISSING)
+        idle = self._there & (one == self._usual) & (other == self._usual)
+        self.idle = int(idle.sum())
+        self._compared = self._there & ~idle
+        self._equal = self._compared & (one == other)
 
-    compared: Integers
-    equal: Integers
-    idle: int
-    by_chance: float
-    several: float
+    @property
+    def compared(self) -> Integers:
+        """Rows in which something is there to compare, by block."""
+        return np.bincount(self._blocks[self._compared]).astype(np.int64)
+
+    @property
+    def equal(self) -> Integers:
+        """Those of them that are equal, by block."""
+        return np.bincount(self._blocks[self._equal], minlength=len(self.compared)).astype(np.int64)
+
+    @property
+    def by_chance(self) -> float:
+        """The share of the compared that would be equal had values been shuffled."""
+        return self._shuffled(self._there)
+
+    @property
+    def several(self) -> float:
+        """The share that is equal beyond chance, among rows without the value that most equal rows hold."""
+        one, other = self._codes
+        most = _mode(one[self._equal])
+        rest = self._there & (one != most) & (other != most)
+        return float(self._equal[rest].sum()) / max(int(self._compared[rest].sum()), 1) - self._shuffled(rest)
+
+    def _shuffled(self, rows: Mask) -> float:
+        one, other = (codes[rows] for codes in self._codes)
+        values, n = np.unique(one, return_counts=True)
+        others, m = np.unique(other, return_counts=True)
+        same, mine, its = np.intersect1d(values, others, assume_unique=True, return_indices=True)
+        equal = n[mine] / max(len(one), 1) * m[its] / max(len(one), 1)
+        idle = float(equal[same == self._usual].sum())
+        return (float(equal.sum()) - idle) / max(1 - idle, 1e-9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,22 +132,7 @@ class Comparable:
 
     def equal(self, first: str, second: str) -> Equal:
         """A pair, in all rows or many of them."""
-        one, other = self._code(first), self._code(second)
-        usual, its = _mode(one), _mode(other)
-        there = (one != _MISSING) & (other != _MISSING)
-        idle = there & (one == usual) & (other == usual) & (usual == its)
-        compared = there & ~idle
-        equal = compared & (one == other)
-        rest = there & (one != _mode(one[equal])) & (other != _mode(one[equal]))
-        several = float(equal[rest].sum()) / max(int(compared[rest].sum()), 1)
-        day, blocks = self._read.day[self._some], len(self._read.days)
-        return Equal(
-            _per_block(day, compared, blocks),
-            _per_block(day, equal, blocks),
-            int(idle.sum()),
-            _by_chance(one[there], other[there], usual, its),
-            several - _by_chance(one[rest], other[rest], usual, its),
-        )
+        return Equal(self._code(first), self._code(second), self._read.day[self._some])
 
     def _code(self, name: str) -> Integers:
         if name not in self._known:
@@ -161,21 +179,6 @@ def _stretches(equal: Equal) -> Iterator[tuple[int, int]]:
         if compared >= LEAST_ROWS:
             yield compared, same
             compared = same = 0
-
-
-def _by_chance(one: Integers, other: Integers, usual: int, its: int) -> float:
-    """How much two columns would agree had their values been shuffled; `usual` is what one mostly holds, and `its` what
-    the other does."""
-    values, n = np.unique(one, return_counts=True)
-    others, m = np.unique(other, return_counts=True)
-    same, mine, place = np.intersect1d(values, others, assume_unique=True, return_indices=True)
-    equal = n[mine] / max(len(one), 1) * m[place] / max(len(one), 1)
-    idle = float(equal[same == usual].sum()) if usual == its else 0.0
-    return (float(equal.sum()) - idle) / max(1 - idle, 1e-9)
-
-
-def _per_block(day: Integers, rows: Mask, blocks: int) -> Integers:
-    return np.bincount(day[rows], minlength=blocks).astype(np.int64)
 
 
 def _chosen(rows: int, most: int) -> Any:
