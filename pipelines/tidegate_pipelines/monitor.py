@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from tidegate_operators.steps import Skew, require_log, serving_directory, skew
+from tidegate_operators.steps import Skew, previous_directory, require_log, serving_directory, skew
 from tidegate_serving.admission import Outcome
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import (
@@ -102,7 +102,7 @@ def observe(watch: Watch, until: datetime) -> Observation:
         until=until,
         watch=watch.reports,
         windows_per_alarm=watch.windows_per_alarm,
-        previous=_version_before(directory),
+        previous=previous_directory(control=watch.control, servable=watch.servable) or _version_before(directory),
         report=watch.reports / until.strftime("%Y-%m-%dT%H%M%SZ"),
     )
     write_gauges(found.report, watch.reports)

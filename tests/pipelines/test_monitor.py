@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from tests.support.command import Command
 from tests.support.eventually import eventually
 from tests.support.release.world import Endpoints, World
 
-from tidegate_operators.steps import promote, push, serving_directory
+from tidegate_operators.steps import Skew, promote, push, serving_directory, skew
 from tidegate_pipelines.monitor import Action, Observation, Watch, _version_before, action_for, monitor, observe
 from tidegate_serving.admission import Outcome
 from tidegate_serving.client import Client
@@ -157,6 +158,26 @@ def test_the_version_before_is_the_newest_older_one_that_is_published(world: Wor
     (first.parent / "2").mkdir()
     (first.parent / "1.report").mkdir(exist_ok=True)
     assert _version_before(first.parent / "3") == first
+
+
+def test_what_a_rollback_would_do_is_asked_of_the_version_that_served_before(
+    world: World, endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not of one that was published in between and never served."""
+    first, second, third = (world.admitted(version, name="skipped") for version in (1, 2, 3))
+    for directory in (first, third):
+        push(directory=directory, control=endpoints.control)
+        promote(control=endpoints.control, servable="skipped", version=int(directory.name))
+    asked: list[Path | None] = []
+
+    def heard(*, directory: Path, previous: Path | None, **options: Any) -> Skew:
+        asked.extend([directory, previous])
+        return skew(directory=directory, previous=previous, **options)
+
+    monkeypatch.setattr("tidegate_pipelines.monitor.skew", heard)
+    observe(Watch(endpoints.control, "skipped", world.root / "skew" / "skipped"), datetime.now(UTC))
+    assert asked == [third, first]
+    assert second.is_dir()
 
 
 def test_the_command_watches_once_and_a_wrong_unit_is_its_no(

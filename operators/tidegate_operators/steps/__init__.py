@@ -16,6 +16,7 @@ from tidegate_operators.steps.rollback import Rollback, rollback
 from tidegate_operators.steps.serving_now import (
     find_baseline,
     find_log,
+    previous_directory,
     pushed_directory,
     require_log,
     serving_directory,
@@ -67,6 +68,7 @@ __all__ = [
     "judged_against",
     "override_gate",
     "parse_time",
+    "previous_directory",
     "promote",
     "publish",
     "push",

@@ -18,7 +18,7 @@ from tidegate_operators.steps.stored_version import fetch
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import FailedPrecondition
-from tidegate_serving.contract.manifest import read_manifest
+from tidegate_serving.contract.manifest import FILE_NAME, read_manifest
 from tidegate_serving.control_client import ControlClient, ServableStatus
 from tidegate_serving.inference_log.joined import joined_log
 
@@ -44,6 +44,19 @@ def serving_directory(*, control: str | EngineConnection, servable: str) -> Path
     if serving is None:
         raise FailedPrecondition(f"nothing serves under {servable!r} at {control}: see `tidegate status`")
     return _here(serving)
+
+
+def previous_directory(*, control: str | EngineConnection, servable: str) -> Path | None:
+    """Directory of the version that a rollback goes to; None where the engine remembers none, or it is gone."""
+    for answer in _ask(control, lambda client: client.status(servable).servable(servable)):
+        if answer is None or answer.previous is None:
+            continue
+        found, serving = answer.desired.version(answer.previous), _reference(answer)
+        if found is not None:
+            return _here(found)
+        beside = serving.directory.parent / str(answer.previous) if serving is not None else None
+        return beside if beside is not None and (beside / FILE_NAME).is_file() else None
+    return None
 
 
 def _here(serving: VersionReference) -> Path:

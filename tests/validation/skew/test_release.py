@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from tests.validation import world
@@ -16,10 +17,12 @@ from tidegate_validation.skew.release import Evidence, release_findings
 from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.statistics import Profile, make_profile
 from tidegate_validation.statistics.window import log_window, table_window
+from tidegate_validation.tables import as_table
 
 FEATURES = ("weight", "size", "depot")
 RULE = SkewRule()
 LATER = world.FIRST_DAY + 60
+DAY = 86_400
 
 
 def profile_of(table: pa.Table, features: tuple[str, ...] = FEATURES) -> Profile:
@@ -102,6 +105,55 @@ def test_a_thin_log_cannot_excuse_another_unit(tmp_path: Path) -> None:
     weights = [of(against_log(tmp_path, served, one, baseline), "weight").outcome for one in (candidate, baseline)]
     assert weights[1] is Outcome.PASS
     assert weights[0] is not Outcome.FAIL
+
+
+def orders(seed: int, days: int, first_day: int) -> pd.DataFrame:
+    """Parcels that cost by their weight, with two amounts that are spread alike and hang together with nothing."""
+    random = np.random.default_rng(seed)
+    n = 300 * days
+    size = np.exp(random.normal(0, 0.5, n))
+    return pd.DataFrame(
+        {
+            "at": np.repeat(first_day + np.arange(days), 300) * DAY + random.integers(0, DAY, n),
+            "price": np.round(20 * size * np.exp(random.normal(0, 0.3, n)), 2),
+            "weight": np.round(3 * size * np.exp(random.normal(0, 0.3, n)), 2),
+            "score": np.round(random.normal(0, 1, n), 3),
+            "last": np.round(20 * np.exp(random.normal(0, 0.6, n)), 2),
+            "before": np.round(20 * np.exp(random.normal(0, 0.6, n)), 2),
+        }
+    )
+
+
+def of_trained(candidate: pd.DataFrame) -> dict[str, Finding]:
+    """What does not pass of a candidate with such training, by the column."""
+    baseline = orders(1, 60, 16_000)
+    mine, theirs = (
+        make_profile(as_table(one, "training"), features=[*baseline][1:], label=None, event_time="at")
+        for one in (candidate, baseline)
+    )
+    with table_window(as_table(orders(3, 7, 16_070), "served"), event_time="at") as window:
+        found = release_findings(mine, theirs, Evidence(window, served=True), RULE)
+    return {one.subject: one for one in found if one.outcome is not Outcome.PASS}
+
+
+def test_a_candidate_trained_on_a_column_that_was_shuffled_or_copied_is_refused() -> None:
+    rows = orders(2, 60, 16_005)
+    assert of_trained(rows) == {}
+
+    shuffled = of_trained(rows.assign(weight=np.random.default_rng(4).permutation(rows["weight"])))
+    (told,) = shuffled.values()
+    assert told.outcome is Outcome.FAIL
+    assert "in the candidate's training its values do not go with those of" in told.sentence
+
+    (told,) = of_trained(rows.assign(before=rows["last"])).values()
+    assert (told.check, told.outcome) == ("equal columns", Outcome.FAIL)
+    assert told.sentence.endswith("in training they were always equal")
+
+
+def test_what_is_said_of_the_candidate_alone_refuses_it_whatever_test_says_it() -> None:
+    rows = orders(2, 60, 16_005)
+    (told,) = of_trained(rows.assign(score=rows["score"].round(2))).values()
+    assert (told.check, told.outcome) == ("digits", Outcome.FAIL)
 
 
 def first_version(held_out: pa.Table, candidate: Profile) -> list[Finding]:

@@ -76,3 +76,13 @@ def test_as_many_rows_as_in_training_are_as_many_chunks() -> None:
     assert f"* {ROW_CHUNKS} / 6000" in window_chunk_of(6000, 200.0)
     assert "* 3 / 600" in window_chunk_of(600, 200.0)
     assert "* 1 / 90" in window_chunk_of(90, 200.0)
+
+
+def test_of_few_rows_those_of_training_are_told_where_they_are_fewer() -> None:
+    _, now = days_that_differ(1)
+    told = report_on_tables(now[:1], now).feature("load")
+    assert (told.outcome, told.sentence) == (
+        Outcome.INCONCLUSIVE,
+        "`load`: cannot tell, 1 row of training is too few",
+    )
+    assert report_on_tables(now, now[:2]).feature("load").sentence == "`load`: cannot tell, 2 rows are too few"

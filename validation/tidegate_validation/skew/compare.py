@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.skew.columns.copied import copied_columns
 from tidegate_validation.skew.columns.growing import Growing, told_of_growth
 from tidegate_validation.skew.columns.missing import said_where
 from tidegate_validation.skew.columns.narrowed import narrowed
@@ -99,15 +100,38 @@ def compare(profile: Profile, window: Window, rule: SkewRule, derived: Collectio
         findings[feature.name] = [*([told] if told is not None else []), *findings[feature.name]]
     for finding in broken_groups(schema.comparable, profile, counts, rule):
         findings[finding.subject].insert(0, finding)
-    excused = {name for name, found in findings.items() if found[0].outcome is Outcome.FAIL} | grown.keys()
-    for finding in looser_columns(profile, window, read, numbers, excused, rule):
-        findings.setdefault(finding.subject, []).insert(0, of_fewer_rows(finding, causes, profile.pairs))
-    for finding in _of_vectors_and_texts(profile, window, schema.vectors, numbers.keys() - excused, rule):
-        findings.setdefault(finding.subject, []).insert(0, finding)
+    _compare_columns(inquiry, findings, causes, grown, schema.vectors)
     for finding in [*with_new_names(schema.findings, profile, window), *repeated_rows(profile, window, read, rule)]:
         findings.setdefault(finding.subject, []).append(finding)
     unlogged = {one.name: window.unlogged[one.name] for one in profile.inputs if one.name in window.unlogged}
     return Comparison(window.rows, findings, numbers, causes, counts, unlogged)
+
+
+def _compare_columns(
+    inquiry: Inquiry,
+    findings: dict[str, list[Finding]],
+    causes: dict[str, Cause],
+    grown: Collection[str],
+    vectors: Sequence[str],
+) -> None:
+    """Adds to `findings` what columns say of each other, and what is told of texts and vectors; where that explains a
+    column, its cause among `causes` goes."""
+    profile, window, read, numbers, rule = inquiry.profile, inquiry.window, inquiry.read, inquiry.numbers, inquiry.rule
+    excused = {name for name, found in findings.items() if found[0].outcome is Outcome.FAIL} | {*grown}
+    loose = looser_columns(profile, window, read, numbers, excused, rule)
+    written = [*_of_vectors_and_texts(profile, window, vectors, numbers.keys() - excused, rule)]
+    carried = {name: window.columns.get(name, name) for name in numbers if name not in {*grown, *inquiry.derived}}
+    suspects = excused | {one.subject for one in [*loose, *written] if one.outcome is Outcome.FAIL}
+    copied = {one.subject: one for one in copied_columns(profile.agreements, read, carried, numbers, suspects, rule)}
+    for finding in [one for one in copied.values() if one.cause is not None]:
+        name = finding.subject
+        causes.pop(name, None)  # Whatever else might explain its values, row by row they are another column's.
+        findings[name] = findings_of(numbers[name], inquiry.judgements[name], None, rule, instead=finding)
+    of_pairs = [*copied.values(), *(one for one in loose if one.subject not in copied)]
+    for finding in [one for one in of_pairs if one not in findings.get(one.subject, [])]:
+        findings.setdefault(finding.subject, []).insert(0, of_fewer_rows(finding, causes, profile.pairs))
+    for finding in written:
+        findings.setdefault(finding.subject, []).insert(0, finding)
 
 
 def _measured(

@@ -54,16 +54,16 @@ def findings_of(
     cause: Cause | None,
     rule: SkewRule,
     since: str | None = None,
-    growth: Finding | None = None,
+    instead: Finding | None = None,
 ) -> list[Finding]:
     """Findings of one feature, the gravest first: one always, and one more for every further test that did not pass.
 
     A cause that explains the values speaks for all tests that look at values; they become one finding. `since` is the
-    date from which on the feature differs, None for the whole window. `growth` speaks for them where a feature grows.
+    date from which on the feature differs, None for the whole window. `instead` speaks for them where more is known.
     """
     ordered = sorted(judgements, key=lambda one: (SEVERITY.index(one.outcome), _ORDER.index(one.test)))
     about_values = [one for one in ordered if one.test not in (Aspect.MISSING, Aspect.INFINITE)]
-    first = growth
+    first = instead
     if cause is not None:
         first = _explained(numbers, about_values, replace(cause, since=since), rule)
     if first is not None:
@@ -299,7 +299,8 @@ def _distribution(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule)
         return f"no further from training than its own {parts} are from each other ({size}; {wide})"
     if judgement.outcome is Outcome.INCONCLUSIVE:
         if distance.too_few:
-            return f"cannot tell, {distance.rows} rows are too few"
+            rows, of = min((distance.rows, ""), (distance.known, " of training"))
+            return f"cannot tell, {rows} {'rows' if rows != 1 else 'row'}{of} {'are' if rows != 1 else 'is'} too few"
         enough = judgement.detectable is not None and math.isfinite(judgement.detectable)
         shown = f"shifts from Δ {judgement.detectable:.2f} on only" if enough else "no shift, days differ that much"
         days = f"{_days(distance.blocks)} and " if distance.by_day else ""

@@ -11,9 +11,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.skew.columns.copied import CHECK as EQUAL
 from tidegate_validation.skew.columns.growing import CHECK as GROWTH
 from tidegate_validation.skew.columns.schema import CHECK as SCHEMA
 from tidegate_validation.skew.columns.texts import CHECK as TEXT
+from tidegate_validation.skew.columns.together import CHECK as TOGETHER
+from tidegate_validation.skew.columns.together import lost_in_training
 from tidegate_validation.skew.compare import Comparison, compare
 from tidegate_validation.skew.diagnosis.cause import Cause
 from tidegate_validation.skew.diagnosis.conversion import find_cause
@@ -44,11 +47,15 @@ def release_findings(candidate: Profile, baseline: Profile | None, evidence: Evi
     """One finding per input of the candidate at least."""
     now = compare(candidate, evidence.window, rule)
     before = compare(baseline, evidence.window, rule) if baseline is not None else None
-    return [
+    found = [
         _judge(_Case(feature, candidate, baseline, now, before, evidence, rule), finding)
         for feature in candidate.inputs
         for finding in now.findings.get(feature.name, ())
     ]
+    if baseline is None or before is None:
+        return found
+    loose = {one.subject for told in before.findings.values() for one in told if one.check == TOGETHER}
+    return [*found, *lost_in_training(candidate, baseline, loose)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +138,23 @@ def _worse(case: _Case, finding: Finding, cause: Cause | None) -> bool:
         return gaps[0] > gaps[1] + rule.missing_margin
     pairs = {"unseen": (now.unseen, then.unseen), "range": (now.far, then.far)}
     mine, other = pairs.get(finding.check, (None, None))
-    if mine is None or other is None:
+    if mine is not None and other is not None:
+        return mine.share > other.share + rule.unseen_floor
+    return _told_of_the_candidate_alone(case, finding, before)
+
+
+def _told_of_the_candidate_alone(case: _Case, finding: Finding, before: Comparison) -> bool:
+    """Whether nothing fails for the baseline by the check that the finding is from, nor, where that is about the
+    column's own values, by any other."""
+    if finding.check == EQUAL and not (case.baseline and case.baseline.agreements.columns):
         return False
-    return mine.share > other.share + rule.unseen_floor
+    of_pairs = finding.check in (EQUAL, TOGETHER)
+    return not any(
+        one.check == finding.check if of_pairs else one.subject == case.name
+        for found in before.findings.values()
+        for one in found
+        if one.outcome is Outcome.FAIL and f"`{case.name}`" in one.sentence
+    )
 
 
 def _unclear(case: _Case, finding: Finding) -> Finding:

@@ -28,11 +28,11 @@ from tidegate_validation.statistics.rows import Rows
 
 LEVELS = 6
 _LEAST_ROWS = 30
-_LEAST = 0.02
+LEAST_STRENGTH = 0.02
 _BY_CHANCE = 3.0
 """A pair holds so many times what cells that are chosen by chance would."""
 _SURE = 6.0
-_KEPT = 80
+KEPT = 80
 _MOST_COLUMNS = 40
 _ROUNDS = 25
 _MOST_ODDS = 12.0
@@ -224,7 +224,7 @@ def find_associations(names: Sequence[str], levels: Sequence[Integers], blocks: 
         joint = cells_of.reshape(LEVELS + 1, LEVELS + 1) / max(len(first), 1)
         gain = joint - joint.sum(axis=1)[:, None] * joint.sum(axis=0)[None, :]
         cells = tuple(int(cell) for cell in np.flatnonzero(gain.ravel() > 0))
-        if gain[gain > 0].sum() < max(_LEAST, _BY_CHANCE * _chosen_by_chance(joint, len(first))):
+        if gain[gain > 0].sum() < max(LEAST_STRENGTH, _BY_CHANCE * _chosen_by_chance(joint, len(first))):
             continue
         shares, rows = _per_block(first, second, blocks)
         if len(shares) < 2:
@@ -232,10 +232,10 @@ def find_associations(names: Sequence[str], levels: Sequence[Integers], blocks: 
         inside = _inside(cells)
         each = _beyond(shares, shares, inside)
         mean, spread = float(each.mean()), float(each.std(ddof=1))
-        if mean >= _LEAST and mean > _SURE * spread / len(each) ** 0.5:
+        if mean >= LEAST_STRENGTH and mean > _SURE * spread / len(each) ** 0.5:
             found.append(_Pair(one, other, cells, inside, shares, each, float(rows.mean())))
     found.sort(key=lambda pair: -float(pair.each.mean()) / max(float(pair.each.std(ddof=1)), 1e-6))
-    kept = found[:_KEPT]
+    kept = found[:KEPT]
     return tuple(_association(pair, odds) for pair, odds in zip(kept, _fitted_odds(kept), strict=True)) if kept else ()
 
 

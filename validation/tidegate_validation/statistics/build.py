@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_validation.statistics.agreements import agreements_of
 from tidegate_validation.statistics.association import Association
 from tidegate_validation.statistics.associations import chosen_columns, find_associations, leveled
 from tidegate_validation.statistics.blocks import BlockUnit, chunk_of, day_of
@@ -92,6 +93,7 @@ def profile_relation(
         features={profile.name: profile for profile in profiles},
         counts=counts,
         pairs=_pairs(read, inputs, counts, event_time),
+        agreements=agreements_of(read, [one.name for one in inputs if one.bins is not None]),
         measures=measures,
     )
 

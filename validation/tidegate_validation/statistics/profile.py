@@ -16,6 +16,7 @@ from typing import Any
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Tampered
 from tidegate_serving.contract.formats import MALFORMED, check_format
 from tidegate_serving.contract.plain_file import read_plain
+from tidegate_validation.statistics.agreement import Agreements
 from tidegate_validation.statistics.association import Association
 from tidegate_validation.statistics.bins import FrozenBins, bins_from_dict
 from tidegate_validation.statistics.blocks import BlockUnit
@@ -26,7 +27,7 @@ from tidegate_validation.statistics.sql import Family
 
 FILE_NAME = "profile.json"
 COUNTS_NAME = "counts.parquet"
-VERSION = "2.2"
+VERSION = "2.3"
 STREAM = "training"
 _MEASURED = "\x1fmeasured\x1f"
 
@@ -105,8 +106,8 @@ class FeatureProfile:
 class Profile:
     """The whole profile. `id` is the SHA-256 of everything else; `counts` are rows per feature, block and bin.
 
-    `pairs` are columns that go together. `measures` are, for each column that holds a list of numbers or a free text
-    in a row, the profile of what these are measured by.
+    `pairs` are columns that go together, `agreements` what is known of those that hold equal values. `measures` are,
+    for each column that holds a list of numbers or a free text in a row, the profile of what these are measured by.
     """
 
     id: str
@@ -118,6 +119,7 @@ class Profile:
     features: Mapping[str, FeatureProfile]
     counts: Mapping[str, FeatureCounts] = field(default_factory=dict)
     pairs: tuple[Association, ...] = ()
+    agreements: Agreements = field(default_factory=Agreements)
     measures: Mapping[str, Profile] = field(default_factory=dict)
 
     @property
@@ -141,6 +143,7 @@ class Profile:
             "event_time": self.event_time,
             "features": [feature.to_dict() for feature in self.features.values()],
             "pairs": [pair.to_dict() for pair in self.pairs],
+            "agreements": self.agreements.to_dict(),
             "measures": {
                 name: [feature.to_dict() for feature in one.features.values()] for name, one in self.measures.items()
             },
@@ -196,6 +199,7 @@ def read_profile(directory: Path) -> Profile:
             features={feature.name: feature for feature in features},
             counts=counts,
             pairs=tuple(Association.from_dict(data) for data in document["pairs"]),
+            agreements=Agreements.from_dict(document["agreements"]) if "agreements" in document else Agreements(),
         )
         return replace(profile, measures=_measures(profile, document.get("measures", {})))
     except InvalidInput as error:
@@ -211,5 +215,7 @@ def _measures(profile: Profile, data: Mapping[str, Any]) -> dict[str, Profile]:
         prefix = f"{name}{_MEASURED}"
         features = [FeatureProfile.from_dict(one) for one in measures]
         counts = {key[len(prefix) :]: one for key, one in profile.counts.items() if key.startswith(prefix)}
-        found[name] = replace(profile, features={one.name: one for one in features}, counts=counts, pairs=())
+        found[name] = replace(
+            profile, features={one.name: one for one in features}, counts=counts, pairs=(), agreements=Agreements()
+        )
     return found

@@ -64,6 +64,17 @@ def cause(column: str, values: pd.Series) -> dict[str, Any]:
     return dict(found.cause or {})
 
 
+@pytest.mark.parametrize("factor", [1.609, 2.2, 0.5])
+def test_values_around_zero_times_a_factor_are_not_standardised(factor: float) -> None:
+    random = np.random.default_rng(5)
+    rows = pd.DataFrame({"at": np.repeat(np.arange(47), ROWS) * DAY, "error": random.normal(0, 1.12, 47 * ROWS)})
+    now = rows[rows["at"] >= 40 * DAY].assign(error=lambda one: (one["error"] * factor).round(3))
+    told = report_on_tables(rows[rows["at"] < 40 * DAY].round(3), now, COLUMNS).feature("error")
+
+    assert told.outcome is Outcome.FAIL
+    assert (told.cause or {}).get("kind") in (None, "constant factor")
+
+
 def test_an_end_that_moved_with_all_values_is_no_cut() -> None:
     filled, months = week()["filled"], week()["months"]
 
@@ -95,8 +106,8 @@ def test_values_beyond_the_range_are_no_part_in_another_unit() -> None:
 def test_tenths_of_another_size_are_no_tenth_of_whole_numbers() -> None:
     world = draw(2010)
     profile = profile_table(as_table(world.before, "before"), DRAWN, [str(name) for name in world.before])
-    swapped = world.now.assign(counts_8=world.now["percent_6"])
-    found = report_on_table(profile, as_table(swapped, "now"), DRAWN).feature("counts_8")
+    tenths = np.random.default_rng(1).permutation(world.now["percent_6"].to_numpy())
+    found = report_on_table(profile, as_table(world.now.assign(counts_8=tenths), "now"), DRAWN).feature("counts_8")
 
     assert found.outcome is Outcome.FAIL
     assert found.cause is None

@@ -19,7 +19,15 @@ from tidegate_validation.skew.diagnosis.rivals import OTHER_COLUMN
 from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.statistics.arrays import Integers
 from tidegate_validation.statistics.association import Association
-from tidegate_validation.statistics.associations import LEVELS, Strengths, chosen_columns, leveled, strengths
+from tidegate_validation.statistics.associations import (
+    KEPT,
+    LEAST_STRENGTH,
+    LEVELS,
+    Strengths,
+    chosen_columns,
+    leveled,
+    strengths,
+)
 from tidegate_validation.statistics.bins import NumericBins
 from tidegate_validation.statistics.counts import TIME_OF_DAY
 from tidegate_validation.statistics.profile import FeatureProfile, Profile
@@ -75,6 +83,32 @@ def looser_columns(
     moved = _Places(everything, profile, window, read, rule).exchanged(lost)
     left = [one for one in lost if not {one.pair.first, one.pair.second} & {name for two in moved for name in two}]
     return [*_of_other_places(moved), *_blamed(pairs, left, profile.event_time or "")]
+
+
+def lost_in_training(candidate: Profile, baseline: Profile, before: Collection[str]) -> list[Finding]:
+    """One finding for each column of a candidate whose training lacks what went together in the baseline's, and does
+    where both are served: `before` are columns that do not go with others there."""
+    if len(candidate.pairs) >= KEPT:
+        return []  # Those that are not listed may have gone together less than others.
+    names = {one.name for one in chosen_columns(candidate.inputs)} - {*before}
+    held = {frozenset((one.first, one.second)): one.strength for one in candidate.pairs}
+    pairs = [one for one in baseline.pairs if one.ranked and one.telling and {one.first, one.second} <= names]
+    pairs = [one for one in pairs if one.strength * _TOLERATED >= LEAST_STRENGTH]
+    kept = [held.get(frozenset((one.first, one.second)), 0.0) / one.strength for one in pairs]
+    lost = [_Loss(pair, part, 0.0) for pair, part in zip(pairs, kept, strict=True) if part < _TOLERATED]
+    return [
+        replace(
+            one,
+            p_value=None,
+            sentence=f"`{one.subject}`: in the candidate's training its values do not go with those of "
+            f"{_named((one.cause or {})['columns'])}, as they do in what is served{_ASKED}",
+        )
+        for one in _blamed(pairs, lost, "")
+    ]
+
+
+def _named(columns: Sequence[str]) -> str:
+    return ", ".join(f"`{one}`" for one in columns[:_SHOWN])
 
 
 def of_fewer_rows(finding: Finding, causes: Mapping[str, Cause], pairs: Collection[Association]) -> Finding:

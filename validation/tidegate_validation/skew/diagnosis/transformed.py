@@ -172,7 +172,8 @@ def _standardised(known: Floats, values: Floats, n: Floats) -> Iterator[tuple[st
     one value, as of what is mostly zero."""
     mean = float(np.average(values, weights=n))
     deviation = float(np.average((values - mean) ** 2, weights=n)) ** 0.5
-    if abs(mean) > _ABOUT_NONE or abs(np.log(max(deviation, 1e-300))) > _ABOUT_ONE:
+    centred = abs(np.median(known)) < _SAME * known.std()  # Then nothing but a factor lies between both.
+    if abs(mean) > _ABOUT_NONE or abs(np.log(max(deviation, 1e-300))) > (_SAME if centred else _ABOUT_ONE):
         return
     total = np.cumsum(n)
     low, high = values[np.searchsorted(total, np.multiply(_QUARTILES, total[-1]))]

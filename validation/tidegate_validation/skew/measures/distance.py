@@ -71,7 +71,8 @@ class BlockDistance:
     independent rows would show. `by_day` is false where blocks are chunks of rows, for want of their times.
     `block_robust` is false where the reference has fewer than ENOUGH_BLOCKS blocks: rows then count as independent.
     `design_effect` is how much larger than among independent rows the noise is. `too_few` says that there were too
-    few rows to tell any bins apart; nothing can be said then. `runs` says how far the reference's own runs of days go.
+    few rows to tell any bins apart; nothing can be said then, and `known` is how many rows training had. `runs` says
+    how far the reference's own runs of days go.
     """
 
     delta: float
@@ -81,6 +82,7 @@ class BlockDistance:
     block_robust: bool
     design_effect: float = 1.0
     too_few: bool = False
+    known: int = 0
     runs: Runs = field(default_factory=Runs)
     level: LevelShift | None = None
     rows_alone: float = 0.0
@@ -189,14 +191,15 @@ def block_distance(
     n, m = ref.sum(), cur.sum()
     robust = len(ref) >= ENOUGH_BLOCKS
     if n == 0 or m == 0:
-        return _nothing(int(m), len(cur), robust, too_few=False)
+        return BlockDistance(0.0, (), int(m), len(cur), robust)
     used = int(((ref.sum(axis=0) + cur.sum(axis=0)) > 0).sum())
     most = _most_bins(n, m, telling) if telling > 0 and not ordered else ref.shape[1]
     heaviest = int((ref.sum(axis=0) / n + cur.sum(axis=0) / m).argmax())
     rare = _Rare(1 - float(ref[:, heaviest].sum()) / n, m - float(cur[:, heaviest].sum()), m)
     ref, cur = _pool(ref, cur, MIN_EXPECTED / min(n, m), most)
     if ref.shape[1] < 2:
-        return _nothing(int(m), len(cur), robust, too_few=m < MIN_ROWS or (used > 1 and not rare.would_show()))
+        too_few = m < MIN_ROWS or (used > 1 and not rare.would_show())
+        return BlockDistance(0.0, (), int(m), len(cur), robust, too_few=too_few, known=int(n))
     pi, delta = _apart(ref.sum(axis=0), cur.sum(axis=0))
     independent = _independent(pi, n, m)
     alone = float(np.trace(independent))
@@ -254,10 +257,6 @@ def _by_block(counts: FeatureCounts, codes: Sequence[tuple[int, ...]]) -> tuple[
     found = counts.grouped(codes).astype(np.float64)
     kept = found.sum(axis=1) > 0
     return found[kept], counts.blocks[kept].astype(np.float64)
-
-
-def _nothing(rows: int, blocks: int, robust: bool, *, too_few: bool) -> BlockDistance:
-    return BlockDistance(0.0, (), rows, blocks, robust, too_few=too_few)
 
 
 def days_alone(counts: FeatureCounts, codes: Sequence[tuple[int, ...]], *, ordered: bool) -> Floats | None:

@@ -1,0 +1,210 @@
+"""Which columns hold equal values in the same rows: a field that was joined from the wrong place looks right by itself
+where both are spread alike.
+
+Rows in which both columns hold what they mostly hold say nothing, as most rows of two columns that are mostly zero are
+equal. Of the others, in which something is there to agree about, the share that is equal is the pair's agreement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegate_validation.statistics.agreement import Agreement, Agreements
+from tidegate_validation.statistics.arrays import Floats, Integers, Mask
+from tidegate_validation.statistics.rows import ReadColumn, Rows
+
+LEAST_ROWS = 30
+"""Fewer rows in which something is there to agree about say nothing."""
+_COMPARED = 40_000_000
+_FEWEST, _MOST = 300, 4_000
+_COUNTED = 60_000
+_LISTED = 0.01
+_TELLING = 100
+_FLOOR = 0.03
+"""What none of so many telling rows shows, holds in this share of all rows at most (the rule of three)."""
+_KEPT = 400
+_EXACT = 2**24
+_MISSING = int(np.array(np.nan).view(np.int64))
+
+
+class Equal:
+    """A pair of columns, row by row: `idle` are rows in which both hold what they mostly do, and in all others in which
+    neither is missing something is there to compare."""
+
+    def __init__(self, one: Integers, other: Integers, blocks: Integers) -> None:
+        """The codes of both, and the places of rows' blocks, [n]."""
+        self._codes = one, other
+        self._blocks = blocks
+        usual, its = _mode(one), _mode(other)
+        self._usual = usual if usual == its else None
+        self._there = (one != _MISSING) & (other != _MISSING)
+        idle = self._there & (one == self._usual) & (other == self._usual)
+        self.idle = int(idle.sum())
+        self._compared = self._there & ~idle
+        self._equal = self._compared & (one == other)
+
+    @property
+    def compared(self) -> Integers:
+        """Rows in which something is there to compare, by block."""
+        return np.bincount(self._blocks[self._compared]).astype(np.int64)
+
+    @property
+    def equal(self) -> Integers:
+        """Those of them that are equal, by block."""
+        return np.bincount(self._blocks[self._equal], minlength=len(self.compared)).astype(np.int64)
+
+    @property
+    def by_chance(self) -> float:
+        """The share of the compared that would be equal had values been shuffled."""
+        return self._shuffled(self._there)
+
+    @property
+    def several(self) -> float:
+        """The share that is equal beyond chance, among rows without the value that most equal rows hold."""
+        one, other = self._codes
+        most = _mode(one[self._equal])
+        rest = self._there & (one != most) & (other != most)
+        return float(self._equal[rest].sum()) / max(int(self._compared[rest].sum()), 1) - self._shuffled(rest)
+
+    def _shuffled(self, rows: Mask) -> float:
+        one, other = (codes[rows] for codes in self._codes)
+        values, n = np.unique(one, return_counts=True)
+        others, m = np.unique(other, return_counts=True)
+        same, mine, its = np.intersect1d(values, others, assume_unique=True, return_indices=True)
+        equal = n[mine] / max(len(one), 1) * m[its] / max(len(one), 1)
+        idle = float(equal[same == self._usual].sum())
+        return (float(equal.sum()) - idle) / max(1 - idle, 1e-9)
+
+
+@dataclass(frozen=True, slots=True)
+class Screened:
+    """Of a few rows: how many tell anything of each column, [C], as they hold something else than it mostly does; and
+    those of each pair (first, second) in which something is there to compare, and that are equal, [C, C]."""
+
+    names: Sequence[str]
+    telling: Integers
+    compared: Integers
+    equal: Integers
+
+    def pairs(self, least: float) -> Iterator[tuple[str, str, float]]:
+        """Pairs that agree in a share of `least` or more."""
+        shares = self.equal / np.maximum(self.compared, 1)
+        for first, second in zip(*np.nonzero((self.equal > 0) & (shares >= least)), strict=True):
+            yield self.names[first], self.names[second], float(shares[first, second])
+
+
+class Comparable:
+    """Columns of one kind, numbers or texts, of rows that were read, as codes that are alike where values are, [n]."""
+
+    def __init__(self, read: Rows, carried: Mapping[str, str]) -> None:
+        """`carried` are the columns of `read` by the names of features."""
+        self._read = read
+        self._columns = {name: read.columns[column] for name, column in carried.items()}
+        self._known: dict[str, Integers] = {}
+        self._some = _chosen(len(read.day), _COUNTED)
+
+    @property
+    def names(self) -> list[str]:
+        """The features."""
+        return [*self._columns]
+
+    def screened(self) -> Screened:
+        """Each pair, in a few rows."""
+        size = len(self._columns)
+        rows = _chosen(len(self._read.day), int(np.clip(_COMPARED // max(size, 1) ** 2, _FEWEST, _MOST)))
+        codes = np.stack([_codes(one, rows) for one in self._columns.values()])
+        there, usual = codes != _MISSING, np.array([_mode(one) for one in codes])
+        at_usual = codes == usual[:, None]
+        compared = np.zeros((size, size), dtype=np.int64)
+        equal = np.zeros((size, size), dtype=np.int64)
+        for place in range(size - 1):
+            rest = slice(place + 1, None)
+            idle = at_usual[place] & at_usual[rest] & (usual[rest] == usual[place])[:, None]
+            both = there[place] & there[rest] & ~idle
+            compared[place, rest] = both.sum(axis=1)
+            equal[place, rest] = (both & (codes[place] == codes[rest])).sum(axis=1)
+        return Screened(self.names, (there & ~at_usual).sum(axis=1), compared, equal)
+
+    def equal(self, first: str, second: str) -> Equal:
+        """A pair, in all rows or many of them."""
+        return Equal(self._code(first), self._code(second), self._read.day[self._some])
+
+    def _code(self, name: str) -> Integers:
+        if name not in self._known:
+            self._known[name] = _codes(self._columns[name], self._some)
+        return self._known[name]
+
+
+def comparable(read: Rows, carried: Mapping[str, str]) -> Iterator[Comparable]:
+    """The numbers, and the texts, of the columns of `read`, named as in `Comparable`, where there are two at least."""
+    for texts in (False, True):
+        same = {
+            name: column for name, column in carried.items() if (read.columns[column].values.dtype == object) == texts
+        }
+        if len(same) > 1:
+            yield Comparable(read, same)
+
+
+def agreements_of(read: Rows, names: Sequence[str]) -> Agreements:
+    """What training's columns agree in."""
+    told: set[str] = set()
+    found: list[Agreement] = []
+    floor = _FLOOR
+    for kind in comparable(read, {name: name for name in names}):
+        screened = kind.screened()
+        told |= {name for name, rows in zip(kind.names, screened.telling.tolist(), strict=True) if rows >= _TELLING}
+        near = [one for one in screened.pairs(_LISTED) if told & {*one[:2]}]
+        near.sort(key=lambda one: -one[2])
+        floor = max([floor, *(share for *_, share in near[_KEPT : _KEPT + 1])])
+        found += [_agreement(first, second, kind) for first, second, _ in near[:_KEPT]]
+    return Agreements(frozenset(told), floor, tuple(found))
+
+
+def _agreement(first: str, second: str, kind: Comparable) -> Agreement:
+    equal = kind.equal(first, second)
+    shares = [k / n for n, k in _stretches(equal)]
+    return Agreement(first, second, min(shares, default=0.0), max(shares, default=1.0))
+
+
+def _stretches(equal: Equal) -> Iterator[tuple[int, int]]:
+    """Rows compared and equal of blocks, of which those of few rows are taken together with the next ones."""
+    compared = same = 0
+    for n, k in zip(equal.compared.tolist(), equal.equal.tolist(), strict=True):
+        compared, same = compared + n, same + k
+        if compared >= LEAST_ROWS:
+            yield compared, same
+            compared = same = 0
+
+
+def _chosen(rows: int, most: int) -> Any:
+    """A repeatable choice of rows, all where these are few."""
+    return slice(None) if rows <= most else np.sort(np.random.default_rng(7).choice(rows, most, replace=False))
+
+
+def _codes(column: ReadColumn, rows: Any) -> Integers:
+    """Codes of some rows: the bits of numbers, and hashes of texts."""
+    held, at = np.unique(column.place[rows], return_inverse=True)
+    codes = np.full(len(held), _MISSING, dtype=np.int64)
+    codes[held >= 0] = _coded(column.values[held[held >= 0]])
+    return codes[at]
+
+
+def _coded(values: Floats | npt.NDArray[np.object_]) -> Integers:
+    if values.dtype == object:
+        return np.fromiter(map(hash, values), np.int64, len(values))
+    numbers = np.asarray(values, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        narrow = numbers.astype(np.float32).astype(np.float64)
+    # A column of 32 bits holds other values of 64 bits alike; ids and times keep all their digits.
+    return np.where(np.abs(numbers) < _EXACT, narrow, numbers).view(np.int64)
+
+
+def _mode(codes: Integers) -> int:
+    """The code that most rows have, that of missing values where all are."""
+    found, n = np.unique(codes[codes != _MISSING], return_counts=True)
+    return int(found[n.argmax()]) if len(found) else _MISSING
