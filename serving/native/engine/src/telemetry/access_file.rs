@@ -24,8 +24,11 @@ impl AccessFile {
         Ok(AccessFile { path: path.map(Path::to_owned), open, looked: Instant::now() })
     }
 
-    /// Writes whole lines.
+    /// Writes whole lines, if there are any.
     pub fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+        if lines.is_empty() {
+            return Ok(());
+        }
         let Some(path) = &self.path else { return io::stderr().lock().write_all(lines) };
         if self.looked.elapsed() >= LOOK {
             self.looked = Instant::now();
