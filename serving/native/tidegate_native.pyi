@@ -87,7 +87,8 @@ class Settings:
     what to `omit`. Below `prediction_log_path`, answered requests are written beside it as TFRecord files of TensorFlow
     Serving's PredictionLogs, with every column. `log_buffer_bytes` bounds what waits to be written: beyond it records
     are dropped and counted. `access_log` is a file (None for standard error) that gets a line of JSON for each
-    request, the share of requests that are in it, and the seconds (0 for none) after which one is in it anyway.
+    request, the share of requests that are in it, the seconds (0 for none) after which one is in it anyway, and how
+    many lines a second requests of one address have for which no model ran (0 for all).
     `trace_sampling_rate` is the share of requests that begin a trace which is recorded; None records none.
     """
 
@@ -103,7 +104,7 @@ class Settings:
         shared_memory: bool = False,
         tls: _Tls | None = None,
         access: _Access | None = None,
-        access_log: tuple[str | PathLike[str] | None, float, float] | None = None,
+        access_log: tuple[str | PathLike[str] | None, float, float, int] | None = None,
         trace_sampling_rate: float | None = None,
         io_threads: int = 1,
         max_message_bytes: int = 67108864,
@@ -612,7 +613,8 @@ class DataPlane:
         `tidegate_log_eligible_rows_total`, `tidegate_log_written_rows_total`, `tidegate_log_dropped_rows_total`; after
         a drain eligible is the sum of the other two. `tidegate_log_waiting_bytes` has no label, and so have
         `tidegate_access_log_written_lines_total`, `tidegate_access_log_dropped_lines_total`,
-        `tidegate_traces_exported_total` and `tidegate_traces_dropped_total` (in requests). By model, version and
+        `tidegate_access_log_left_out_lines_total`, `tidegate_traces_exported_total` and
+        `tidegate_traces_dropped_total` (in requests). By model, version and
         state: `tidegate_version_state`, 1 for the state in which a version is, as `set_states` said it. Beside these:
         whatever `set_gauges` was given.
         """

@@ -38,6 +38,7 @@ TABLES = ("batching", "models", "platforms", "sources", "push_stores", "device_l
 Setting = str | int | float | bool
 MESSAGE_BYTES = (1, 2**40)
 CONNECTIONS = (1, 2**31 - 1)
+LINES = (0, 2**31 - 1)
 RETRIES = (-1, 2**31 - 1)
 SOME_SECONDS = (0.001, 10**9)
 BYTES = (0, 2**63 - 1)
@@ -129,6 +130,8 @@ class EngineConfig:
         counted.
     access_log_path: a file that gets a line of JSON for each request, or `-` for standard error; None for none.
     access_log_sampling_rate: share of requests that are in it, 0 to 1.
+    access_log_refused_per_second: lines that requests of one address have in it a second for which no model ran; one
+        more counts those beyond it. 0 for all.
     slow_request_seconds: requests that take so long from their last byte to their answer are in it whatever the rate
         is, marked as slow; 0 for no such rule.
     trace_endpoint: the URL of an OpenTelemetry collector (OTLP over HTTP) that gets the requests' spans, such as
@@ -221,6 +224,7 @@ class EngineConfig:
     log_buffer_bytes: int = within(BYTES, 134217728)
     access_log_path: Path | None = None
     access_log_sampling_rate: float = within(SHARE, 1.0)
+    access_log_refused_per_second: int = within(LINES, 100)
     slow_request_seconds: float = within(SECONDS, 0.0)
     trace_endpoint: str = ""
     trace_sampling_rate: float = within(SHARE, 1.0)

@@ -57,6 +57,7 @@ FIXED = {
     "log_buffer_bytes": "the log's buffers are made at the start",
     "access_log_path": "its writer holds it",
     "access_log_sampling_rate": "it is set when the endpoints open",
+    "access_log_refused_per_second": "it is set when the endpoints open",
     "slow_request_seconds": "it is set when the endpoints open",
     "trace_endpoint": "it is set when the endpoints open",
     "trace_sampling_rate": "it is set when the endpoints open",

@@ -12,19 +12,34 @@ Publishers, gates, sources and the command line all ask here instead of joining 
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.servable import ServableId, check_name, is_version
+from tidegate_serving.contract.words import cut
 
 PROFILE = "profile"
 EXPECTATIONS = "expectations"
 GOLDEN = "golden.parquet"
 _VERDICT = ".verdict.json"
+_LONGEST_PATH = 4095  # bytes that Linux takes
+_SHOWN = 100
 
 
 def version_directory(root: Path, id: ServableId) -> Path:
     """Directory of one version."""
     return root / id.name / str(id.version)
+
+
+def check_path(path: Path) -> Path:
+    """The same path. InvalidInput for one that is longer than any of Linux: to follow its parts would take as long as
+    whoever sent it likes."""
+    if (length := len(os.fsencode(path))) > _LONGEST_PATH:
+        raise InvalidInput(
+            f"path {cut(str(path), _SHOWN)!r} has {length:,} bytes: send one of {_LONGEST_PATH:,} or less"
+        )
+    return path
 
 
 def verdict_path(directory: Path) -> Path:

@@ -62,11 +62,12 @@ def plane_settings(
     )
 
 
-def _access_log(config: EngineConfig) -> tuple[Path | None, float, float] | None:
+def _access_log(config: EngineConfig) -> tuple[Path | None, float, float, int] | None:
     if config.access_log_path is None:
         return None
     path = None if config.access_log_path == STANDARD_ERROR else config.access_log_path
-    return path, config.access_log_sampling_rate, config.slow_request_seconds
+    refused = config.access_log_refused_per_second
+    return path, config.access_log_sampling_rate, config.slow_request_seconds, refused
 
 
 def _salt(path: Path | None) -> bytes:

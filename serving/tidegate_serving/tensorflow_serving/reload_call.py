@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from tidegate_serving.config.engine_config import EngineConfig, ModelConfig
@@ -16,6 +15,7 @@ from tidegate_serving.config.files import base_path
 from tidegate_serving.connection import is_loopback
 from tidegate_serving.contract.errors import InvalidInput, PermissionRefused
 from tidegate_serving.contract.messages import message, parsed
+from tidegate_serving.contract.repository import check_path
 from tidegate_serving.tensorflow_serving.model_list import models_of
 
 Replace = Callable[[Mapping[str, ModelConfig]], None]
@@ -77,7 +77,7 @@ def _check_paths(config: EngineConfig, models: Mapping[str, ModelConfig]) -> Non
         return
     roots = [root.resolve() for root in (*config.roots, *([config.repository] if config.repository else []))]
     for name, model in models.items():
-        path: Path = base_path(name, model.path or "").resolve()
+        path = check_path(base_path(name, model.path or "")).resolve()
         if not any(path.is_relative_to(root) for root in roots):
             raise PermissionRefused(
                 f"base path {model.path} of model {name!r} lies outside the engine's roots "

@@ -27,8 +27,8 @@ class Load:
 
 
 @contextlib.contextmanager
-def loaded(address: str, load: Load, seconds: float) -> Iterator[None]:
-    """Asks by gRPC from the clients' core, for at most so long."""
+def loaded(address: str, load: Load, seconds: float) -> Iterator[subprocess.Popen[bytes]]:
+    """Asks by gRPC from the clients' core, for at most so long; the process that does."""
     with tempfile.NamedTemporaryFile() as body:
         Path(body.name).write_bytes(grpc_message(predict_request(load.model, (load.rows,), bytes(4 * load.rows))))
         command = ["h2load", "-t1", f"-c{load.connections}", f"-m{load.streams}", f"-D{seconds:.0f}", f"-d{body.name}"]
@@ -36,7 +36,7 @@ def loaded(address: str, load: Load, seconds: float) -> Iterator[None]:
         with on_core(CLIENT_CORE):
             process = subprocess.Popen([*command, *headers, f"http://{address}{PREDICT}"], stdout=subprocess.DEVNULL)
         try:
-            yield
+            yield process
         finally:
             process.kill()
             process.wait()

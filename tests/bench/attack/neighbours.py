@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
 import json
-import statistics
+import signal
 import subprocess
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +15,8 @@ from tests.bench.attack.siege import GoodClients, engine_with_models, quiet
 from tests.bench.rows import Row
 
 REQUESTS = 16_000
-LONE, ROUNDS = 10_000, 10
+LONE, TURNS = 10_000, 40
+BEGIN = 10  # requests of a turn that do not count, in which the flood comes or goes
 FLOOD_SECONDS = 120
 
 
@@ -47,33 +46,34 @@ def mass_time_out() -> Sequence[Row]:
 
 
 def lone_request() -> Sequence[Row]:
-    """10,000 requests to one model, one after the other, quiet and beside a flood by turns: what the flood costs is
-    told of each turn and the quiet ones around it, so that a busy second of the machine spoils one turn alone."""
-    alone: list[list[float]] = []
-    beside: list[list[float]] = []
+    """10,000 requests to one model, one after the other, quiet and as many beside a flood, by turns of a quarter of a
+    second: a busy second of the machine meets both."""
+    latencies: dict[bool, list[float]] = {True: [], False: []}
     with engine_with_models() as engine:
         address = engine.addresses["grpc"]
-        ask = functools.partial(good_client, "lone", address, "small", str(LONE // ROUNDS))
-        alone.append(_run(ask()))
-        for _ in range(ROUNDS):
-            with loaded(address, Load("other", 1, 8, 32), FLOOD_SECONDS):
-                beside.append(_run(ask()))
-            alone.append(_run(ask()))
-    most, most_beside = ([1e3 * float(np.quantile(turn, 0.99)) for turn in turns] for turns in (alone, beside))
-    quiet_most = [(before + after) / 2 for before, after in itertools.pairwise(most)]
-    ratios = [loud / still for loud, still in zip(most_beside, quiet_most, strict=True)]
-    print(f"lone-request: p99 quiet {_listed(most)}, beside it {_listed(most_beside)} ms; times {_listed(ratios)}")
-    ratio = statistics.median(ratios)
-    half, half_beside = (1e3 * float(np.median(turns)) for turns in (alone, beside))
-    words = (
-        f"quiet median {half:.2f} and p99 {statistics.median(most):.2f} ms, beside it {half_beside:.2f} and "
-        f"{statistics.median(most_beside):.2f} ms; the median of {ROUNDS} turns"
-    )
+        lone = good_client("lone", address, "small", str(LONE // TURNS + BEGIN))
+        with lone, loaded(address, Load("other", 1, 8, 32), FLOOD_SECONDS) as flood:
+            for turn in range(2 * TURNS):
+                flooded = turn % 4 in (1, 2)
+                flood.send_signal(signal.SIGCONT if flooded else signal.SIGSTOP)
+                latencies[flooded] += _turn(lone)[BEGIN:]
+            assert flood.poll() is None, "the flood ended before its time"
+            lone.kill()
+    half, half_beside = (1e3 * float(np.median(latencies[flooded])) for flooded in (False, True))
+    most, most_beside = (1e3 * float(np.quantile(latencies[flooded], 0.99)) for flooded in (False, True))
+    words = f"quiet median {half:.2f} and p99 {most:.2f} ms, beside it {half_beside:.2f} and {most_beside:.2f} ms"
+    ratio = most_beside / most
     return [Row(f"lone-request: p99 beside a flooded model ({words})", ratio, "times", "at most 1.5", ratio <= 1.5)]
 
 
-def _listed(numbers: Sequence[float]) -> str:
-    return ", ".join(f"{one:.2f}" for one in numbers)
+def _turn(lone: subprocess.Popen[str]) -> list[float]:
+    """The latencies of a turn of the lone client."""
+    assert lone.stdin is not None
+    assert lone.stdout is not None
+    lone.stdin.write("\n")
+    lone.stdin.flush()
+    latencies: list[float] = json.loads(lone.stdout.readline())
+    return latencies
 
 
 def _run(process: subprocess.Popen[str]) -> Any:

@@ -155,6 +155,12 @@ def test_a_path_outside_the_roots_is_refused(bench: Bench, tmp_path: Path) -> No
     assert "relative" in bench.refusal(InvalidInput, replace(pushed, directory=Path("m/1")))
 
 
+def test_a_path_longer_than_any_is_refused_at_once(bench: Bench) -> None:
+    one = bench.published(1)
+    endless = replace(one, directory=Path("/" + "a/" * 400_000))
+    assert "has 800,000 bytes: send one of 4,095 or less" in bench.refusal(InvalidInput, endless)
+
+
 def test_a_directory_that_is_not_there_is_not_found(bench: Bench) -> None:
     one = bench.published(1)
     assert "is missing" in bench.refusal(NotFound, replace(one, directory=bench.root / "m" / "9"))

@@ -3,7 +3,7 @@
 use std::fs::read_to_string;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support;
 use crate::support::grpc::{PREDICT, frame};
@@ -24,7 +24,8 @@ fn file(name: &str) -> PathBuf {
 }
 
 fn told(path: Option<PathBuf>, rate: f64, slow: Option<Duration>, traces: Option<f64>) -> Settings {
-    let access_log = path.map(|path| AccessLogOptions { path: Some(path), share: Share::new(rate).unwrap(), slow });
+    let share = Share::new(rate).unwrap();
+    let access_log = path.map(|path| AccessLogOptions { path: Some(path), share, slow, ..AccessLogOptions::default() });
     let telemetry = TelemetryOptions { access_log, traces: traces.map(|rate| Share::new(rate).unwrap()) };
     Settings { telemetry, ..settings() }
 }
@@ -106,6 +107,31 @@ fn every_request_has_one_line_however_it_ends() {
     assert!(time.len() == 27 && time.ends_with('Z') && time.starts_with("20"), "{time}");
     eventually("all are counted", || running.sample("tidegate_access_log_written_lines_total") == 10.0);
     assert_eq!(running.sample("tidegate_access_log_dropped_lines_total"), 0.0);
+}
+
+#[test]
+fn refused_requests_have_so_many_lines_a_second_and_are_counted_beyond_it() {
+    let (path, gate) = (file("refused"), Arc::<Gate>::default());
+    gate.open();
+    let mut settings = told(Some(path.clone()), 1.0, None, None);
+    settings.telemetry.access_log.as_mut().unwrap().refused_per_second = Some(2);
+    let running = serving(&settings, &Model::gated(&gate));
+    let mut rest = running.rest();
+    let begun = Instant::now();
+    for _ in 0..50 {
+        assert_eq!((rest.post("/v1/models/none:predict", BODY).status, rest.predict(BODY).status), (404, 200));
+    }
+    let seconds = begun.elapsed().as_secs() as usize + 1;
+    let left_out = running.sample("tidegate_access_log_left_out_lines_total") as usize;
+    assert!(left_out >= 50 - 2 * seconds, "{left_out}");
+    eventually("it is told how many", || read_to_string(&path).unwrap().contains("left_out"));
+    let lines = lines(&running, &path, 50);
+    let with = |key: &str, of: &str| lines.iter().filter(|line| value(line, key) == of).count();
+    assert_eq!((with("status", "OK"), with("status", "NOT_FOUND")), (50, 50 - left_out));
+    let counts: Vec<_> = lines.iter().filter(|line| line.contains("left_out")).collect();
+    assert!(counts.iter().all(|line| value(line, "peer") == "127.0.0.1"), "{counts:?}");
+    let counted = counts.iter().map(|line| value(line, "left_out").parse::<usize>().unwrap()).sum::<usize>();
+    assert_eq!(counted, left_out);
 }
 
 #[test]

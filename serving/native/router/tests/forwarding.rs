@@ -208,7 +208,8 @@ fn forwarded_requests_are_in_the_access_log_with_their_model() {
     let path = std::env::temp_dir().join(format!("tidegate-router-{}.jsonl", std::process::id()));
     let mut settings = settings();
     let share = Share::new(1.0).unwrap();
-    settings.plane.telemetry.access_log = Some(AccessLogOptions { path: Some(path.clone()), share, slow: None });
+    settings.plane.telemetry.access_log =
+        Some(AccessLogOptions { path: Some(path.clone()), share, ..AccessLogOptions::default() });
     let running = Running::start(&settings);
     running.apply(&[&node], &[("m", &["a"])]);
     assert_eq!((running.grpc().predict(&predict("m", "x")).code, running.rest().predict("1").status), (0, 200));

@@ -33,16 +33,18 @@ pub(crate) type Pem = (Vec<u8>, Vec<u8>, Option<Vec<u8>>, bool);
 pub(crate) type AccessLines =
     (Vec<(String, String, String, Vec<String>, Option<f64>)>, Vec<(String, String, Vec<String>)>);
 
-/// File (none for standard error), share of requests, and seconds (0 for none) after which a request is in it anyway.
-pub(crate) type AccessLog = (Option<PathBuf>, f64, f64);
+/// File (none for standard error), share of requests, seconds (0 for none) after which a request is in it anyway, and
+/// lines that refused requests of one address have in a second (0 for all).
+pub(crate) type AccessLog = (Option<PathBuf>, f64, f64, u32);
 
 fn telemetry(access_log: Option<AccessLog>, traces: Option<f64>) -> PyResult<TelemetryOptions> {
     let share = |rate| {
         Share::new(rate).ok_or_else(|| PyValueError::new_err(format!("a sampling rate is {rate}: use 0.0 to 1.0")))
     };
-    let access_log = access_log.map(|(path, rate, slow)| {
+    let access_log = access_log.map(|(path, rate, slow, refused)| {
         let slow = Duration::try_from_secs_f64(slow).ok().filter(|slow| !slow.is_zero());
-        Ok::<_, PyErr>(AccessLogOptions { path, share: share(rate)?, slow })
+        let refused_per_second = (refused > 0).then_some(refused);
+        Ok::<_, PyErr>(AccessLogOptions { path, share: share(rate)?, slow, refused_per_second })
     });
     Ok(TelemetryOptions { access_log: access_log.transpose()?, traces: traces.map(share).transpose()? })
 }

@@ -17,6 +17,7 @@ from pathlib import Path
 from tidegate_serving.admission import Admission
 from tidegate_serving.contract.errors import NotFound, TidegateError, Unavailable
 from tidegate_serving.contract.servable import check_name
+from tidegate_serving.contract.words import cut
 from tidegate_serving.sources.context import SourceContext
 from tidegate_serving.sources.file_system.watched import PathVersion, WatchedServable, WatchOptions
 from tidegate_serving.sources.polling import Poller
@@ -192,15 +193,15 @@ class FileSystemSource:
         root = self._options.root
         if root is None:
             return
-        names, odd = _folders(root)
+        folders, odd = _folders(root)
         self._tell_odd(odd)
         with self._lock:
             taken = self._watched.keys() | self._options.paths.keys()
-            found = {name: root / name for name in names - taken}
+            found = {name: path for name, path in folders.items() if name not in taken}
             options, admission = self._options, self._context.admission
             for name, path in found.items():
                 self._watched[name] = WatchedServable(name, path, options.of(name), admission)
-            there = names | odd.keys()
+            there = folders.keys() | odd.keys()
             lost = [name for name, one in self._watched.items() if name not in there and self._is_forgotten(one)]
             for name in lost:
                 del self._watched[name]
@@ -265,17 +266,19 @@ class FileSystemSource:
         self._context.problems.settle(watched.name, self._title)
 
 
-def _folders(root: Path) -> tuple[set[str], dict[str, OSError]]:
-    """The names of a repository's folders, and errors by name of what cannot be looked at. OSError from listing it."""
-    folders: set[str] = set()
+def _folders(root: Path) -> tuple[dict[str, Path], dict[str, OSError]]:
+    """A repository's folders by their names, as UTF-8 can say them, and errors by name of what cannot be looked at.
+    OSError from listing it."""
+    folders: dict[str, Path] = {}
     odd: dict[str, OSError] = {}
     with os.scandir(root) as entries:
         for entry in entries:
             if entry.name.startswith("."):
                 continue
+            name = cut(entry.name)
             try:
                 if entry.is_dir():
-                    folders.add(entry.name)
+                    folders[name] = Path(entry.path)
             except OSError as error:
-                odd[entry.name] = error
+                odd[name] = error
     return folders, odd

@@ -17,6 +17,7 @@ from tidegate_serving.admission import Admission
 from tidegate_serving.contract.desired_state import DesiredState, VersionReference
 from tidegate_serving.contract.errors import Conflict, FailedPrecondition, InvalidInput, PermissionRefused, Tampered
 from tidegate_serving.contract.manifest import FILE_NAME, read_manifest
+from tidegate_serving.contract.repository import check_path
 from tidegate_serving.contract.servable import ServableId, check_name
 from tidegate_serving.journal.entry import Entry, Kind
 from tidegate_serving.journal.journal import Journal
@@ -196,6 +197,7 @@ class RpcSource:
     def _check_version(
         self, id: ServableId, pushed: VersionReference, known: VersionReference | None
     ) -> VersionReference:
+        check_path(pushed.directory)
         if known is not None and self._checks.available(id):
             if _place(known) != _place(pushed):
                 place, digest = _place(known)

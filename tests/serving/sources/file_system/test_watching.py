@@ -319,6 +319,15 @@ def test_a_folder_that_never_held_a_version_is_forgotten_with_its_problem(bench:
     assert bench.said("-odd name") == ""
 
 
+def test_a_folder_whose_name_is_no_utf8_is_told_as_utf8_can_say_it(bench: Bench) -> None:
+    source = FileSystemSource(FileSystemOptions(bench.folder, watch=WATCH), bench.context)
+    (bench.folder / os.fsdecode(b"mod\xe8le") / "1").mkdir(parents=True)
+    source.poll()
+    told = [change.servable for change in bench.problems.all()]
+    assert told == ["mod\\udce8le"]
+    assert "cannot be used" in bench.said(told[0])
+
+
 def test_an_entry_that_cannot_be_looked_at_hurts_no_other(bench: Bench) -> None:
     source = FileSystemSource(FileSystemOptions(bench.folder, watch=WATCH), bench.context)
     publish(bench.folder, "a", 1)

@@ -80,7 +80,7 @@ pub fn help_of(family: &str) -> &'static str {
     HELP.iter().find(|(name, _)| *name == family).map_or("", |(_, help)| help)
 }
 
-const HELP: [(&str, &str); 47] = [
+const HELP: [(&str, &str); 48] = [
     (REQUEST_COUNT, "Answers by model and status, under TensorFlow Serving's name."),
     (
         REQUEST_LATENCY,
@@ -145,6 +145,10 @@ const HELP: [(&str, &str); 47] = [
     ("tidegate_log_waiting_bytes", "Bytes that wait for the inference log."),
     ("tidegate_access_log_written_lines_total", "Lines of the access log."),
     ("tidegate_access_log_dropped_lines_total", "Lines that the access log lost: too many waited, or its file failed."),
+    (
+        "tidegate_access_log_left_out_lines_total",
+        "Refused requests that the access log only counts, since their address had so many in a second.",
+    ),
     ("tidegate_traces_exported_total", "Requests whose spans the collector took."),
     ("tidegate_traces_dropped_total", "Requests whose spans were lost: too many waited, or the collector failed."),
     (

@@ -54,6 +54,8 @@ pub struct OutletCounts {
 pub struct TelemetryMetrics {
     /// Lines of the access log.
     pub access_lines: OutletCounts,
+    /// Lines of refused requests that it has only as a count.
+    pub refused_lines_left_out: AtomicU64,
     /// Requests whose spans are exported.
     pub traces: OutletCounts,
 }
@@ -178,6 +180,7 @@ impl Metrics {
         let OutletCounts { written, dropped } = &self.telemetry.access_lines;
         push(list, "tidegate_access_log_written_lines_total", "", written);
         push(list, "tidegate_access_log_dropped_lines_total", "", dropped);
+        push(list, "tidegate_access_log_left_out_lines_total", "", &self.telemetry.refused_lines_left_out);
         let OutletCounts { written, dropped } = &self.telemetry.traces;
         push(list, "tidegate_traces_exported_total", "", written);
         push(list, "tidegate_traces_dropped_total", "", dropped);

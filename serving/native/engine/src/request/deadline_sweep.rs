@@ -21,7 +21,7 @@ const IDLE: Duration = Duration::from_millis(50);
 const SLICE: usize = 256;
 
 /// Of so many at once it is found out whose answers go out together.
-const GATHERED: usize = 1024;
+const GATHERED: usize = 4096;
 
 impl<R: Reply> Dispatcher<R> {
     /// Sweeps for as long as the runtime lives.

@@ -2,9 +2,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::io::Errno;
 
 /// How often it is looked whether the file is still the one with its name.
 const LOOK: Duration = Duration::from_secs(1);
@@ -24,8 +27,11 @@ impl AccessFile {
         Ok(AccessFile { path: path.map(Path::to_owned), open, looked: Instant::now() })
     }
 
-    /// Writes whole lines.
+    /// Writes whole lines, if there are any.
     pub fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+        if lines.is_empty() {
+            return Ok(());
+        }
         let Some(path) = &self.path else { return io::stderr().lock().write_all(lines) };
         if self.looked.elapsed() >= LOOK {
             self.looked = Instant::now();
@@ -41,9 +47,17 @@ impl AccessFile {
     }
 }
 
+/// A pipe that nobody reads is an error; to wait for its reader would be for ever.
 fn appending(path: &Path) -> io::Result<File> {
-    let opened = OpenOptions::new().append(true).create(true).open(path);
-    opened.map_err(|why| io::Error::new(why.kind(), format!("cannot write the access log {}: {why}", path.display())))
+    let at_once = OFlags::NONBLOCK.bits().cast_signed();
+    let opened = OpenOptions::new().append(true).create(true).custom_flags(at_once).open(path).map_err(|why| {
+        let unread = Errno::from_io_error(&why) == Some(Errno::NXIO);
+        let cure = if unread { ": it is a pipe that nobody reads, start its reader first" } else { "" };
+        io::Error::new(why.kind(), format!("cannot write the access log {}: {why}{cure}", path.display()))
+    })?;
+    // Of lines that a pipe has no room for only a part would be written.
+    fcntl_setfl(&opened, OFlags::APPEND)?;
+    Ok(opened)
 }
 
 fn is_at(open: &File, path: &Path) -> bool {
@@ -70,6 +84,31 @@ mod tests {
         std::fs::remove_dir_all(&folder)?;
         assert_eq!(read, ["one\ntwo\n", "three\n"]);
         assert!(AccessFile::open(Some(&folder.join("none/access.jsonl"))).is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn a_pipe_is_written_where_somebody_reads_it_and_refused_where_nobody_does() -> io::Result<()> {
+        let pipe = std::env::temp_dir().join(format!("tidegate-access-pipe-{}", std::process::id()));
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::from_raw_mode(0o600))?;
+        let unread = AccessFile::open(Some(&pipe)).err().map(|why| why.to_string());
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || std::fs::read_to_string(pipe)
+        });
+        let mut file = loop {
+            if let Ok(file) = AccessFile::open(Some(&pipe)) {
+                break file;
+            }
+            std::thread::yield_now();
+        };
+        // More than a pipe has room for.
+        file.write("one\n".repeat(100_000).as_bytes())?;
+        drop(file);
+        let read = reader.join().expect("it does not panic")?;
+        std::fs::remove_file(&pipe)?;
+        assert_eq!(read.len(), 400_000);
+        assert!(unread.as_ref().is_some_and(|why| why.contains("that nobody reads, start its reader")), "{unread:?}");
         Ok(())
     }
 }

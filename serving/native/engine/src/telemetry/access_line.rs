@@ -1,21 +1,19 @@
 //! One line of the access log: a request as a JSON object.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use tidegate_codec::json::text::write_text;
 
 use crate::metrics::ENDPOINTS;
 use crate::telemetry::observation::Ended;
+use crate::telemetry::refused_lines::LeftOut;
 use crate::trace_context::to_hex;
 
 /// Appends the line, with its end.
 pub fn write(out: &mut Vec<u8>, ended: &Ended) {
     let facts = &ended.facts;
-    let time = DateTime::<Utc>::from(ended.clock_at(facts.came.at)).to_rfc3339_opts(SecondsFormat::Micros, true);
-    out.extend_from_slice(b"{\"time\":\"");
-    out.extend_from_slice(time.as_bytes());
-    out.push(b'"');
+    begin_line(out, ended.clock_at(facts.came.at));
     text(out, "protocol", Some(ENDPOINTS[facts.came.endpoint as usize]));
     text(out, "method", Some(facts.came.method.as_str()));
     text(out, "path", Some(&facts.came.path));
@@ -39,6 +37,21 @@ pub fn write(out: &mut Vec<u8>, ended: &Ended) {
         out.extend_from_slice(b",\"slow\":true");
     }
     out.extend_from_slice(b"}\n");
+}
+
+/// Appends a line that counts refused requests without lines of their own, with its end.
+pub(super) fn write_left_out(out: &mut Vec<u8>, left_out: LeftOut) {
+    begin_line(out, SystemTime::now());
+    text(out, "peer", left_out.source.name().as_deref());
+    number(out, "left_out", Some(left_out.lines));
+    out.extend_from_slice(b"}\n");
+}
+
+fn begin_line(out: &mut Vec<u8>, time: SystemTime) {
+    let time = DateTime::<Utc>::from(time).to_rfc3339_opts(SecondsFormat::Micros, true);
+    out.extend_from_slice(b"{\"time\":\"");
+    out.extend_from_slice(time.as_bytes());
+    out.push(b'"');
 }
 
 fn between(begin: Instant, end: Instant) -> Duration {

@@ -6,6 +6,7 @@ pub mod access_line;
 pub mod observation;
 pub mod observer;
 pub mod outlet;
+mod refused_lines;
 
 pub use observation::{Came, Ended, Facts, Observation};
 pub use observer::{AccessLogOptions, Observer, TelemetryOptions, TraceSink};

@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
 use http::HeaderMap;
+use tidegate_codec::status::Code;
 
 use crate::metrics::TelemetryMetrics;
 use crate::request_id::{RequestId, Share};
@@ -12,13 +14,17 @@ use crate::telemetry::access_file::AccessFile;
 use crate::telemetry::access_line;
 use crate::telemetry::observation::{Came, Ended, Ending, Facts, Observation};
 use crate::telemetry::outlet::Outlet;
+use crate::telemetry::refused_lines::RefusedLines;
 use crate::trace_context::{Parent, TraceIds};
 
 /// Requests that may wait to be written, in each of the two buffers.
 const WAITING: usize = 1 << 14;
 
+/// How often it is told how many lines were left out.
+const LEFT_OUT_TOLD: Duration = Duration::from_secs(1);
+
 /// The access log.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct AccessLogOptions {
     /// The file; none for standard error.
     pub path: Option<PathBuf>,
@@ -26,6 +32,8 @@ pub struct AccessLogOptions {
     pub share: Share,
     /// Requests that take so long are in it whatever their id is; none for no such rule.
     pub slow: Option<Duration>,
+    /// So many lines a second have requests of one address that no model ran for; none for all. Slow ones are in it anyway.
+    pub refused_per_second: Option<u32>,
 }
 
 /// What is told of requests, and of which; the default is nothing.
@@ -50,6 +58,7 @@ pub trait TraceSink: Send + Sync {
 pub struct Observer {
     options: TelemetryOptions,
     ids: TraceIds,
+    refused: Option<RefusedLines>,
     lines: Outlet<Arc<Ended>>,
     spans: Outlet<Arc<Ended>>,
     metrics: Arc<TelemetryMetrics>,
@@ -60,7 +69,9 @@ impl Observer {
     pub fn new(options: &TelemetryOptions, metrics: Arc<TelemetryMetrics>) -> Option<Arc<Observer>> {
         let wanted = options.access_log.is_some() || options.traces.is_some();
         let (lines, spans) = (Outlet::new(WAITING), Outlet::new(WAITING));
-        let observer = || Observer { options: options.clone(), ids: TraceIds::default(), lines, spans, metrics };
+        let refused = options.access_log.as_ref().and_then(|log| log.refused_per_second).map(RefusedLines::new);
+        let observer =
+            || Observer { options: options.clone(), ids: TraceIds::default(), refused, lines, spans, metrics };
         wanted.then(|| Arc::new(observer()))
     }
 
@@ -95,11 +106,32 @@ impl Observer {
 
     /// The thread that writes the access log.
     pub fn run_access_log(&self, mut file: AccessFile) {
+        let counted = || self.refused.as_ref().map_or_else(Vec::new, RefusedLines::take_left_out);
+        let mut told = Instant::now();
         self.lines.run(&self.metrics.access_lines, |items| {
             let mut lines = Vec::with_capacity(items.len() * 512);
             items.iter().for_each(|ended| access_line::write(&mut lines, ended));
+            if told.elapsed() >= LEFT_OUT_TOLD {
+                told = Instant::now();
+                counted().into_iter().for_each(|left_out| access_line::write_left_out(&mut lines, left_out));
+            }
             if file.write(&lines).is_ok() { items.len() } else { 0 }
         });
+        let mut lines = Vec::new();
+        counted().into_iter().for_each(|left_out| access_line::write_left_out(&mut lines, left_out));
+        // Where the file fails, metrics have the count.
+        let _ = file.write(&lines);
+    }
+
+    /// Whether a request that has ended has its line, as far as it is a matter of its being refused.
+    fn admits(&self, ended: &Ended) -> bool {
+        let Some(refused) = &self.refused else { return true };
+        let ran = ended.code() == Code::Ok || ended.facts.ran.is_some();
+        let admitted = ran || refused.admit(ended.facts.came.peer.map(|peer| peer.ip()), ended.at);
+        if !admitted {
+            self.metrics.refused_lines_left_out.fetch_add(1, Ordering::Relaxed);
+        }
+        admitted
     }
 
     /// Whether traces are recorded.
@@ -109,7 +141,8 @@ impl Observer {
 
     /// The thread that hands recorded traces on.
     pub fn run_traces(&self, sink: &dyn TraceSink) {
-        self.spans.run(&self.metrics.traces, |items| if sink.take_traces(items) { items.len() } else { 0 });
+        let take = |items: &[Arc<Ended>]| if items.is_empty() || sink.take_traces(items) { items.len() } else { 0 };
+        self.spans.run(&self.metrics.traces, take);
     }
 
     /// Both threads write what waits, and end.
@@ -127,7 +160,7 @@ impl Ending for Observer {
             ended.slow = log.slow.is_some_and(|slow| ended.took() >= slow);
             // What was refused at once has no id.
             let hash = ended.facts.id.as_ref().map_or_else(|| ended.facts.trace.low(), RequestId::hash);
-            ended.slow || log.share.covers(hash)
+            ended.slow || log.share.covers(hash) && self.admits(&ended)
         });
         let ended = Arc::new(ended);
         if line {

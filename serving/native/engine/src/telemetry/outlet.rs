@@ -12,6 +12,9 @@ use crate::sync::lock;
 /// Items collect for this long before they are written, unless there are many.
 const LINGER: Duration = Duration::from_millis(50);
 
+/// Whoever writes is asked this often, also where nothing waits.
+const LOOK: Duration = Duration::from_secs(1);
+
 #[derive(Debug)]
 struct State<T> {
     items: Vec<T>,
@@ -54,15 +57,13 @@ impl<T> Outlet<T> {
         self.changed.notify_one();
     }
 
-    /// The thread that writes, until the end. `write` says how many of the items it wrote.
+    /// The thread that writes, until the end. `write` says how many of the items it wrote; it is asked once a second, and
+    /// at the end, where there are none.
     pub fn run(&self, counts: &OutletCounts, mut write: impl FnMut(&[T]) -> usize) {
         loop {
             let (items, closing) = self.take();
             // A fault in one piece must not keep all others; it has been printed where it happened.
-            let written = match items.is_empty() {
-                true => 0,
-                false => catch_unwind(AssertUnwindSafe(|| write(&items))).unwrap_or(0).min(items.len()),
-            };
+            let written = catch_unwind(AssertUnwindSafe(|| write(&items))).unwrap_or(0).min(items.len());
             counts.written.fetch_add(written as u64, Ordering::Relaxed);
             counts.dropped.fetch_add((items.len() - written) as u64, Ordering::Relaxed);
             if closing {
@@ -73,8 +74,10 @@ impl<T> Outlet<T> {
 
     fn take(&self) -> (Vec<T>, bool) {
         let mut state = lock(&self.state);
-        while state.items.is_empty() && !state.closing {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        let nothing = |state: &mut State<T>| state.items.is_empty() && !state.closing;
+        state = self.changed.wait_timeout_while(state, LOOK, nothing).unwrap_or_else(PoisonError::into_inner).0;
+        if state.items.is_empty() {
+            return (Vec::new(), state.closing);
         }
         let until = Instant::now() + LINGER;
         while !state.closing && state.items.len() < self.most / 4 {
