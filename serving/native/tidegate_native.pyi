@@ -74,7 +74,8 @@ class Settings:
 
     `grpc_address` and `rest_address` are `host:port` with port 0 for any free one, or None for no such endpoint.
     `grpc_socket_path` is a Unix socket that leads through the gRPC endpoint too; `metrics_path` is one more path of
-    metrics; `rest_cors` lets pages of any origin read REST answers; `tensor_content` has numbers in answers
+    metrics; with `starting` a model that is not there is UNAVAILABLE until `started` is called;
+    `rest_cors` lets pages of any origin read REST answers; `tensor_content` has numbers in answers
     to Predict over gRPC as bytes in `tensor_content`; `shared_memory` lets clients register shared memory
     objects of this machine and of the engine's own user. With `tls` the sockets with ports speak TLS; with
     `access` requests need a token or a client certificate, except those about health; both can be replaced later.
@@ -99,6 +100,7 @@ class Settings:
         rest_address: str | None,
         grpc_socket_path: str | PathLike[str] | None = None,
         metrics_path: str | None = None,
+        starting: bool = False,
         rest_cors: bool = False,
         tensor_content: bool = False,
         shared_memory: bool = False,
@@ -581,6 +583,9 @@ class DataPlane:
 
     def set_ready(self, ready: bool, reason: str) -> None:
         """What `/v2/health/ready` answers; not ready until first called."""
+
+    def started(self) -> None:
+        """What the server starts with is loaded, or has failed: from now on a model that is not there is NOT_FOUND."""
 
     def set_states(self, model: str, states: Sequence[tuple[int, int, int, str]]) -> None:
         """What `GetModelStatus` answers about a model from now on: version, `ModelVersionStatus.State`, canonical gRPC

@@ -6,6 +6,8 @@ The groups `lifecycle`, `gate` and `orchestrators` hand their rows in; `build/GR
 from __future__ import annotations
 
 import json
+import time
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
@@ -29,22 +31,33 @@ Measure = Callable[[], Sequence[Row]]
 
 
 def run_group(group: str, measures: Sequence[tuple[str, Measure]], wanted: Sequence[str]) -> int:
-    """Takes the measures named in `wanted`, all of them where it is empty; 1 where a target is missed.
+    """Takes the measures named in `wanted`, all of them where it is empty; 1 where one fails or misses its target.
 
-    Every finished measure is written at once, so that a run that breaks off leaves what it had.
+    Every finished measure is written at once, so that a run that breaks off leaves what it had. One that fails says
+    why, and the others are taken all the same.
     """
     unknown = set(wanted) - {name for name, _ in measures}
     if unknown:
         raise SystemExit(f"no measure is called {', '.join(sorted(unknown))}: use {', '.join(n for n, _ in measures)}")
     print(f"measured with the {'guided' if guided() else 'plain'} wheel", flush=True)
     rows: list[Row] = []
+    failed: list[str] = []
     for name, measure in measures:
-        if not wanted or name in wanted:
+        if wanted and name not in wanted:
+            continue
+        begun = time.monotonic()
+        try:
             rows += measure()
-            _write(group, rows)
-            print(f"{name} is measured", flush=True)
+        except Exception:
+            traceback.print_exc()
+            failed.append(name)
+            continue
+        _write(group, rows)
+        print(f"{name} is measured, which took {time.monotonic() - begun:.0f} s", flush=True)
     _show(rows)
-    return int(any(row.holds is False for row in rows))
+    if failed:
+        print(f"failed, with the reasons above: {', '.join(failed)}", flush=True)
+    return int(bool(failed) or any(row.holds is False for row in rows))
 
 
 def _write(group: str, rows: Sequence[Row]) -> None:

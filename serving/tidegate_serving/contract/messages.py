@@ -6,6 +6,7 @@ official stubs can live in the same process.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 from importlib import resources
@@ -42,10 +43,16 @@ def file_of(name: str, *, by_name: bool = False) -> Any:
     """The descriptor of the file that defines a symbol, or with `by_name` is called so; None where there is none."""
     with _ONE_AT_A_TIME:
         pool = _pool()
-        try:
-            return pool.FindFileByName(name) if by_name else pool.FindFileContainingSymbol(name)
-        except KeyError:
-            return None
+        # To the pool a service's method is no symbol; to reflection, and with it ghz, it is one.
+        finders = [pool.FindFileByName] if by_name else [pool.FindFileContainingSymbol, _file_of_method]
+        for find in finders:
+            with contextlib.suppress(KeyError):
+                return find(name)
+        return None
+
+
+def _file_of_method(name: str) -> Any:
+    return _pool().FindMethodByName(name).containing_service.file
 
 
 def parsed(full_name: str, data: bytes, what: str) -> Any:

@@ -98,6 +98,11 @@ class RunningPlane:
         if (plane := self._plane) is not None:
             plane.set_ready(ready, reason)
 
+    def started(self) -> None:
+        """From now on a model that is not there is not found; before, it is unavailable, as it may load."""
+        if (plane := self._plane) is not None:
+            plane.started()
+
     def predict(self, model: str, inputs: Mapping[str, Any], target: Target) -> Prediction:
         """Asks a model in process. Raises the contract's errors as a client would get them."""
         if (plane := self._plane) is None:

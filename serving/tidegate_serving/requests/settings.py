@@ -35,6 +35,7 @@ def plane_settings(
         rest_address=config.rest_address or None,
         grpc_socket_path=config.grpc_socket_path,
         metrics_path=config.metrics_path or None,
+        starting=True,
         rest_cors=config.rest_cors,
         tensor_content=config.tensor_content,
         shared_memory=config.shared_memory,

@@ -138,6 +138,7 @@ class RunningEngine:
                 "the engine starts although not every version is settled after %g s: %s", config.start_seconds, waiting
             )
         parts.load_pool.resize(config.load_threads)
+        plane.started()
         readiness.begin()
         self._watch.start()
         self._stuck.start()

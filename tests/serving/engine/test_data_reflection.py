@@ -94,6 +94,21 @@ def test_every_service_is_listed_and_described(channel: grpc.Channel, service: s
         assert name in [f"{file.package}.{one.name}" for one in file.service]
 
 
+@pytest.mark.parametrize(
+    ("symbol", "file"),
+    [
+        ("inference.GRPCInferenceService.ModelInfer", "open_inference.proto"),
+        ("tensorflow.serving.PredictionService.Predict", "tensorflow_serving/apis/prediction_service.proto"),
+        ("grpc.health.v1.Health.Check", "health.proto"),
+    ],
+)
+def test_a_method_is_a_symbol_too(channel: grpc.Channel, symbol: str, file: str) -> None:
+    """ghz asks for the method that it is to call; grpcurl for the service."""
+    (answer,) = ask(channel, REFLECTION[0], [{"file_containing_symbol": symbol}])
+    (data,) = answer.file_descriptor_response.file_descriptor_proto
+    assert descriptor_pb2.FileDescriptorProto.FromString(data).name == file
+
+
 def test_a_call_made_of_what_was_learnt_is_answered(channel: grpc.Channel) -> None:
     pool = learnt(channel, "inference.GRPCInferenceService")
     method = pool.FindServiceByName("inference.GRPCInferenceService").methods_by_name["ModelInfer"]
@@ -143,13 +158,14 @@ def test_every_method_of_the_protocol_is_there(channel: grpc.Channel) -> None:
 
 
 def test_what_is_not_on_the_port_is_not_shown(channel: grpc.Channel) -> None:
-    control, nobody, broken = ask(
+    control, nobody, nothing, broken = ask(
         channel,
         REFLECTION[0],
         [
             {"file_containing_symbol": "tidegate.v1.Control"},
             {"file_by_filename": "nobody.proto"},
+            {"file_containing_symbol": "inference.GRPCInferenceService.Nothing"},
             {"all_extension_numbers_of_type": "x"},
         ],
     )
-    assert [one.error_response.error_code for one in (control, nobody, broken)] == [5, 5, 12]
+    assert [one.error_response.error_code for one in (control, nobody, nothing, broken)] == [5, 5, 5, 12]

@@ -248,6 +248,7 @@ fn settings() -> Settings {
         grpc_socket_path: None,
         rest_address: None,
         metrics_path: None,
+        starting: false,
         rest_cors: true,
         numbers: Numbers::InFields,
         shared_memory: false,

@@ -13,6 +13,7 @@ pub mod file_digest;
 pub mod freed_memory;
 pub mod hooks;
 pub mod io;
+pub mod linger;
 pub mod metrics_page;
 pub mod named_thread;
 pub mod plane;

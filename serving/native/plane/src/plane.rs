@@ -64,6 +64,9 @@ impl Plane {
         let (aside, jobs) = aside(count + 1);
         let state = Arc::new(PlaneState::new(settings, control, aside).map_err(invalid)?);
         let engine = state.engine.clone();
+        if settings.starting {
+            engine.map.store(Arc::new(ServingMap::of_a_start()));
+        }
         // The last lane is that of the embedding program.
         let embedded = Embedded::new(PlaneDispatcher::without_io(count, engine.clone()));
         let queues: Vec<Arc<CompletionQueue>> = (0..count).map(|_| Arc::default()).collect();
@@ -161,6 +164,13 @@ impl Plane {
     /// How TLS begins on connections from now on. The error says what cannot be used; then nothing changes.
     pub fn set_tls(&self, pem: &Pem) -> Result<(), String> {
         self.state.set_tls(pem)
+    }
+
+    /// What the server starts with is there, or has failed.
+    pub fn started(&self) {
+        let _changes = lock(&self.wiring);
+        let map = &self.state.engine.map;
+        map.store(Arc::new(map.load().started()));
     }
 
     /// What `/v2/health/ready` answers.

@@ -45,6 +45,9 @@ pub struct Settings {
     pub rest_address: Option<String>,
     /// One more path at which the REST endpoint answers with metrics, if there is one.
     pub metrics_path: Option<String>,
+    /// Whether a model that is not there is UNAVAILABLE until the plane is told that the server has started, since it may
+    /// load: clients and proxies ask again then.
+    pub starting: bool,
     /// Whether the REST endpoint lets pages of any origin read its answers.
     pub rest_cors: bool,
     /// How numbers are written in answers to Predict over gRPC.

@@ -38,6 +38,7 @@ mod tasks;
 mod telemetry;
 mod tls;
 mod unbatched;
+mod unread_bodies;
 
 #[test]
 fn every_file_of_this_folder_is_part_of_it() {

@@ -10,6 +10,7 @@ use crate::support::messages::{Request, answered_by, float_tensor};
 use crate::support::{Gate, Model, Running, eventually, publish, scalar_signature, settings};
 use tidegate_codec::status::Code;
 use tidegate_engine::serving_map::Change;
+use tidegate_plane::settings::Settings;
 
 fn retire(version: i64) -> Change {
     Change::Retire { model: "m".to_owned(), version }
@@ -203,4 +204,26 @@ fn versions_come_and_go_under_load_without_one_failed_request() {
         done.store(true, Ordering::Relaxed);
     });
     eventually("57 versions are released", || running.hooks.released.lock().unwrap().len() == 57);
+}
+
+#[test]
+fn while_a_server_starts_what_is_not_there_may_come_yet() {
+    let running = Running::start(&Settings { starting: true, ..settings() });
+    let asks = || {
+        let by_label = Request::new("m").input("x", float_tensor(&[1.0])).label("stable");
+        let grpc = [request(), by_label].map(|one| running.grpc().predict(&one.encode()));
+        let rest = running.rest().predict(r#"{"instances":[1]}"#);
+        (grpc.each_ref().map(|answer| answer.code), rest.status, grpc[0].message.clone(), rest.body)
+    };
+    let (codes, status, message, body) = asks();
+    assert_eq!((codes, status), ([Code::Unavailable as i32; 2], 503), "{message}; {body}");
+    let why = "Servable not found for request: Latest(m): the server is starting, so ask again";
+    assert_eq!((message.as_str(), body.contains(why)), (why, true), "{body}");
+    running.plane.apply(vec![publish("other", 1, &Model::half_plus_two(), scalar_signature())]).unwrap();
+    assert_eq!(running.rest().post("/v1/models/other:predict", r#"{"instances":[1]}"#).status, 200);
+    assert_eq!(asks().1, 503, "a change of other models is not the end of the start");
+    running.plane.started();
+    let (codes, status, message, body) = asks();
+    assert_eq!((codes, status), ([Code::NotFound as i32; 2], 404), "{message}; {body}");
+    assert_eq!(running.rest().post("/v1/models/other:predict", r#"{"instances":[1]}"#).status, 200);
 }

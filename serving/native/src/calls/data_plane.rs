@@ -82,6 +82,11 @@ impl DataPlane {
         self.plane.set_ready(ready, reason);
     }
 
+    /// The server has started: a model that is not there is NOT_FOUND from now on.
+    fn started(&self, py: Python<'_>) {
+        py.detach(|| self.plane.started());
+    }
+
     /// Predicts without a socket: outputs by name, and the version that gave them. Raises `PredictError`.
     #[pyo3(signature = (model, inputs, *, version=None, label=None, signature="", timeout_ms=None, request_id=None,
         traceparent=None, key=None))]

@@ -87,7 +87,7 @@ pub(crate) struct Settings {
 #[pymethods]
 impl Settings {
     #[new]
-    #[pyo3(signature = (*, grpc_address, rest_address, grpc_socket_path=None, metrics_path=None, rest_cors=false, tensor_content=false, shared_memory=false, tls=None, access=None, access_log=None,
+    #[pyo3(signature = (*, grpc_address, rest_address, grpc_socket_path=None, metrics_path=None, starting=false, rest_cors=false, tensor_content=false, shared_memory=false, tls=None, access=None, access_log=None,
         trace_sampling_rate=None, io_threads=1,
         max_message_bytes=67108864, request_memory_bytes=1073741824, max_connections=4096,
         header_timeout_ms=10000, idle_timeout_ms=620000, keepalive_ms=30000, write_timeout_ms=30000,
@@ -99,6 +99,7 @@ impl Settings {
         rest_address: Option<String>,
         grpc_socket_path: Option<PathBuf>,
         metrics_path: Option<String>,
+        starting: bool,
         rest_cors: bool,
         tensor_content: bool,
         shared_memory: bool,
@@ -129,6 +130,7 @@ impl Settings {
             grpc_socket_path,
             rest_address,
             metrics_path,
+            starting,
             rest_cors,
             numbers: if tensor_content { Numbers::AsContent } else { Numbers::InFields },
             shared_memory,

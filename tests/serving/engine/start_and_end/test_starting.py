@@ -128,9 +128,13 @@ def test_ready_only_once_the_first_versions_are_there(tmp_path: Path) -> None:
         assert (reply.status, b"starting" in reply.body) == (503, True)
         assert rest.call(port, "GET", "/v2/health/live").status == 200
         assert not engine.ready_file.exists()
+        early = rest.predict(port, "m", [1.0])
+        assert (early.status, b"the server is starting" in early.body) == (503, True), "a client that tries again"
         gate.open()
         eventually(engine.ready_file.exists)
         eventually(lambda: rest.call(port, "GET", "/v2/health/ready").status == 200)
+        assert rest.predict(port, "m", [1.0]).json() == {"predictions": [2.0]}
+        assert rest.predict(port, "nobody", [1.0]).status == 404
     finally:
         assert engine.stop() == 0
 

@@ -89,9 +89,21 @@ impl Model {
 #[derive(Clone, Debug, Default)]
 pub struct ServingMap {
     pub(crate) models: ByName<Arc<Model>>,
+    /// What is not in it may come yet: versions that are there from the start load.
+    starting: bool,
 }
 
 impl ServingMap {
+    /// Empty, of a server that has not loaded yet what it starts with.
+    pub fn of_a_start() -> ServingMap {
+        ServingMap { starting: true, ..ServingMap::default() }
+    }
+
+    /// The same of a server that has started: what is not there is not found.
+    pub fn started(&self) -> ServingMap {
+        ServingMap { starting: false, ..self.clone() }
+    }
+
     /// The model and version that a request wants.
     #[inline]
     pub fn resolve(
@@ -103,10 +115,11 @@ impl ServingMap {
         if name.is_empty() {
             return Err(Status::invalid("ModelSpec has no name specified."));
         }
-        match self.models.get(name) {
-            Some(model) => Ok((model, model.choose(name, choice, requester)?)),
+        let found = match self.models.get(name) {
+            Some(model) => model.choose(name, choice, requester).map(|version| (model, version)),
             None => Model::default().choose(name, without_label(choice), None).map(|_| unreachable!()),
-        }
+        };
+        found.map_err(|why| if self.starting { not_yet(why) } else { why })
     }
 
     /// The version that a label names, whether or not the model takes requests now.
@@ -142,6 +155,15 @@ impl ServingMap {
     pub fn holds(&self, version: &Arc<Version>) -> bool {
         let found = self.models.get(&version.model).and_then(|model| model.versions.get(&version.number));
         found.is_some_and(|found| Arc::ptr_eq(found, version))
+    }
+}
+
+/// Clients and proxies try again where something is unavailable, and give up where it is not found.
+#[cold]
+fn not_yet(why: Status) -> Status {
+    match why.code {
+        Code::Unavailable => why,
+        _ => Status::new(Code::Unavailable, format!("{}: the server is starting, so ask again", why.message)),
     }
 }
 

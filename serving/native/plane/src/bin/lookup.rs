@@ -106,6 +106,7 @@ impl Bench {
             grpc_socket_path: None,
             rest_address: None,
             metrics_path: None,
+            starting: false,
             rest_cors: false,
             numbers: Numbers::InFields,
             shared_memory: false,

@@ -4,9 +4,10 @@
 use std::io;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy, sink};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+
+use crate::linger::linger;
 
 /// How every TLS connection begins.
 const HANDSHAKE: u8 = 22;
@@ -39,15 +40,12 @@ async fn look(mut socket: TcpStream, is_ours: impl FnOnce(&[u8]) -> bool, why: &
     Err(io::ErrorKind::InvalidData.into())
 }
 
-/// Answers a client that speaks another protocol than its port, and ends the connection; `why` is put into JSON as it is. What the
-/// client sends meanwhile is read until it ends, too: a socket closed before is reset, and the client may lose the answer.
+/// Answers a client that speaks another protocol than its port, and ends the connection once the client does; `why` is put into JSON
+/// as it is.
 pub async fn tell<S: AsyncRead + AsyncWrite + Unpin>(socket: &mut S, why: &str) -> io::Result<()> {
     socket.write_all(&answer(why)).await?;
     socket.shutdown().await?;
-    match timeout(LINGER, copy(&mut socket.take(MOST_READ), &mut sink())).await {
-        Ok(ended) => ended.map(drop),
-        Err(_) => Err(io::ErrorKind::TimedOut.into()),
-    }
+    linger(&mut socket.take(MOST_READ), LINGER).await
 }
 
 fn answer(why: &str) -> Vec<u8> {

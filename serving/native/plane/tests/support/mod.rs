@@ -229,6 +229,7 @@ pub fn settings() -> Settings {
         grpc_socket_path: None,
         rest_address: Some("127.0.0.1:0".to_owned()),
         metrics_path: None,
+        starting: false,
         rest_cors: false,
         numbers: Numbers::InFields,
         shared_memory: true,

@@ -2,9 +2,12 @@
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::io;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::{Duration, Instant};
 
 use http::Request;
 use hyper::body::{Body, Incoming};
@@ -26,10 +29,13 @@ use crate::endpoints::rest::answer_body::RestBody;
 use crate::endpoints::rest::body::{self, WholeRequest};
 use crate::endpoints::rest::service::{RestAnswer, RestResponse, RestService, close_after, failure};
 use crate::endpoints::rest::{cors, framing, path};
+use crate::linger::linger;
 use crate::security::{gate, plain_text};
 
 /// Bytes of a request that are read at once, and the largest head.
 const MOST_AT_ONCE: usize = 64 << 10;
+/// How long a client that was refused may go on sending the body that nobody reads.
+const LINGER: Duration = Duration::from_secs(5);
 /// How every connection of HTTP/2 begins, and with it each of gRPC.
 const HTTP2: &[u8] = b"PRI * HTTP/2.0";
 const WHY: &str = "this port speaks HTTP/1.1 alone: use that, or the gRPC port for gRPC";
@@ -43,6 +49,7 @@ where
     let any_origin = service.any_origin();
     let lifeline = peer.lifeline.clone();
     let memory = peer.limits.memory.of_connection();
+    let unread = AtomicBool::new(false);
     let handler = service_fn(|mut request: Request<Incoming>| {
         let open = peer.lifeline.begin_call();
         peer.lifeline.note_head();
@@ -51,18 +58,21 @@ where
         let refused = crowded.or_else(|| framing::check(&request).err());
         let refused = refused.or_else(|| admit(&mut request, &*service, &peer.names).err());
         let first = peer.lifeline.is_first_of_read();
+        let has_body = !request.body().is_end_stream();
         let chunks = framing::is_chunked(&request).then(|| peer.lifeline.clone());
-        let (service, peer, memory) = (&service, &peer, &memory);
+        let (service, peer, memory, unread) = (&service, &peer, &memory, &unread);
         async move {
             if !first {
                 peer.pace.begin_one_more().await;
             }
-            let mut response = match refused {
-                None => answer(request, service, peer, memory, chunks, &observation).await,
-                Some(status) => {
-                    observation.note(|facts| facts.code = Some(status.code));
-                    close_after(failure(&status, Tags::default()))
-                }
+            let begun = match refused {
+                None => whole(request, peer, memory, chunks, &observation).await,
+                Some(status) => Err(Box::new(refuse(&status, &observation))),
+            };
+            unread.store(has_body && begun.is_err(), Ordering::Relaxed);
+            let mut response = match begun {
+                Ok(whole) => answer(whole, service, peer, memory, &observation).await,
+                Err(refused) => *refused,
             };
             tell(&observation, &mut response);
             response.body_mut().hold(open);
@@ -72,11 +82,7 @@ where
             Ok::<_, Infallible>(response)
         }
     });
-    let mut builder = http1::Builder::new();
-    // Whoever tends connections knows how long a head may take, and tells it from a connection that is idle.
-    builder.header_read_timeout(None);
-    builder.max_buf_size(MOST_AT_ONCE);
-    let mut connection = builder.serve_connection(TokioIo::new(socket), handler);
+    let mut connection = http1().serve_connection(TokioIo::new(socket), handler);
     let mut leaving = false;
     let ended = poll_fn(|context| {
         if !leaving && (drain.poll(context).is_ready() || lifeline.orders() & LEAVE != 0 || lifeline.is_half_closed()) {
@@ -86,13 +92,34 @@ where
         Pin::new(&mut connection).poll(context)
     })
     .await;
-    // An error ends this connection only, and its client has seen it, unless it speaks HTTP/2.
-    if ended.is_err_and(|why| why.is_parse()) {
-        let parts = connection.into_parts();
-        if parts.read_buf.starts_with(HTTP2) {
-            let _ = plain_text::tell(&mut parts.io.into_inner(), WHY).await;
-        }
-    }
+    let parts = connection.into_parts();
+    let speaks_http2 = ended.as_ref().is_err_and(hyper::Error::is_parse) && parts.read_buf.starts_with(HTTP2);
+    let sends_on = ended.is_ok() && unread.load(Ordering::Relaxed);
+    let mut socket = parts.io.into_inner();
+    // Any other error ends this connection only, and its client has seen it.
+    let _ = match (speaks_http2, sends_on) {
+        (true, _) => plain_text::tell(&mut socket, WHY).await,
+        (false, true) => linger_until(drain, &mut socket).await,
+        (false, false) => Ok(()),
+    };
+}
+
+fn http1() -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    // Whoever tends connections knows how long a head may take, and tells it from a connection that is idle.
+    builder.header_read_timeout(None);
+    builder.max_buf_size(MOST_AT_ONCE);
+    builder
+}
+
+/// Reads on after the last answer until the client ends, too, the plane drains, or that takes too long.
+async fn linger_until<T: AsyncRead + Unpin>(mut drain: DrainWatch, socket: &mut T) -> io::Result<()> {
+    let mut lingering = pin!(linger(socket, LINGER));
+    poll_fn(|context| match drain.poll(context) {
+        Poll::Ready(()) => Poll::Ready(Ok(())),
+        Poll::Pending => lingering.as_mut().poll(context),
+    })
+    .await
 }
 
 /// Notes what whoever sent a request may do, or says why it is not let in.
@@ -100,6 +127,11 @@ fn admit<S: RestService>(request: &mut Request<Incoming>, service: &S, names: &[
     let grant = service.admit(request.method(), request.uri().path(), request.headers(), names)?;
     gate::note(request.extensions_mut(), grant);
     Ok(())
+}
+
+fn refuse(status: &Status, observation: &Observation) -> RestResponse {
+    observation.note(|facts| facts.code = Some(status.code));
+    close_after(failure(status, Tags::default()))
 }
 
 /// Notes what a request is answered with, and says in the answer where it stands in a trace.
@@ -113,38 +145,40 @@ fn tell(observation: &Observation, response: &mut RestResponse) {
     });
 }
 
-async fn answer<S: RestService>(
+/// A request once its body is there, or why it is refused before.
+async fn whole(
     request: Request<Incoming>,
-    service: &Arc<S>,
     peer: &Peer,
     share: &Arc<Share>,
     chunks: Option<Arc<Lifeline>>,
     observation: &Observation,
-) -> RestResponse {
+) -> Result<WholeRequest, Box<RestResponse>> {
     let limits = &peer.limits;
     let deadline = Instant::now() + limits.request_timeout();
     let (head, incoming) = request.into_parts();
-    let whole = match chunks {
-        None => body::read(incoming, limits, &peer.lifeline, deadline, share).await,
-        Some(lifeline) => {
-            let read = body::read(incoming, limits, &peer.lifeline, deadline, share);
-            body::unless_announced(&lifeline, limits.max_message_bytes(), read).await
-        }
+    let read = body::read(incoming, limits, &peer.lifeline, deadline, share);
+    let sent = match chunks {
+        None => read.await?,
+        Some(lifeline) => body::unless_announced(&lifeline, limits.max_message_bytes(), read).await?,
     };
-    let answer = match whole {
-        Ok(sent) => {
-            let received = Instant::now();
-            observation.note(|facts| {
-                facts.received = Some(received);
-                facts.bytes_in = sent.0.len();
-            });
-            peer.lifeline.may_wait();
-            let lifeline = peer.lifeline.clone();
-            let whole = WholeRequest { head, sent, received, deadline, lifeline, observation: observation.clone() };
-            whole.hand_over(service, peer, share).await
-        }
-        Err(refused) => return *refused,
-    };
+    let received = Instant::now();
+    observation.note(|facts| {
+        facts.received = Some(received);
+        facts.bytes_in = sent.0.len();
+    });
+    let lifeline = peer.lifeline.clone();
+    Ok(WholeRequest { head, sent, received, deadline, lifeline, observation: observation.clone() })
+}
+
+async fn answer<S: RestService>(
+    whole: WholeRequest,
+    service: &Arc<S>,
+    peer: &Peer,
+    share: &Arc<Share>,
+    observation: &Observation,
+) -> RestResponse {
+    peer.lifeline.may_wait();
+    let answer = whole.hand_over(service, peer, share).await;
     if matches!(answer, RestAnswer::Coming(_) | RestAnswer::Events(_)) {
         peer.lifeline.may_not_wait();
         if peer.lifeline.is_half_closed() {
