@@ -109,7 +109,7 @@ class _Totals:
 
 
 def _totals(connection: Any, relation: str, types: Mapping[str, str]) -> dict[str, _Totals]:
-    """A few columns in a pass, as a pass over many takes far longer than its part; how many distinct values there are is
+    """A few columns in a pass, as a pass over many takes far longer than its part; the numbers of distinct values are
     about right."""
     names, found = list(types), dict[str, _Totals]()
     for start in range(0, len(names), _AT_ONCE):
