@@ -121,7 +121,8 @@ def _compare_columns(
     loose = looser_columns(profile, window, read, numbers, excused, rule)
     written = [*_of_vectors_and_texts(profile, window, vectors, numbers.keys() - excused, rule)]
     carried = {name: window.columns.get(name, name) for name in numbers if name not in {*grown, *inquiry.derived}}
-    suspects = excused | {one.subject for one in [*loose, *written] if one.outcome is Outcome.FAIL}
+    failing = excused | {one.subject for one in [*loose, *written] if one.outcome is Outcome.FAIL}
+    suspects = {name: causes.get(name) for name in failing}
     copied = {one.subject: one for one in copied_columns(profile.agreements, read, carried, numbers, suspects, rule)}
     for finding in [one for one in copied.values() if one.cause is not None]:
         name = finding.subject

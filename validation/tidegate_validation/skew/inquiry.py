@@ -15,6 +15,7 @@ from tidegate_validation.skew.diagnosis.suspect import Joint, Suspect, distance_
 from tidegate_validation.skew.measures.growth import blocks_of
 from tidegate_validation.skew.measures.numbers import FeatureNumbers
 from tidegate_validation.skew.rule import Aspect, Judgement, SkewRule
+from tidegate_validation.statistics.agreements import goes_with
 from tidegate_validation.statistics.bins import CategoryBins, DiscreteBins, NumericBins
 from tidegate_validation.statistics.counting import count_rows
 from tidegate_validation.statistics.counts import FeatureCounts
@@ -125,7 +126,7 @@ class Inquiry:
         column = self.window.columns.get(feature.name, feature.name)
         numeric = feature.family.numeric
         rivals = [one for one in self.profile.inputs if one.bins is not None and one.name != feature.name]
-        rivals = [one for one in rivals if one.family.numeric == numeric]
+        rivals = [one for one in rivals if one.family.numeric == numeric and self._may_be_held(column, one.name)]
         window, carried = self.window, {one.name: column for one in rivals}
         found = count_rows(window.connection, window.relation, window.block, rivals, carried, self.read)
         for one in rivals:
@@ -138,6 +139,16 @@ class Inquiry:
             if scattered and not _as_far_apart(one, self.profile.counts[one.name], found[one.name]):
                 continue
             yield one.name, distance_of(p, q)
+
+    def _may_be_held(self, column: str, other: str) -> bool:
+        """Whether a column of the window may hold what another did in training: that one is wrong itself, as where both
+        changed places, or both go together row by row; else they only are spread alike."""
+        theirs = self.window.columns.get(other, other)
+        if theirs not in self.read.columns or any(
+            one.outcome is Outcome.FAIL for one in self.judgements.get(other, ())
+        ):
+            return True
+        return goes_with(self.read, column, theirs)
 
 
 def _as_far_apart(feature: FeatureProfile, reference: FeatureCounts, current: FeatureCounts) -> bool:

@@ -29,6 +29,8 @@ _FLOOR = 0.03
 """What none of so many telling rows shows, holds in this share of all rows at most (the rule of three)."""
 _KEPT = 400
 _EXACT = 2**24
+_HALF = 0.5
+_ALIKE = 0.8
 _MISSING = int(np.array(np.nan).view(np.int64))
 
 
@@ -208,3 +210,18 @@ def _mode(codes: Integers) -> int:
     """The code that most rows have, that of missing values where all are."""
     found, n = np.unique(codes[codes != _MISSING], return_counts=True)
     return int(found[n.argmax()]) if len(found) else _MISSING
+
+
+def goes_with(read: Rows, first: str, second: str) -> bool:
+    """Whether a column of `read` may hold what the second one does, if in other digits: numbers go with each other's,
+    and texts are equal. True where too few rows have both."""
+    one, other = read.columns[first], read.columns[second]
+    there = (one.place >= 0) & (other.place >= 0)
+    if int(there.sum()) < LEAST_ROWS or (one.values.dtype == object) != (other.values.dtype == object):
+        return True
+    places = one.place[there], other.place[there]
+    if one.values.dtype == object:
+        return bool(np.mean(one.values[places[0]] == other.values[places[1]]) >= _HALF)
+    if min(np.ptp(places[0]), np.ptp(places[1])) == 0:
+        return True
+    return abs(float(np.corrcoef(*places)[0, 1])) >= _ALIKE  # Places are values' order.

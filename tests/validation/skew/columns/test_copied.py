@@ -157,3 +157,39 @@ def test_rows_without_times_and_a_profile_on_disk_tell_the_same(tmp_path: Path) 
     assert calm == []
     assert len(told) == 1
     assert {*told} <= {"last_week", "used"}
+
+
+def boilers(seed: int) -> pd.DataFrame:
+    """Two temperatures and a forecast of the load, which is a whole number."""
+    random = np.random.default_rng(seed)
+    day = np.repeat(16_000 + np.arange(47), 200)
+    load = random.poisson(12, len(day))
+    return pd.DataFrame(
+        {
+            "at": day * DAY + random.integers(0, DAY, len(day)),
+            "inlet": np.round(random.normal(20, 3, len(day)), 2),
+            "outlet": np.round(random.normal(55, 6, len(day)), 2),
+            "load": load,
+            "forecast": np.round(load * np.exp(0.1 * random.normal(size=len(day))), 3),
+        }
+    )
+
+
+def test_values_that_are_only_spread_as_those_of_another_column_are_not_said_to_be_its() -> None:
+    rows = boilers(1)
+    week = last_week(rows)
+    before = rows[rows["at"] < 16_040 * DAY]
+    alike = np.random.default_rng(9).permutation(week["outlet"])
+    told = report_on_tables(before, week.assign(inlet=alike), COLUMNS).feature("inlet")
+    assert told.outcome is Outcome.FAIL
+    assert (told.cause or {}).get("kind") != "other column"
+    in_other_digits = report_on_tables(before, week.assign(inlet=week["outlet"].round(1) + 0.01), COLUMNS)
+    assert (in_other_digits.feature("inlet").cause or {})["kind"] == "other column"
+
+
+def test_rounded_values_that_meet_those_of_a_column_of_whole_numbers_are_rounded() -> None:
+    rows = boilers(2)
+    week = last_week(rows)
+    told = report_on_tables(rows[rows["at"] < 16_040 * DAY], week.assign(forecast=week["forecast"].round()), COLUMNS)
+    causes = [one.cause for one in told.findings if one.subject == "forecast" and one.cause]
+    assert [one["kind"] for one in causes] == ["rounded"]

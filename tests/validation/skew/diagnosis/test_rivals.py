@@ -243,3 +243,30 @@ def test_values_on_another_scale_are_distributed_otherwise_and_no_steps_further(
     moved = told(rows.assign(charge=(level + 1) * unit)).cause
     assert moved is not None
     assert (moved["kind"], moved["offset"]) == ("constant offset", pytest.approx(unit))
+
+
+def test_a_cut_that_most_rows_reach_is_no_default() -> None:
+    random = np.random.default_rng(3)
+    day = np.repeat(np.arange(67), ROWS)
+    rows = pd.DataFrame({"at": day * DAY, "stock": random.poisson(np.exp(random.normal(3.5, 0.6, len(day))))})
+    now = rows[rows["at"] >= 60 * DAY].assign(stock=lambda one: one["stock"].clip(upper=20))
+    told = report_on_tables(rows[rows["at"] < 60 * DAY], now, COLUMNS).feature("stock").cause
+
+    assert told is not None
+    assert (told["kind"], told["at"]) == ("clipped", 20.0)
+    assert told["share"] > 0.7
+
+
+@pytest.mark.parametrize("seed", [8, 9])
+def test_degrees_of_a_season_colder_than_training_are_no_pounds(seed: int) -> None:
+    """Undone, some of them are colder than training ever was, while pounds for kilograms bring all into its range."""
+    random = np.random.default_rng(seed)
+    day = np.repeat(np.arange(74), ROWS)
+    level = np.where(np.arange(74) < 60, 17.0, 10.0) + random.normal(0, 1.5, 74)
+    warmth = np.round(level[day] + random.normal(0, 3, len(day)), 1)
+    rows = pd.DataFrame({"at": day * DAY, "warmth": warmth})
+    now = rows[rows["at"] >= 60 * DAY].assign(warmth=lambda one: (one["warmth"] * 1.8 + 32).round(1))
+    told = report_on_tables(rows[rows["at"] < 60 * DAY], now, COLUMNS).feature("warmth")
+
+    assert told.outcome is Outcome.FAIL
+    assert (told.cause or {}).get("kind") != "constant factor"

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tidegate_serving.admission import Finding, Outcome
-from tidegate_validation.skew.diagnosis.rivals import OTHER_COLUMN
+from tidegate_validation.skew.diagnosis.cause import Cause
+from tidegate_validation.skew.diagnosis.rivals import OTHER_COLUMN, ROUNDED
 from tidegate_validation.skew.measures.numbers import FeatureNumbers
 from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.statistics.agreement import Agreement, Agreements
@@ -29,6 +30,7 @@ _LEAST = 0.01
 _HARDLY = 0.03
 _ALWAYS = 0.99
 _MANY = 0.05
+_NEARLY_ALL = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +50,12 @@ def copied_columns(
     read: Rows,
     carried: Mapping[str, str],
     numbers: Mapping[str, FeatureNumbers],
-    suspects: Collection[str],
+    suspects: Mapping[str, Cause | None],
     rule: SkewRule,
 ) -> Iterator[Finding]:
     """A finding about one column of each pair that became equal, or no longer is. `carried` are the window's columns by
-    feature, `read` its rows. Of two, one of the `suspects` is told, of which something else is known to be wrong; else
-    the one that is in more such pairs, or whose values are farther from training's."""
+    feature, `read` its rows. Of two, one of the `suspects` is told, of which something else is known to be wrong, with
+    its cause or None; else the one that is in more such pairs, or whose values are farther from training's."""
     told: set[str] = set()
     for kind in comparable(read, carried):
         changed = sorted(_changed(agreements, kind, rule), key=lambda one: -one.more)
@@ -62,6 +64,8 @@ def copied_columns(
             two = (one.known.first, one.known.second)
             if told & {*two} or (one.more < 0 and one.known.least < _ALWAYS and {*two} & {*suspects}):
                 continue  # What is wrong with one of them is said.
+            if one.more < _ALL and any(_explained(suspects.get(name)) for name in two):
+                continue  # Values that were rounded, say, may meet another's.
             column = max(two, key=lambda name: (name in suspects, often[name], numbers[name].distribution.delta))
             other = two[1] if column == two[0] else two[0]
             told.add(column)
@@ -98,6 +102,10 @@ def _candidates(agreements: Agreements, kind: Comparable) -> Iterator[Agreement]
         known = agreements.of(first, second)
         if known is not None and frozenset((first, second)) not in always and share > known.most:
             yield known
+
+
+def _explained(cause: Cause | None) -> bool:
+    return cause is not None and (cause.kind == ROUNDED or (cause.is_conversion and cause.share >= _NEARLY_ALL))
 
 
 def _finding(column: str, other: str, one: _Changed) -> Finding:

@@ -23,6 +23,8 @@ _LEAVES = 0.4
 _NOISY = 1.5
 _BEYOND = 0.6
 _BACK = 0.98
+_NEARLY_BACK = 0.8
+"""Of a season that goes on beyond training's range not all come back: one that brings back so many is a rival."""
 _LEAST_ROWS = 20
 _LEAST_BLOCKS = 5
 _SPREAD = 0.15
@@ -57,16 +59,19 @@ def usual_conversion(suspect: Suspect, sample: ValueSample) -> Cause | None:
     told = []
     for one in _conversions():
         back = (sample.values - one.offset) / one.factor
-        if sample.n[(back >= low) & (back <= high)].sum() < _BACK * rows:
+        inside = float(sample.n[(back >= low) & (back <= high)].sum()) / rows
+        if inside < _NEARLY_BACK:
             continue
         gap = abs(np.log(served / abs(one.factor) / scatter)) / _SPREAD if served else np.inf
         off = abs((level - one.offset) / one.factor - usual) / wander
         if gap <= _FURTHEST and off <= _FURTHEST_LEVEL:
-            told.append(((gap**2 + off**2) / 2 + (_UNLIKELY if low < 0 and not one.offset else 0.0), one))
+            told.append(((gap**2 + off**2) / 2 + (_UNLIKELY if low < 0 and not one.offset else 0.0), one, inside))
     told.sort(key=lambda one: one[0])
     if not told or (len(told) > 1 and told[1][0] - told[0][0] < _SURELY):
         return None
-    best = told[0][1]
+    _, best, inside = told[0]
+    if inside < _BACK:
+        return None
     if not (best.words or best.factor == _SIGN) or not _keeps_points(suspect, sample, best):
         return None
     kind = FACTOR if not best.offset else OFFSET if best.factor == 1.0 else AFFINE

@@ -76,4 +76,6 @@ def is_usual(cause: Cause) -> bool:
     """Whether people mix up units by just that factor and offset."""
     if cause.kind != FACTOR:
         return cause.name is not None
-    return cause.factor == -1.0 or any(abs(np.log(cause.factor / one.factor)) < _USUAL for one in named_factors())
+    return cause.factor == -1.0 or any(
+        abs(np.log(cause.factor / one.factor)) < _USUAL for one in named_factors() if cause.factor > 0
+    )

@@ -46,7 +46,12 @@ def back_on_grid(values: Floats, grid: float, factor: float, offset: float = 0.0
     which the grid's are clearly coarser.
     """
     slack = rounded_by(values) / abs(factor)
-    return on_grid((values - offset) / factor, grid, EXACT, slack if slack <= _CLEARLY_FINER * grid else 0.0)
+    return on_grid((values - offset) / factor, grid, EXACT, slack if tells(values, grid, factor) else 0.0)
+
+
+def tells(values: Floats, grid: float, factor: float) -> bool:
+    """Whether the grid is clearly coarser than what values were rounded to, with the factor undone."""
+    return rounded_by(values) / abs(factor) <= _CLEARLY_FINER * grid
 
 
 def fits_the_grid(values: Floats, grid: float, factor: float) -> bool | None:

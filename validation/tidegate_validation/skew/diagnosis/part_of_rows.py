@@ -20,6 +20,7 @@ from tidegate_validation.skew.diagnosis.grid import (
     grid_of,
     on_grid,
     rounded_by,
+    tells,
 )
 from tidegate_validation.skew.diagnosis.ranges import (
     CLEARLY,
@@ -298,7 +299,12 @@ def _cells(values: Floats, known: Floats, edges: Floats, tried: Sequence[Change]
     plain = likely(edges, known)
     rows, moved, step = {}, {}, 2 * rounded_by(values)
     for factor, offset in tried:
-        back = off if grid is None else off & back_on_grid(values, grid, factor, offset)
+        # Where values were rounded too far to tell, the change is held against others by ranges alone.
+        back = (
+            off & back_on_grid(values, grid, factor, offset)
+            if grid is not None and tells(values, grid, factor)
+            else off
+        )
         rows[factor, offset] = places + size * (off.astype(np.int64) + back)
         then = known if grid is None else np.round(known / grid) * grid
         stays = 1.0 if grid is None else float(np.mean(on_grid(then * factor + offset, grid)))

@@ -257,7 +257,8 @@ def _is_cut(suspect: Suspect, at: float, side: str, share: float, beyond: float)
     if not isinstance(sample, ValueSample):
         return False
     numeric = isinstance(suspect.feature.bins, NumericBins)
-    dense = _dense_beside(sample, at, grid_of(suspect.digits_before) or 0.0) / share
+    # Where most rows are cut, those that are not are to lie dense up to the end.
+    dense = _dense_beside(sample, at, grid_of(suspect.digits_before) or 0.0) / min(share, max(1 - share, _SOME))
     if 0.4 * beyond <= share <= 2.5 * beyond and (dense >= _SOME or not numeric) and _as_if_cut(suspect, at, side):
         return True
     if not (numeric and dense >= _DENSE and suspect.flagged(Aspect.POINT)) or is_special(at):

@@ -4,6 +4,8 @@ whole window they hardly show, and days drawn at random could hold them too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tidegate_serving.admission import Finding, Outcome
@@ -11,7 +13,7 @@ from tidegate_validation.skew.measures.distance import ENOUGH_BLOCKS, MIN_EXPECT
 from tidegate_validation.skew.measures.numbers import compared_bins
 from tidegate_validation.skew.measures.onset import date_of
 from tidegate_validation.statistics.arrays import Floats
-from tidegate_validation.statistics.bins import CategoryBins
+from tidegate_validation.statistics.bins import MISSING, CategoryBins
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.profile import FeatureProfile
 
@@ -24,17 +26,30 @@ _LEAST_ROWS = 50
 _SURELY = 5.0
 _NOTHING = 1e-9
 _SHOWN = 3
+_OF_MISSING = "other shares of its values are missing than"
 
 
 def unlike_days(feature: FeatureProfile, reference: FeatureCounts, current: FeatureCounts) -> Finding | None:
     """A WARN about days further from training, beyond what their rows explain, than any of its days by far: from all of
     it, or, of categories, from the nearest of its days, which may be of several kinds, such as weekdays and weekends.
+    Values are looked at first, then which of them are missing.
 
     None where all are: then the whole window tells it.
     """
     if len(current.blocks) < 2 or current.blocks[0] <= 0:
         return None
-    codes = compared_bins(feature, reference)
+    there = tuple(code for code in {*reference.codes.tolist(), *current.codes.tolist()} if code not in MISSING)
+    found = _unlike(feature, reference, current, compared_bins(feature, reference))
+    return found or _unlike(feature, reference, current, [MISSING, there], _OF_MISSING)
+
+
+def _unlike(
+    feature: FeatureProfile,
+    reference: FeatureCounts,
+    current: FeatureCounts,
+    codes: Sequence[tuple[int, ...]],
+    are: str = "it is unlike",
+) -> Finding | None:
     before, now = (
         np.stack([part.of(group) for group in codes], axis=1).astype(np.float64) for part in (reference, current)
     )
@@ -55,7 +70,7 @@ def unlike_days(feature: FeatureProfile, reference: FeatureCounts, current: Feat
         return None
     days = [date_of(int(day)) for day in current.blocks[far]]
     named = f"{', '.join(days[:_SHOWN])}{' and others' if len(days) > _SHOWN else ''}"
-    words = f"on {len(days)} of {len(far)} days it is unlike on any day of training ({named})"
+    words = f"on {len(days)} of {len(far)} days {are} on any day of training ({named})"
     return Finding(
         CHECK, feature.name, Outcome.WARN, f"`{feature.name}`: {words}", number=float(away.max()), limit=limit
     )

@@ -1,0 +1,44 @@
+"""Single days on which values are missing as on no day of training."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tidegate_serving.admission import Outcome
+from tidegate_validation.skew import Columns, report_on_tables
+
+DAY = 86_400
+
+
+def sales(seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Eighty days and the two weeks after them, in which a varying part of the stock is not known."""
+    random = np.random.default_rng(seed)
+    day = np.repeat(19_000 + np.arange(94), 120)
+    part = np.repeat(random.beta(2, 20, 94), 120)
+    rows = pd.DataFrame(
+        {
+            "at": day * DAY + random.integers(0, DAY, len(day)),
+            "sold": random.poisson(9, len(day)).astype(float),
+            "stock": np.where(random.random(len(day)) < part, np.nan, random.normal(50, 9, len(day))),
+        }
+    )
+    return rows[day < 19_080], rows[day >= 19_080]
+
+
+@pytest.mark.parametrize("column", ["sold", "stock"])
+def test_two_days_without_a_value_are_told(column: str) -> None:
+    before, now = sales(1)
+    gone = now["at"] // DAY % 7 == 0
+    found = report_on_tables(before, now.assign(**{column: now[column].mask(gone)}), Columns(time="at")).feature(column)
+
+    assert (found.check, found.outcome) == ("days", Outcome.WARN)
+    assert "on 2 of 14 days other shares of its values are missing than on any day of training (20" in found.sentence
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_days_on_which_a_varying_part_is_missing_are_calm(seed: int) -> None:
+    before, now = sales(seed)
+
+    assert report_on_tables(before, now, Columns(time="at")).outcome is Outcome.PASS
