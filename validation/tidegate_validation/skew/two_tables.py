@@ -20,7 +20,17 @@ from tidegate_validation.skew.events.calendar_columns import (
     told_of_calendar,
 )
 from tidegate_validation.skew.events.clocks import clocks_of, known_clocks
-from tidegate_validation.skew.events.event_dates import days_after, is_date, running, running_dates, told_of_dates
+from tidegate_validation.skew.events.event_dates import (
+    days_after,
+    is_date,
+    known_dates,
+    running,
+    running_dates,
+    stamps_of_dates,
+    told_of_dates,
+    told_of_times_of_day,
+    with_dates,
+)
 from tidegate_validation.skew.events.stamps import (
     delay_name,
     delay_of,
@@ -111,6 +121,7 @@ def report_on_table(
 
 
 def _profile(before: Relation, columns: Columns, served: Sequence[str], window_rows: int | None) -> Profile:
+    before = with_dates(before, stamps_of_dates(before, _stamps(before, columns)))
     further: dict[str, str] = {}
     calendar: list[CalendarColumn] = []
     if columns.time is not None:
@@ -133,6 +144,9 @@ def _profile(before: Relation, columns: Columns, served: Sequence[str], window_r
 def _report(
     profile: Profile, now: Relation, columns: Columns, rule: SkewRule | None, further: Sequence[Finding]
 ) -> SkewReport:
+    rule, alone = rule or SkewRule(), known_dates(profile, _stamps(now, columns))
+    further = [*further, *told_of_times_of_day(now, alone, rule.unseen_floor)]
+    now = with_dates(now, alone)
     delays, clocks, added = delays_of(profile, columns.time), dict[str, str](), dict[str, str]()
     dates, calendar = list[str](), list[CalendarColumn]()
     if columns.time is not None:
@@ -146,7 +160,7 @@ def _report(
         added |= distances(calendar, columns.time, now.types)
     relation = _prepared(now, columns, added, calendar)
     window = window_of(relation, event_time=columns.time, like=profile.rows_per_block)
-    comparison = compare(profile, window, rule or SkewRule(), derived=added.keys())
+    comparison = compare(profile, window, rule, derived=added.keys())
     measured = {*added, *_stamps(now, columns), *(one.column for one in calendar)}
     comparison = with_examples(comparison, profile, window, left_out=measured)
     comparison = told_of_stamps(comparison, profile, relation, delays, columns.time or "", clocks)

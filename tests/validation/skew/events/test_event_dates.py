@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 
 from tidegate_serving.admission import Outcome
-from tidegate_validation.skew import Columns, SkewReport
+from tidegate_validation.skew import Columns, SkewReport, report_on_tables
 from tidegate_validation.skew.two_tables import profile_table, report_on_table
 from tidegate_validation.statistics import Profile
 from tidegate_validation.tables import as_table
@@ -124,3 +125,30 @@ def test_a_date_in_place_of_others_is_told_as_a_date() -> None:
 
     assert "12.5 % of the rows hold “1900-01-01 00:00”" in found.sentence
     assert (found.cause or {})["value"] == "1900-01-01 00:00"
+
+
+def people(days: int, first: int) -> pd.DataFrame:
+    """People of all ages, some born on the day, with dates as data frames keep them: stamps at midnight."""
+    random = np.random.default_rng(first)
+    day = first + np.repeat(np.arange(days), 120)
+    age = np.where(random.random(len(day)) < 0.1, 0, random.gamma(7, 8, len(day)) * 365).astype(int)
+    born = pd.to_datetime(day - age, unit="D")
+    return pd.DataFrame({"at": day * 86_400 + random.integers(0, 86_400, len(day)), "born": born})
+
+
+def of_born(change: Callable[[pd.Series], pd.Series]) -> SkewReport:
+    now = people(14, 19_060)
+    return report_on_tables(people(60, 19_000), now.assign(born=change(now["born"])), Columns(time="at"))
+
+
+def test_stamps_at_midnight_are_dates() -> None:
+    assert of_born(lambda born: born).outcome is Outcome.PASS
+
+    unknown = pd.Timestamp("1850-01-01")
+    told = of_born(lambda born: born.mask(born.index % 20 == 0, unknown)).feature("born")
+    assert told.outcome is Outcome.FAIL
+    assert "1850-01-01" in told.sentence
+
+    told = of_born(lambda born: born - pd.Timedelta(hours=2)).feature("born")
+    assert told.outcome is Outcome.FAIL
+    assert "100.0% of the rows have a time of day, where training had dates alone" in told.sentence

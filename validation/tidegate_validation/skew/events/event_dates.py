@@ -27,6 +27,9 @@ from tidegate_validation.statistics.sql import Family, as_number, quote
 if TYPE_CHECKING:
     import pyarrow as pa
 
+CHECK = "dates"
+_TIME_OF_DAY = f"epoch({{}}) % {SECONDS}"
+_OF_DATES = ("DATE", "BIGINT")
 _MIDDLE = (0.05, 0.95)
 _NARROWER = 0.7
 _LEAST_DAYS = 10
@@ -43,6 +46,43 @@ _TOLD = (Outcome.FAIL, Outcome.WARN)
 def is_date(sql_type: str) -> bool:
     """Whether a DuckDB type is a date without a time of day."""
     return sql_type.upper() == "DATE"
+
+
+def stamps_of_dates(relation: Relation, stamps: Sequence[str]) -> list[str]:
+    """Those of the time stamps that are dates alone, at midnight (UTC) in every row, as data frames keep dates."""
+    if not stamps:
+        return []
+    wanted = ", ".join(f"bool_and({_TIME_OF_DAY.format(quote(name))} = 0)" for name in stamps)
+    found = relation.connection.execute(f"SELECT {wanted} FROM {relation.name}").fetchall()[0]
+    return [name for name, alone in zip(stamps, found, strict=True) if alone]
+
+
+def with_dates(relation: Relation, stamps: Collection[str]) -> Relation:
+    """The relation, in which these time stamps are dates."""
+    if not stamps:
+        return relation
+    kept = {name: f"CAST({quote(name)} AS DATE)" if name in stamps else quote(name) for name in relation.types}
+    return relation.view(f"{relation.name}_dated", kept)
+
+
+def known_dates(profile: Profile, stamps: Sequence[str]) -> list[str]:
+    """Those of the time stamps of a table that a profile knows as dates, or by their days after the event."""
+    return [name for name in stamps if name in profile.features and profile.features[name].type in _OF_DATES]
+
+
+def told_of_times_of_day(now: Relation, dates: Sequence[str], floor: float) -> list[Finding]:
+    """A FAIL for each of the `dates` that has a time of day in more than a share `floor` of the rows."""
+    found = []
+    for name in dates:
+        counted = f"SELECT count(*) FILTER (WHERE {_TIME_OF_DAY.format(quote(name))} <> 0) / count(*) FROM {now.name}"
+        share = float(now.connection.execute(counted).fetchall()[0][0])
+        if share > floor:
+            words = f"{share:.1%} of the rows have a time of day, where training had dates alone (another time zone?)"
+            cause = {"kind": "time zone", "share": round(share, 4)}
+            found.append(
+                Finding(CHECK, name, Outcome.FAIL, f"`{name}`: {words}", number=share, limit=floor, cause=cause)
+            )
+    return found
 
 
 def running(relation: Relation, names: Sequence[str], time: str) -> list[str]:
