@@ -1,6 +1,7 @@
 //! Requests go to a node that has their model and come back as they are; what no node is asked for is answered by the router.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_codec::status::{Code, Status};
@@ -8,9 +9,10 @@ use tidegate_codec::version_state::VersionState;
 use tidegate_engine::request_id::Share;
 use tidegate_engine::telemetry::AccessLogOptions;
 use tidegate_router::settings::RouterSettings;
+use tokio::sync::Notify;
 
 use crate::support::grpc::{PREDICT, frame};
-use crate::support::{LONG, Mood, Node, Running, infer, placed, predict, settings};
+use crate::support::{LONG, Mood, Node, Running, eventually, infer, placed, predict, settings};
 
 #[test]
 fn a_call_goes_to_a_node_with_its_model_and_comes_back_as_it_is() {
@@ -217,6 +219,27 @@ fn forwarded_requests_are_in_the_access_log_with_their_model() {
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
     assert_eq!(text.matches("\"model\":\"m\"").count(), 2, "{text}");
+}
+
+#[test]
+fn a_client_that_asks_for_little_has_a_connection_to_the_node_apart_from_one_that_asks_for_much() {
+    let (node, told) = (Node::start("a"), Arc::<Notify>::default());
+    let running = Running::before(&[&node]);
+    node.set(Mood::Wait(told.clone()));
+    let mut greedy = running.grpc();
+    let calls: Vec<_> = (0..20).map(|_| greedy.start(PREDICT, &[], frame(&predict("m", "")))).collect();
+    eventually("all reached the node, and wait", || Arc::strong_count(&told) > calls.len());
+    node.set(Mood::Echo);
+    let ports: Vec<u16> = node.seen.lock().unwrap().iter().map(|seen| seen.port).collect();
+    let of_much = ports.iter().max_by_key(|port| ports.iter().filter(|other| other == port).count());
+    let port_of = |message: &[u8]| {
+        assert_eq!(running.grpc().predict(message).code, 0);
+        node.last().port
+    };
+    assert_ne!(Some(&port_of(&predict("m", "x"))), of_much, "little");
+    assert_eq!(Some(&port_of(&predict("m", &"x".repeat(8 << 10)))), of_much, "much");
+    told.notify_waiters();
+    assert!(calls.into_iter().all(|call| greedy.finish(call).code == 0));
 }
 
 #[test]

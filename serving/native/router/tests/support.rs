@@ -88,6 +88,8 @@ pub struct Seen {
     pub path: String,
     pub headers: HeaderMap,
     pub message: Vec<u8>,
+    /// Over gRPC, from which port.
+    pub port: u16,
 }
 
 /// A small server for both protocols.
@@ -118,9 +120,16 @@ impl Node {
         let address = |listener: &TcpListener| listener.local_addr().unwrap().to_string();
         let addresses = Addresses { grpc: address(&grpc), rest: address(&rest) };
         let (mood, seen) = (Arc::new(Mutex::new(Mood::Echo)), Arc::<Mutex<Vec<Seen>>>::default());
-        let own =
-            Handler { name, mood, seen, cancelled: Arc::default(), sent: Arc::default(), connections: Arc::default() };
-        let Handler { name, mood, seen, cancelled, sent, connections } = own.clone();
+        let own = Handler {
+            name,
+            mood,
+            seen,
+            cancelled: Arc::default(),
+            sent: Arc::default(),
+            connections: Arc::default(),
+            port: 0,
+        };
+        let Handler { name, mood, seen, cancelled, sent, connections, .. } = own.clone();
         runtime.spawn(serve_grpc(grpc, own.clone()));
         runtime.spawn(serve_rest(rest, own));
         Node { name, mood, seen, cancelled, sent, connections, addresses, runtime: Some(runtime) }
@@ -171,6 +180,8 @@ struct Handler {
     cancelled: Arc<AtomicUsize>,
     sent: Arc<AtomicUsize>,
     connections: Arc<[AtomicUsize; 2]>,
+    /// Where the connection comes from.
+    port: u16,
 }
 
 /// Counts a connection while it is open.
@@ -202,7 +213,8 @@ impl Drop for Given {
 
 impl Handler {
     fn note(&self, path: &str, headers: &HeaderMap, message: &[u8]) -> Mood {
-        let seen = Seen { path: path.to_owned(), headers: headers.clone(), message: message.to_vec() };
+        let (path, headers, message) = (path.to_owned(), headers.clone(), message.to_vec());
+        let seen = Seen { path, headers, message, port: self.port };
         self.seen.lock().unwrap().push(seen);
         self.mood()
     }
@@ -228,8 +240,8 @@ impl Handler {
 
 async fn serve_grpc(listener: TcpListener, handler: Handler) {
     loop {
-        let Ok((socket, _)) = listener.accept().await else { return };
-        let handler = handler.clone();
+        let Ok((socket, from)) = listener.accept().await else { return };
+        let handler = Handler { port: from.port(), ..handler.clone() };
         tokio::spawn(async move {
             let mut builder = h2::server::Builder::new();
             let begun = builder.max_concurrent_streams(MOST_CALLS as u32).handshake(socket).await;

@@ -164,6 +164,11 @@ impl Lifeline {
         self.calls.load(Ordering::Relaxed)
     }
 
+    /// How many calls are open.
+    pub fn open_calls(&self) -> usize {
+        self.open_calls.load(Ordering::Relaxed)
+    }
+
     /// Whether a call is open.
     pub fn is_busy(&self) -> bool {
         self.open_calls.load(Ordering::Relaxed) > 0

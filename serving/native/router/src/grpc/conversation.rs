@@ -48,7 +48,7 @@ pub async fn converse(lane: Arc<Lane>, call: Conversation, named: Named) {
     let counts = model.counts.clone();
     counts.begin();
     let asked = Asked { model, bytes: first.len(), deadline, hedges: false };
-    let outgoing = Outgoing::new(head, first, deadline, false);
+    let outgoing = Outgoing::new(head, first, deadline, false, reply.lifeline());
     let begun = tokio::select! {
         biased;
         begun = lane.answer(&asked, |node| outgoing.send(lane.index, node)) => begun,

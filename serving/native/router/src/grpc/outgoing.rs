@@ -11,6 +11,7 @@ use http::uri::{Parts, PathAndQuery};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, request};
 use tidegate_codec::protobuf::frame::frame;
 use tidegate_codec::status::Code;
+use tidegate_plane::connections::lifeline::Lifeline;
 
 use crate::forward::Missed;
 use crate::grpc::answer::{GrpcAnswer, code_of};
@@ -22,6 +23,10 @@ use crate::node::Node;
 const COPIED: usize = 16 << 10;
 const FRAME_HEAD: usize = 5;
 
+/// Who has no more calls open on a connection, and of no more bytes, asks for little.
+const FEW_CALLS: usize = 4;
+const FEW_BYTES: usize = 4 << 10;
+
 /// A call whose first message is there.
 pub struct Outgoing {
     path: PathAndQuery,
@@ -30,6 +35,8 @@ pub struct Outgoing {
     deadline: Option<Instant>,
     /// Whether it is the only one.
     whole: bool,
+    /// Whether its client asks for little.
+    little: bool,
 }
 
 /// A call that a node has begun to answer, and what further messages go through.
@@ -66,15 +73,24 @@ impl From<Missed<Begun>> for Failed {
 }
 
 impl Outgoing {
-    /// A call with this head and message, of one message or more, with the time that it has, where that is known.
-    pub fn new(head: request::Parts, message: Bytes, deadline: Option<Instant>, whole: bool) -> Outgoing {
+    /// A call with this head and message, of one message or more, with the time that it has, where that is known, over that
+    /// connection.
+    pub fn new(
+        head: request::Parts,
+        message: Bytes,
+        deadline: Option<Instant>,
+        whole: bool,
+        lifeline: Option<&Arc<Lifeline>>,
+    ) -> Outgoing {
+        let calls = lifeline.map_or(1, |lifeline| lifeline.open_calls());
+        let little = calls <= FEW_CALLS && message.len() <= FEW_BYTES;
         // HTTP/2 has no headers of one connection alone.
         let mut headers = head.headers;
         // Messages go on as they are once they were decompressed.
         headers.remove(GRPC_ENCODING);
         headers.remove(GRPC_TIMEOUT);
         let path = head.uri.into_parts().path_and_query.unwrap_or(PathAndQuery::from_static("/"));
-        Outgoing { path, headers, message, deadline, whole }
+        Outgoing { path, headers, message, deadline, whole, little }
     }
 
     /// The headers that go on to the node.
@@ -98,7 +114,7 @@ impl Outgoing {
             node.pause.fail(Instant::now());
             Missed::Unreachable(why)
         };
-        let (mut sender, place) = node.grpc.ready(lane).await.map_err(|why| match why {
+        let (mut sender, place) = node.grpc.ready(lane, self.little).await.map_err(|why| match why {
             NoPlace::Unreachable(why) => failed(why),
             NoPlace::Full(why) => Missed::Unreachable(why),
         })?;

@@ -104,7 +104,7 @@ async fn forward(lane: Arc<Lane>, call: GrpcCall, asked: Asked) {
     counts.begin();
     let GrpcCall { head, message, mut reply, .. } = call;
     reply.observation.note(|facts| facts.model = Some(asked.model.name.as_str().into()));
-    let outgoing = Outgoing::new(head, message, asked.deadline, true);
+    let outgoing = Outgoing::new(head, message, asked.deadline, true, reply.lifeline());
     let answer = tokio::select! {
         biased;
         answer = lane.answer(&asked, |node| outgoing.send(lane.index, node)) => answer,

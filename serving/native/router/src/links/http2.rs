@@ -63,6 +63,8 @@ pub enum NoPlace {
 
 struct LaneLinks {
     slots: Mutex<Vec<Arc<Slot>>>,
+    /// For calls of connections that ask for little.
+    little: Arc<Slot>,
     room: Arc<AtomicUsize>,
     next: AtomicUsize,
 }
@@ -71,6 +73,12 @@ impl Slot {
     fn new(room: &Arc<AtomicUsize>) -> Arc<Slot> {
         let (calls, peak) = (AtomicUsize::new(0), AtomicUsize::new(0));
         Arc::new(Slot { opened: Turn::default(), calls, peak, room: room.clone() })
+    }
+
+    fn enter(self: Arc<Slot>) -> Place {
+        let calls = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        self.peak.fetch_max(calls, Ordering::Relaxed);
+        Place(self)
     }
 
     fn has_room(&self) -> bool {
@@ -105,11 +113,16 @@ impl LaneLinks {
     fn new(connections: usize) -> LaneLinks {
         let room = Arc::new(AtomicUsize::new(ASSUMED));
         let slots = (0..connections).map(|_| Slot::new(&room)).collect();
-        LaneLinks { slots: Mutex::new(slots), room, next: AtomicUsize::new(0) }
+        let little = Slot::new(&room);
+        LaneLinks { slots: Mutex::new(slots), little, room, next: AtomicUsize::new(0) }
     }
 
-    /// A place on one of the first so many connections, by turns, or on a further one where these have none.
-    fn place(&self, first: usize) -> Option<Place> {
+    /// A place on the connection for those that ask for little, on one of the first so many others, by turns, or on a further
+    /// one where these have none.
+    fn place(&self, first: usize, little: bool) -> Option<Place> {
+        if little && self.little.has_room() {
+            return Some(self.little.clone().enter());
+        }
         let next = self.next.fetch_add(1, Ordering::Relaxed);
         let mut slots = lock(&self.slots);
         let by_turns = (0..first).map(|at| (next + at) % first).chain(first..slots.len());
@@ -123,9 +136,11 @@ impl LaneLinks {
             }
             None => return None,
         };
-        let calls = slot.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        slot.peak.fetch_max(calls, Ordering::Relaxed);
-        Some(Place(slot))
+        Some(slot.enter())
+    }
+
+    fn all(&self) -> Vec<Arc<Slot>> {
+        lock(&self.slots).iter().chain([&self.little]).cloned().collect()
     }
 }
 
@@ -162,13 +177,14 @@ impl GrpcLinks {
     }
 
     /// A connection that takes a call now, with the call's place on it, or why there is none. All that come while one is
-    /// opened wait for it together.
-    pub async fn ready(&self, lane: usize) -> Result<(SendRequest<Bytes>, Place), NoPlace> {
+    /// opened wait for it together. A node has each of its connections to keep nobody from a model who asks for less: so who
+    /// asks for `little` has one apart from those who ask for much.
+    pub async fn ready(&self, lane: usize, little: bool) -> Result<(SendRequest<Bytes>, Place), NoPlace> {
         let (lane, came) = (&self.lanes[lane], Instant::now());
         loop {
             let full =
                 || NoPlace::Full(format!("{} has as many calls as it takes over {MOST} connections", self.address));
-            let place = lane.place(self.connections).ok_or_else(full)?;
+            let place = lane.place(self.connections, little).ok_or_else(full)?;
             let mut opened = place.0.opened.lock().await;
             let sender = self.sender(&mut opened, &lane.room, came).await.map_err(NoPlace::Unreachable)?;
             drop(opened);
@@ -240,7 +256,7 @@ impl GrpcLinks {
 
     /// Closes connections that nobody has used for long; calls on them end first.
     pub fn close_idle(&self, lane: usize, now: Instant) {
-        for slot in lock(&self.lanes[lane].slots).iter() {
+        for slot in self.lanes[lane].all() {
             if let Ok(mut opened) = slot.opened.try_lock()
                 && opened.link.as_ref().is_some_and(|link| now.saturating_duration_since(link.used) > IDLE)
             {
