@@ -112,6 +112,7 @@ def events(engine: EngineProcess, path: str, body: Any) -> list[tuple[str, Any]]
     try:
         assert (response.status, response.getheader("content-type")) == (200, "text/event-stream")
         assert response.getheader("x-tidegate-version") == "1"
+        assert response.getheader("x-accel-buffering") == "no", "nginx keeps the events otherwise"
         found = [event(response)]
         while found[-1][0] == "message":
             found.append(event(response))

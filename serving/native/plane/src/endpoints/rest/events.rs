@@ -94,6 +94,8 @@ impl EventAnswer {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(EVENTS));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        // Or nginx keeps all events until the last one.
+        headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
         write_tags(Tags { version: version.as_ref(), id: Some(&id) }, headers);
         Ok(response)
     }
