@@ -293,6 +293,27 @@ def test_a_rollback_does_not_wait_for_the_end_of_a_version_that_was_pinned_meanw
     assert rollback(control=control, servable=name, timeout=15.0).ended == ()
 
 
+def test_a_promotion_that_a_newer_version_overtakes_says_so_although_the_old_one_has_ended(
+    world: World, endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control, name, waits = endpoints.control, "overtaken", ControlClient.wait_until
+    second, third = prepared(world, endpoints, name, 2, 3)
+    push(directory=second, control=control)
+
+    def overtaken_before(
+        client: ControlClient, servable: str, version: int, state: State, *rest: Any, **more: Any
+    ) -> Any:
+        if state is State.END:
+            monkeypatch.setattr(ControlClient, "wait_until", waits)
+            push(directory=third, control=control)
+            promote(control=control, servable=name, version=3)
+        return waits(client, servable, version, state, *rest, **more)
+
+    monkeypatch.setattr(ControlClient, "wait_until", overtaken_before)
+    with pytest.raises(Superseded, match=rf"{name}:2 was promoted, and {name}:3 took its place since"):
+        promote(control=control, servable=name, version=2)
+
+
 @pytest.mark.parametrize("mode", CanaryMode)
 def test_a_canary_of_a_model_that_is_frozen_meanwhile_tells_its_result_and_what_stays(
     world: World, endpoints: Endpoints, mode: CanaryMode
