@@ -60,11 +60,12 @@ class CanaryGroup:
     _alike: set[str] = field(default_factory=set)
     _away: dict[str, datetime] = field(default_factory=dict)
     _copy: LogCopy | None = None
+    _waited: bool = False
 
     def tell(self, call: Callable[[ControlClient], T], what: str = "") -> Sequence[T]:
         """What each engine says that answers; the others are told once they are back. Where none answers they are
-        waited for; Unavailable if that does not help. Raises the error of one that refuses."""
-        outcomes = outlast(lambda: _some_answer(self._on_each(call), what))
+        waited for, once; Unavailable if that does not help. Raises the error of one that refuses."""
+        outcomes = self._outlast(lambda: _some_answer(self._on_each(call), what))
         for engine, error in outcomes.failed:
             _log.warning("engine %s was not told, `tidegate reconcile` does that later: %s", engine, error.message)
         return [said for _, said in outcomes.done]
@@ -85,7 +86,7 @@ class CanaryGroup:
 
         what = f"the canary of {identity} has not begun"
         if self.resumed:
-            outcomes = outlast(lambda: _some_answer(self._on_each(look), what))
+            outcomes = self._outlast(lambda: _some_answer(self._on_each(look), what))
         else:
             outcomes = self._on_each(look)
             outcomes.all(what)
@@ -102,6 +103,15 @@ class CanaryGroup:
             )
         desired, ordinary, _ = seen[0][1]
         return desired, ordinary, self._log_root()
+
+    def _outlast(self, call: Callable[[], T]) -> T:
+        """Who waited in vain, or did not want to any more, does not wait again to clean up."""
+        if self._waited:
+            return call()
+        self._waited = True
+        found = outlast(call)
+        self._waited = False
+        return found
 
     def _log_root(self) -> Path | None:
         paths = self._logs.values()

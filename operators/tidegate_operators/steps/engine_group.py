@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
+from tidegate_operators.steps.away import is_away
 from tidegate_operators.steps.change_desired import REQUESTED_BY
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState, VersionReference
@@ -29,10 +30,12 @@ class Outcomes(Generic[T]):
     failed: Sequence[tuple[EngineConnection, TidegateError]]
 
     def all(self, what: str = "") -> tuple[T, ...]:
-        """What each engine said. Where some failed, the first error's kind, with each of them and what it said."""
+        """What each engine said. Where some failed, the kind of the first that refuses, or else of the first, with each
+        of them and what it said."""
         if not self.failed:
             return tuple(result for _, result in self.done)
-        first = self.failed[0][1]
+        errors = [error for _, error in self.failed]
+        first = next((error for error in errors if not is_away(error)), errors[0])
         if not self.done and len(self.failed) == 1:
             raise first
         said = "; ".join(f"{engine}: {error.message}" for engine, error in self.failed)

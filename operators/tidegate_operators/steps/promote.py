@@ -10,7 +10,13 @@ from tidegate_operators.steps.canary_traffic import end_split
 from tidegate_operators.steps.change_desired import REQUESTED_BY, Change, change
 from tidegate_operators.steps.decided import check_not_blocked
 from tidegate_operators.steps.engine_group import engines_of, on_each
-from tidegate_operators.steps.superseded import check_still_promoted, require_live, wait_available, wait_ended
+from tidegate_operators.steps.superseded import (
+    check_still_promoted,
+    require_live,
+    wait_available,
+    wait_ended,
+    wait_serving,
+)
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState
 from tidegate_serving.contract.servable import ServableId, State
@@ -85,17 +91,22 @@ def _promote_in(
     deadline: float,
     tell: Callable[[ControlClient], Change],
 ) -> Promotion:
+    identity = ServableId(servable, version)
+
+    def look(status: ServableStatus | None) -> None:
+        check_still_promoted(status, identity)
+
     with ControlClient(engine) as client:
         promoted = tell(client)
-        wait_available(client, ServableId(servable, version), max(deadline - time.monotonic(), 0.0))
-        end_split(client, ServableId(servable, version), f"{servable}:{version} was promoted")
+        wait_available(client, identity, max(deadline - time.monotonic(), 0.0))
+        end_split(client, identity, f"{identity} was promoted")
+        wait_serving(client, identity, deadline)
         status = client.status(servable).servable(servable)
-        check_still_promoted(status, ServableId(servable, version))
+        look(status)
         leaving = _leaving(promoted.before, status, version)
-        ended = [old for old in leaving if wait_ended(client, ServableId(servable, old), deadline)]
-        if len(ended) < len(leaving):
-            check_still_promoted(client.status(servable).servable(servable), ServableId(servable, version))
-    return Promotion(ServableId(servable, version), tuple(ended), promoted.revision)
+        ended = [old for old in leaving if wait_ended(client, ServableId(servable, old), deadline, look)]
+        look(client.status(servable).servable(servable))
+    return Promotion(identity, tuple(ended), promoted.revision)
 
 
 def _leaving(before: DesiredState, now: ServableStatus | None, version: int) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tidegate_operators.steps.change_desired import REQUESTED_BY
 from tidegate_operators.steps.engine_group import engines_of, on_each
-from tidegate_operators.steps.superseded import wait_ended
+from tidegate_operators.steps.superseded import wait_ended, wait_serving
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import FailedPrecondition, TidegateError
 from tidegate_serving.contract.servable import ServableId, State
@@ -75,6 +75,7 @@ def _roll_back(
         except TidegateError as error:
             serving = f"version {outcome.from_version}" if outcome.from_version is not None else "what served before"
             raise type(error)(f"{error.message}; {serving} keeps serving, and the engine goes on trying") from error
+        wait_serving(client, ServableId(servable, target), deadline)
         leaving = _leaving(before, client.status(servable).servable(servable), target)
         ended = [old for old in leaving if wait_ended(client, ServableId(servable, old), deadline)]
     return Rollback(ServableId(servable, target), tuple(ended), outcome.sentence)

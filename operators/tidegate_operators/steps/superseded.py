@@ -7,6 +7,7 @@ version; the others end as superseded, and say by what.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from tidegate_operators.steps.decided import check_not_blocked, clients_get, words_of
 from tidegate_serving.contract.desired_state import STABLE, DesiredState, VersionReference
@@ -123,9 +124,29 @@ def wait_available(client: ControlClient, identity: ServableId, timeout: float, 
                 time.sleep(_AGAIN_SECONDS)
 
 
-def wait_ended(client: ControlClient, identity: ServableId, deadline: float) -> bool:
+def wait_serving(client: ControlClient, identity: ServableId, deadline: float) -> None:
+    """Waits until ordinary clients get an AVAILABLE version that they are to get, which takes a fleet's controller a
+    moment. DeadlinePassed at `deadline`, by the monotonic clock in seconds."""
+    name, version = identity.name, identity.version
+    while True:
+        status = client.status(name).servable(name)
+        if status is None or status.ordinary == version or clients_get(status) != version:
+            return
+        if time.monotonic() >= deadline:
+            now = "no version" if status.ordinary is None else f"version {status.ordinary}"
+            raise DeadlinePassed(f"ordinary requests of {name!r} still go to {now} and not to {identity}: wait longer")
+        time.sleep(_AGAIN_SECONDS)
+
+
+def wait_ended(
+    client: ControlClient,
+    identity: ServableId,
+    deadline: float,
+    look: Callable[[ServableStatus | None], None] = lambda status: None,
+) -> bool:
     """Waits until a version that another one took the place of is END, and says so; False where somebody wants it
-    again, as by a pin. DeadlinePassed at `deadline`, by the monotonic clock in seconds."""
+    again, as by a pin. DeadlinePassed at `deadline`, by the monotonic clock in seconds; `look` may raise what ends the
+    wait before."""
     name, number = identity.name, identity.version
     began = time.monotonic()
     while True:
@@ -135,6 +156,7 @@ def wait_ended(client: ControlClient, identity: ServableId, deadline: float) -> 
             return True
         except DeadlinePassed:
             status = client.status(name).servable(name)
+            look(status)
             if status is None or number in {*status.kept, *status.desired.numbers}:
                 return False
             if time.monotonic() >= deadline:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -15,11 +15,29 @@ from tests.support.models.versions import adding, publish
 
 from tidegate_operators.airflow.waiting import version_state
 from tidegate_operators.steps import promote, push, reconcile, rollback, withdraw
+from tidegate_operators.steps.engine_group import Outcomes
 from tidegate_serving.connection import EngineConnection
-from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, NotFound, TidegateError, Unavailable
+from tidegate_serving.contract.errors import (
+    FailedPrecondition,
+    InvalidInput,
+    NotFound,
+    Superseded,
+    TidegateError,
+    Unavailable,
+)
 from tidegate_serving.control_client import ControlClient
 
 NOBODY = "127.0.0.1:1"
+
+
+def test_of_engines_that_fail_one_that_refuses_says_of_which_kind_the_error_is() -> None:
+    away, refuses = (NOBODY, Unavailable("no engine answers")), ("127.0.0.1:2", Superseded("m:2 is not live any more"))
+    failed = [(EngineConnection.of(address), error) for address, error in (away, refuses)]
+    both: Outcomes[int] = Outcomes((), failed)
+    with pytest.raises(Superseded, match=r"2 of 2 engines failed: .*no engine answers; .*not live any more"):
+        both.all()
+    with pytest.raises(Unavailable):
+        replace(both, failed=failed[:1]).all()
 
 
 @dataclass(frozen=True)

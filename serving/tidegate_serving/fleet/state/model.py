@@ -94,13 +94,13 @@ class FleetModel:
     @property
     def kept(self) -> frozenset[int]:
         """Versions that its nodes hold although what was pushed last does not have them: a pinned one, what stands in
-        for a blocked one, and with `keep_previous` what serves and what a rollback goes back to."""
+        for a blocked one, and with `keep_previous` what a rollback goes back to once all that is wanted serves."""
         wanted = self.wanted
         held = set(wanted.numbers)
-        if self.desired.keep_previous:
-            for one in (self._now, self.previous):
-                if one is not None and held and (STABLE in wanted.labels or one.version < max(held)):
-                    held.add(one.version)
+        if self.desired.keep_previous and held:
+            previous = (self if self.settled else self.advanced()).previous
+            if previous is not None and (STABLE in wanted.labels or previous.version < max(held)):
+                held.add(previous.version)
         return frozenset(held - self.desired.numbers)
 
     @property

@@ -10,9 +10,13 @@ from tidegate_serving.control.overrides import Block, Note, Overrides
 from tidegate_serving.fleet.state.model import FleetModel
 
 
+def reference(number: int) -> VersionReference:
+    return VersionReference(number, Path(f"/models/m/{number}"), f"{number:064x}", "onnx")
+
+
 def served(model: FleetModel, number: int) -> FleetModel:
     """A version was pushed and promoted, and serves everywhere."""
-    desired = model.desired.adding(VersionReference(number, Path(f"/models/m/{number}"), f"{number:064x}", "onnx"))
+    desired = model.desired.adding(reference(number))
     return replace(model, desired=desired.promoting(number)).advanced()
 
 
@@ -42,21 +46,30 @@ def test_what_was_gone_back_from_is_known_and_can_serve_again() -> None:
     assert again.previous.version == 1
 
 
+def test_what_its_nodes_keep_is_what_a_rollback_goes_back_to_once_all_that_is_wanted_serves() -> None:
+    model = FleetModel(DesiredState("m", keep_previous=True))
+    for number in (1, 2, 3):
+        model = served(model, number)
+    assert model.kept == {2}
+    going = replace(model, desired=model.desired.adding(reference(2)).promoting(2))
+    assert (going.settled, going.kept) == (False, {1})
+    assert going.advanced().kept == {1}
+
+
 def test_what_served_before_takes_the_place_of_a_blocked_version_and_not_a_candidate() -> None:
     model = served(served(FleetModel(DesiredState("m")), 1), 2)
     blocks = (Block(2, f"{2:064x}", Note("anna", "it is late", 1)),)
     model = replace(model, overrides=Overrides(blocks=blocks))
     assert (sorted(model.wanted.numbers), model.wanted.labels) == ([1], {"stable": 1})
     model = model.advanced()
-    candidate = VersionReference(3, Path("/models/m/3"), f"{3:064x}", "onnx")
-    tried = replace(model, desired=model.desired.adding(candidate))
+    tried = replace(model, desired=model.desired.adding(reference(3)))
     assert (sorted(tried.wanted.numbers), tried.wanted.labels) == ([1, 3], {"stable": 1})
     promoted = replace(tried, desired=tried.desired.promoting(3))
     assert (sorted(promoted.wanted.numbers), promoted.wanted.labels) == ([3], {"stable": 3})
 
 
 def test_a_newer_version_serves_beside_a_blocked_one_where_no_label_says_what_does() -> None:
-    versions = [VersionReference(one, Path(f"/models/m/{one}"), f"{one:064x}", "onnx") for one in (1, 2, 3)]
+    versions = list(map(reference, (1, 2, 3)))
     blocks = (Block(2, f"{2:064x}", Note("anna", "it is late", 1)),)
     model = FleetModel(DesiredState("m", tuple(versions[:2])), overrides=Overrides(blocks=blocks))
     assert (sorted(model.wanted.numbers), model.wanted.stable) == ([1], 1)
