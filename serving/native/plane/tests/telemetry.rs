@@ -135,6 +135,21 @@ fn refused_requests_have_so_many_lines_a_second_and_are_counted_beyond_it() {
 }
 
 #[test]
+fn requests_that_a_model_took_and_was_too_slow_for_have_their_lines_always() {
+    let (path, gate) = (file("slow_model"), Arc::<Gate>::default());
+    let mut settings = told(Some(path.clone()), 1.0, None, None);
+    settings.telemetry.access_log.as_mut().unwrap().refused_per_second = Some(1);
+    let running = serving(&settings, &Model::gated(&gate));
+    let mut grpc = running.grpc();
+    let asked: Vec<_> =
+        (0..10).map(|_| grpc.start(PREDICT, &[("grpc-timeout", "100m")], frame(&predict_x(&[2.0])))).collect();
+    asked.into_iter().for_each(|call| assert_eq!(grpc.finish(call).code, 4));
+    gate.open();
+    assert_eq!(lines(&running, &path, 10).len(), 10);
+    assert_eq!(running.sample("tidegate_access_log_left_out_lines_total"), 0.0);
+}
+
+#[test]
 fn a_client_that_left_is_told_as_cancelled() {
     let (path, gate) = (file("gone"), Arc::<Gate>::default());
     let running = serving(&told(Some(path.clone()), 1.0, None, None), &Model::gated(&gate));

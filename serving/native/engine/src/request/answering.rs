@@ -172,6 +172,7 @@ impl<R: Reply> Dispatcher<R> {
         let tags = Tags { version: Some(&served.version_header), id: Some(&id) };
         note(&reply, |facts| {
             facts.rows = Some(entry.rows);
+            facts.reached = true;
             facts.entered = Some(entry.entered);
             facts.ran = finished.ran;
         });

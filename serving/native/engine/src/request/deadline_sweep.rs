@@ -10,7 +10,7 @@ use tidegate_codec::status::{Code, Status};
 use crate::batching::Queue;
 use crate::request::dispatcher::Dispatcher;
 use crate::request::inflight::Pending;
-use crate::request::reply::{Reply, Tags};
+use crate::request::reply::{self, Reply, Tags};
 use crate::sync::lock;
 
 /// The sweep looks this often while something waits, and otherwise.
@@ -80,6 +80,7 @@ impl<R: Reply> Dispatcher<R> {
             let Pending { reply, id, received, queue, place, .. } = pending;
             let waited = place.is_none_or(|place| queue.abandon(&place, None));
             let late = if waited { &in_queue } else { &in_model };
+            reply::note(&reply, |facts| facts.reached = true);
             let endpoint = reply.endpoint();
             queue.served.metrics.count_answer(endpoint, late.code);
             self.engine.metrics.count_latency(endpoint, now.saturating_duration_since(received));

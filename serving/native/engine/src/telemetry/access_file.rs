@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -51,13 +51,20 @@ impl AccessFile {
 fn appending(path: &Path) -> io::Result<File> {
     let at_once = OFlags::NONBLOCK.bits().cast_signed();
     let opened = OpenOptions::new().append(true).create(true).custom_flags(at_once).open(path).map_err(|why| {
-        let unread = Errno::from_io_error(&why) == Some(Errno::NXIO);
-        let cure = if unread { ": it is a pipe that nobody reads, start its reader first" } else { "" };
+        let cure = match Errno::from_io_error(&why) {
+            Some(Errno::NXIO) if is_socket(path) => ": it is a socket, name `-` for the error output instead",
+            Some(Errno::NXIO) => ": it is a pipe that nobody reads, start its reader first",
+            _ => "",
+        };
         io::Error::new(why.kind(), format!("cannot write the access log {}: {why}{cure}", path.display()))
     })?;
     // Of lines that a pipe has no room for only a part would be written.
     fcntl_setfl(&opened, OFlags::APPEND)?;
     Ok(opened)
+}
+
+fn is_socket(path: &Path) -> bool {
+    path.metadata().is_ok_and(|of| of.file_type().is_socket())
 }
 
 fn is_at(open: &File, path: &Path) -> bool {

@@ -50,6 +50,8 @@ pub struct Facts {
     pub served: Option<Arc<ServedSignature>>,
     /// Its rows.
     pub rows: Option<usize>,
+    /// Whether a model took it, or a node that has one.
+    pub reached: bool,
     /// When it was in a batch.
     pub entered: Option<Instant>,
     /// When its batch ran.

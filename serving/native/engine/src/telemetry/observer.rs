@@ -90,6 +90,7 @@ impl Observer {
             version: None,
             served: None,
             rows: None,
+            reached: false,
             entered: None,
             ran: None,
             code: None,
@@ -126,8 +127,9 @@ impl Observer {
     /// Whether a request that has ended has its line, as far as it is a matter of its being refused.
     fn admits(&self, ended: &Ended) -> bool {
         let Some(refused) = &self.refused else { return true };
-        let ran = ended.code() == Code::Ok || ended.facts.ran.is_some();
-        let admitted = ran || refused.admit(ended.facts.came.peer.map(|peer| peer.ip()), ended.at);
+        let failed = matches!(ended.code(), Code::Unknown | Code::Internal | Code::DeadlineExceeded);
+        let taken = ended.code() == Code::Ok || ended.facts.ran.is_some() || ended.facts.reached && failed;
+        let admitted = taken || refused.admit(ended.facts.came.peer.map(|peer| peer.ip()), ended.at);
         if !admitted {
             self.metrics.refused_lines_left_out.fetch_add(1, Ordering::Relaxed);
         }

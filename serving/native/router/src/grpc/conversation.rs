@@ -55,11 +55,14 @@ pub async fn converse(lane: Arc<Lane>, call: Conversation, named: Named) {
         () = reply.gone() => return,
     };
     let code = match begun {
-        Ok(begun) => tokio::select! {
-            code = begun.answer.pass(reply, deadline) => code,
-            // It never ends.
-            code = send_on(messages, begun.messages) => code,
-        },
+        Ok(begun) => {
+            reply.observation.note(|facts| facts.reached = true);
+            tokio::select! {
+                code = begun.answer.pass(reply, deadline) => code,
+                // It never ends.
+                code = send_on(messages, begun.messages) => code,
+            }
+        }
         Err(status) => {
             end(reply, &id, &status);
             status.code

@@ -112,7 +112,10 @@ async fn forward(lane: Arc<Lane>, call: GrpcCall, asked: Asked) {
         () = reply.gone() => return,
     };
     let code = match answer {
-        Ok(begun) => begun.answer.pass(reply, asked.deadline).await,
+        Ok(begun) => {
+            reply.observation.note(|facts| facts.reached = true);
+            begun.answer.pass(reply, asked.deadline).await
+        }
         Err(status) => {
             refuse(&lane, reply, outgoing.headers(), &status);
             status.code

@@ -125,6 +125,7 @@ async fn forward(lane: Arc<Lane>, call: RestCall, asked: Asked) -> RestResponse 
     let outgoing = Outgoing::new(head, body);
     match lane.answer(&asked, |node| outgoing.send(lane.index, node)).await {
         Ok(answer) => {
+            observation.note(|facts| facts.reached = true);
             let response = answer.pass(asked.deadline);
             let failed = response.status().is_client_error() || response.status().is_server_error();
             counts.end(if failed { Code::Unknown } else { Code::Ok });

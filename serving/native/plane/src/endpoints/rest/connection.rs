@@ -95,7 +95,11 @@ where
     let parts = connection.into_parts();
     let speaks_http2 = ended.as_ref().is_err_and(hyper::Error::is_parse) && parts.read_buf.starts_with(HTTP2);
     let sends_on = ended.is_ok() && unread.load(Ordering::Relaxed);
-    let mut socket = parts.io.into_inner();
+    part(parts.io.into_inner(), speaks_http2, sends_on, drain).await;
+}
+
+/// Ends a connection as its client can understand it.
+async fn part<T: AsyncRead + AsyncWrite + Unpin>(mut socket: T, speaks_http2: bool, sends_on: bool, drain: DrainWatch) {
     // Any other error ends this connection only, and its client has seen it.
     let _ = match (speaks_http2, sends_on) {
         (true, _) => plain_text::tell(&mut socket, WHY).await,
