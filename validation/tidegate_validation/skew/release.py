@@ -16,7 +16,7 @@ from tidegate_validation.skew.columns.growing import CHECK as GROWTH
 from tidegate_validation.skew.columns.schema import CHECK as SCHEMA
 from tidegate_validation.skew.columns.texts import CHECK as TEXT
 from tidegate_validation.skew.columns.together import CHECK as TOGETHER
-from tidegate_validation.skew.columns.together import lost_in_training
+from tidegate_validation.skew.columns.trained_apart import trained_apart
 from tidegate_validation.skew.compare import Comparison, compare
 from tidegate_validation.skew.diagnosis.cause import Cause
 from tidegate_validation.skew.diagnosis.conversion import find_cause
@@ -54,8 +54,7 @@ def release_findings(candidate: Profile, baseline: Profile | None, evidence: Evi
     ]
     if baseline is None or before is None:
         return found
-    loose = {one.subject for told in before.findings.values() for one in told if one.check == TOGETHER}
-    return [*found, *lost_in_training(candidate, baseline, loose)]
+    return [*found, *trained_apart(candidate, baseline, before, evidence.window, evidence.words)]
 
 
 @dataclass(frozen=True, slots=True)
