@@ -186,6 +186,27 @@ def test_what_is_said_of_the_candidate_alone_refuses_it_whatever_test_says_it() 
     assert (told.check, told.outcome) == ("digits", Outcome.FAIL)
 
 
+def rounded(rows: pd.DataFrame) -> pd.DataFrame:
+    """With less of the score's digits in one row of ten."""
+    some = np.random.default_rng(9).random(len(rows)) < 0.1
+    return rows.assign(score=rows["score"].mask(some, rows["score"].round(2)))
+
+
+@pytest.mark.parametrize("days", [4, 10])
+def test_a_fault_of_what_is_served_refuses_no_candidate_whose_baseline_had_few_days(days: int) -> None:
+    few, served = orders(1, days, 16_000), orders(3, 7, 16_070)
+    fine = served.assign(score=served["score"].round(2))
+    found = of_trained(rounded(orders(2, 60, 16_005)), rounded(few)).values()
+    assert [(one.check, one.outcome) for one in found] == [("digits", Outcome.WARN)]
+    assert of_trained(rounded(few), rounded(few)) == {}
+    for window in (fine, shuffled(served)):
+        found = of_trained(orders(2, 60, 16_005), few, window).values()
+        assert {one.outcome for one in found} == {Outcome.WARN}
+
+    (told,) = of_trained(orders(2, 60, 16_005).assign(score=lambda one: one["score"].round(2)), few).values()
+    assert (told.check, told.outcome) == ("digits", Outcome.FAIL)
+
+
 def first_version(held_out: pa.Table, candidate: Profile) -> list[Finding]:
     with table_window(held_out, event_time=world.TIME) as window:
         return release_findings(candidate, None, Evidence(window, served=False), RULE)

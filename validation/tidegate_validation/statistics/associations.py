@@ -251,9 +251,10 @@ def surely_listed(pair: Association, strength: float, rows: Integers) -> bool:
     if len(blocks) < 2:
         return False
     fewer = np.maximum(0.0, 0.25 / blocks - 0.25 / pair.rows)
-    error = float((pair.spread**2 + fewer).mean() / len(blocks)) ** 0.5
+    error = float(np.mean(pair.spread**2 + fewer) / len(blocks)) ** 0.5
     by_chance = _BY_CHANCE * LEVELS / (2 * np.pi * float(read.sum())) ** 0.5
-    return strength > _UNLIKELY * error + max(_LEAST_STRENGTH, by_chance, _SURE * _MISJUDGED * error)
+    needed: float = _UNLIKELY * error + max(_LEAST_STRENGTH, by_chance, _SURE * _MISJUDGED * error)
+    return strength > needed
 
 
 def _chosen_by_chance(joint: Floats, rows: int) -> float:

@@ -42,12 +42,12 @@ def trained_apart(
     if not lost:
         return
     served = [*_strengths([one.pair for one in lost], baseline, before, window)]
-    shown = [one for one, (least, _) in zip(lost, served, strict=True) if _listed(one.pair, least, candidate)]
+    shown = [one for one, (least, _) in zip(lost, served, strict=True) if would_list(one.pair, least, candidate)]
     told = {name for one in shown for name in (one.pair.first, one.pair.second)}
     unclear = [
         one
         for one, (_, most) in zip(lost, served, strict=True)
-        if _listed(one.pair, most, candidate) and not told & {one.pair.first, one.pair.second}
+        if would_list(one.pair, most, candidate) and not told & {one.pair.first, one.pair.second}
     ]
     for finding in blamed(pairs, shown, ""):
         yield replace(finding, p_value=None, sentence=f"{_said(finding)}, as they do in {words}{ASKED}")
@@ -64,16 +64,16 @@ def _lost(pairs: Sequence[Association], candidate: Profile) -> Iterator[Loss]:
     listed = {frozenset((one.first, one.second)): one.strength for one in candidate.pairs}
     for pair in pairs:
         strength = listed.get(frozenset((pair.first, pair.second)))
-        if strength is None and not (len(candidate.pairs) < KEPT and _listed(pair, pair.strength, candidate)):
+        if strength is None and not (len(candidate.pairs) < KEPT and would_list(pair, pair.strength, candidate)):
             continue
         kept = (strength or 0.0) / pair.strength
         if kept < TOLERATED:
             yield Loss(pair, kept, 0.0)
 
 
-def _listed(pair: Association, strength: float, candidate: Profile) -> bool:
-    """Whether the candidate's profile would be sure to list the pair, were it so strong in its training."""
-    return surely_listed(pair, strength, candidate.counts[pair.first].n.sum(axis=1))
+def would_list(pair: Association, strength: float, profile: Profile) -> bool:
+    """Whether a profile would be sure to list the pair, were it so strong in its training."""
+    return surely_listed(pair, strength, profile.counts[pair.first].n.sum(axis=1))
 
 
 def _strengths(
