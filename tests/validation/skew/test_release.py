@@ -107,14 +107,15 @@ def test_a_thin_log_cannot_excuse_another_unit(tmp_path: Path) -> None:
     assert weights[0] is not Outcome.FAIL
 
 
-def orders(seed: int, days: int, first_day: int) -> pd.DataFrame:
-    """Parcels that cost by their weight, with two amounts that are spread alike and hang together with nothing."""
+def orders(seed: int, days: int, first_day: int, rows: int = 300, spread: float = 0.5) -> pd.DataFrame:
+    """Parcels that cost by their weight, the more so the more their sizes are `spread`, with two amounts that are
+    spread alike and hang together with nothing."""
     random = np.random.default_rng(seed)
-    n = 300 * days
-    size = np.exp(random.normal(0, 0.5, n))
+    n = rows * days
+    size = np.exp(random.normal(0, spread, n))
     return pd.DataFrame(
         {
-            "at": np.repeat(first_day + np.arange(days), 300) * DAY + random.integers(0, DAY, n),
+            "at": np.repeat(first_day + np.arange(days), rows) * DAY + random.integers(0, DAY, n),
             "price": np.round(20 * size * np.exp(random.normal(0, 0.3, n)), 2),
             "weight": np.round(3 * size * np.exp(random.normal(0, 0.3, n)), 2),
             "score": np.round(random.normal(0, 1, n), 3),
@@ -124,14 +125,21 @@ def orders(seed: int, days: int, first_day: int) -> pd.DataFrame:
     )
 
 
-def of_trained(candidate: pd.DataFrame) -> dict[str, Finding]:
+def shuffled(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.assign(weight=np.random.default_rng(4).permutation(rows["weight"]))
+
+
+def of_trained(
+    candidate: pd.DataFrame, baseline: pd.DataFrame | None = None, served: pd.DataFrame | None = None
+) -> dict[str, Finding]:
     """What does not pass of a candidate with such training, by the column."""
-    baseline = orders(1, 60, 16_000)
+    baseline = orders(1, 60, 16_000) if baseline is None else baseline
+    served = orders(3, 7, 16_070) if served is None else served
     mine, theirs = (
-        make_profile(as_table(one, "training"), features=[*baseline][1:], label=None, event_time="at")
+        make_profile(as_table(one, "training"), features=[*candidate][1:], label=None, event_time="at")
         for one in (candidate, baseline)
     )
-    with table_window(as_table(orders(3, 7, 16_070), "served"), event_time="at") as window:
+    with table_window(as_table(served, "served"), event_time="at") as window:
         found = release_findings(mine, theirs, Evidence(window, served=True), RULE)
     return {one.subject: one for one in found if one.outcome is not Outcome.PASS}
 
@@ -140,19 +148,62 @@ def test_a_candidate_trained_on_a_column_that_was_shuffled_or_copied_is_refused(
     rows = orders(2, 60, 16_005)
     assert of_trained(rows) == {}
 
-    shuffled = of_trained(rows.assign(weight=np.random.default_rng(4).permutation(rows["weight"])))
-    (told,) = shuffled.values()
+    (told,) = of_trained(shuffled(rows)).values()
     assert told.outcome is Outcome.FAIL
     assert "in the candidate's training its values do not go with those of" in told.sentence
+    assert told.sentence.endswith("as they do in those that are served (shuffled rows?)")
 
     (told,) = of_trained(rows.assign(before=rows["last"])).values()
     assert (told.check, told.outcome) == ("equal columns", Outcome.FAIL)
     assert told.sentence.endswith("in training they were always equal")
 
 
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("days", "rows"), [(30, 100), (14, 300), (1, 3000), (60, 20)])
+def test_a_smaller_training_that_shows_less_of_what_goes_together_is_no_shuffled_one(
+    seed: int, days: int, rows: int
+) -> None:
+    small = orders(seed, days, 16_005, rows, spread=0.2)
+    assert of_trained(small, orders(11, 60, 16_000, spread=0.2), orders(13, 7, 16_070, spread=0.2)) == {}
+
+
+def test_only_what_is_served_says_that_a_column_was_shuffled_in_training() -> None:
+    candidate = shuffled(orders(2, 60, 16_005))
+    served = orders(3, 7, 16_070)
+    thin = pd.concat([one.head(20) for _, one in served.groupby(served["at"] // DAY)][:3])
+    for window in (served.drop(columns="weight"), thin):
+        told = [one for one in of_trained(candidate, served=window).values() if one.check == "together"]
+        assert [one.outcome for one in told] == [Outcome.WARN]
+        assert told[0].sentence.endswith("and those that are served do not tell which is right")
+    ended = shuffled(served)
+    for window in (ended, ended.head(600)):
+        assert of_trained(candidate, served=window) == {}
+
+
 def test_what_is_said_of_the_candidate_alone_refuses_it_whatever_test_says_it() -> None:
     rows = orders(2, 60, 16_005)
     (told,) = of_trained(rows.assign(score=rows["score"].round(2))).values()
+    assert (told.check, told.outcome) == ("digits", Outcome.FAIL)
+
+
+def rounded(rows: pd.DataFrame) -> pd.DataFrame:
+    """With less of the score's digits in one row of ten."""
+    some = np.random.default_rng(9).random(len(rows)) < 0.1
+    return rows.assign(score=rows["score"].mask(some, rows["score"].round(2)))
+
+
+@pytest.mark.parametrize("days", [4, 10])
+def test_a_fault_of_what_is_served_refuses_no_candidate_whose_baseline_had_few_days(days: int) -> None:
+    few, served = orders(1, days, 16_000), orders(3, 7, 16_070)
+    fine = served.assign(score=served["score"].round(2))
+    found = of_trained(rounded(orders(2, 60, 16_005)), rounded(few)).values()
+    assert [(one.check, one.outcome) for one in found] == [("digits", Outcome.WARN)]
+    assert of_trained(rounded(few), rounded(few)) == {}
+    for window in (fine, shuffled(served)):
+        found = of_trained(orders(2, 60, 16_005), few, window).values()
+        assert {one.outcome for one in found} == {Outcome.WARN}
+
+    (told,) = of_trained(orders(2, 60, 16_005).assign(score=lambda one: one["score"].round(2)), few).values()
     assert (told.check, told.outcome) == ("digits", Outcome.FAIL)
 
 

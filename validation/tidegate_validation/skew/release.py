@@ -16,11 +16,13 @@ from tidegate_validation.skew.columns.growing import CHECK as GROWTH
 from tidegate_validation.skew.columns.schema import CHECK as SCHEMA
 from tidegate_validation.skew.columns.texts import CHECK as TEXT
 from tidegate_validation.skew.columns.together import CHECK as TOGETHER
-from tidegate_validation.skew.columns.together import lost_in_training
+from tidegate_validation.skew.columns.trained_apart import trained_apart, would_list
 from tidegate_validation.skew.compare import Comparison, compare
 from tidegate_validation.skew.diagnosis.cause import Cause
 from tidegate_validation.skew.diagnosis.conversion import find_cause
 from tidegate_validation.skew.finding import explain
+from tidegate_validation.skew.measures.distance import BlockDistance
+from tidegate_validation.skew.measures.numbers import FeatureNumbers
 from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.statistics.profile import FeatureProfile, Profile
 from tidegate_validation.statistics.sample import ValueSample
@@ -54,8 +56,7 @@ def release_findings(candidate: Profile, baseline: Profile | None, evidence: Evi
     ]
     if baseline is None or before is None:
         return found
-    loose = {one.subject for told in before.findings.values() for one in told if one.check == TOGETHER}
-    return [*found, *lost_in_training(candidate, baseline, loose)]
+    return [*found, *trained_apart(candidate, baseline, before, evidence.window, evidence.words)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,10 @@ def _worse(case: _Case, finding: Finding, cause: Cause | None) -> bool:
     if finding.check == "missing":
         gaps = [abs(one.missing_shares.current - one.missing_shares.reference) for one in (now, then)]
         return gaps[0] > gaps[1] + rule.missing_margin
+    apart = {"digits": (now.digits, then.digits), "sign": (_signs(now), _signs(then))}
+    one, two = apart.get(finding.check, (None, None))
+    if one is not None and two is not None:
+        return one.delta > two.delta + rule.margin
     pairs = {"unseen": (now.unseen, then.unseen), "range": (now.far, then.far)}
     mine, other = pairs.get(finding.check, (None, None))
     if mine is not None and other is not None:
@@ -143,18 +148,38 @@ def _worse(case: _Case, finding: Finding, cause: Cause | None) -> bool:
     return _told_of_the_candidate_alone(case, finding, before)
 
 
+def _signs(numbers: FeatureNumbers) -> BlockDistance | None:
+    return None if numbers.signs is None else numbers.signs.distance
+
+
 def _told_of_the_candidate_alone(case: _Case, finding: Finding, before: Comparison) -> bool:
-    """Whether nothing fails for the baseline by the check that the finding is from, nor, where that is about the
-    column's own values, by any other."""
-    if finding.check == EQUAL and not (case.baseline and case.baseline.agreements.columns):
-        return False
+    """Whether the baseline's training could tell it, and nothing is told of the baseline by the check that the finding
+    is from, nor, where that is about the column's own values, fails by any other."""
     of_pairs = finding.check in (EQUAL, TOGETHER)
-    return not any(
-        one.check == finding.check if of_pairs else one.subject == case.name
+    return _baseline_can_tell(case, finding, before) and not any(
+        one.check == finding.check or (not of_pairs and one.subject == case.name and one.outcome is Outcome.FAIL)
         for found in before.findings.values()
         for one in found
-        if one.outcome is Outcome.FAIL and f"`{case.name}`" in one.sentence
+        if one.outcome in (Outcome.FAIL, Outcome.WARN) and f"`{case.name}`" in one.sentence
     )
+
+
+def _baseline_can_tell(case: _Case, finding: Finding, before: Comparison) -> bool:
+    """Whether the baseline's training was large enough, and long enough, for what the finding says."""
+    if case.baseline is None:
+        return False
+    cause = finding.cause or {}
+    if finding.check == EQUAL:
+        other = cause.get("column")
+        agreements = case.baseline.agreements
+        return bool(agreements.columns) if other is None else agreements.of(case.name, other) is not None
+    if finding.check == TOGETHER:
+        others = {*cause.get("columns", ())}
+        pairs = [one for one in case.candidate.pairs if others & {one.first, one.second} - {case.name}]
+        pairs = [one for one in pairs if one.telling and case.name in (one.first, one.second)]
+        pairs = [one for one in pairs if {one.first, one.second} <= case.baseline.counts.keys()]
+        return not pairs or any(would_list(one, one.strength, case.baseline) for one in pairs)
+    return before.numbers[case.name].distribution.block_robust
 
 
 def _unclear(case: _Case, finding: Finding) -> Finding:

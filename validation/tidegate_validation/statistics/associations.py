@@ -24,14 +24,18 @@ from tidegate_validation.statistics.association import Association
 from tidegate_validation.statistics.bins import CategoryBins, FrozenBins, NumericBins
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.profile import FeatureProfile
-from tidegate_validation.statistics.rows import Rows
+from tidegate_validation.statistics.rows import CODED, Rows
 
 LEVELS = 6
 _LEAST_ROWS = 30
-LEAST_STRENGTH = 0.02
+_LEAST_STRENGTH = 0.02
 _BY_CHANCE = 3.0
 """A pair holds so many times what cells that are chosen by chance would."""
 _SURE = 6.0
+_UNLIKELY = 4.0
+"""No mean of blocks lies so many standard errors off,"""
+_MISJUDGED = 1.5
+"""and no standard error of a few blocks is found so many times what it is."""
 KEPT = 80
 _MOST_COLUMNS = 40
 _ROUNDS = 25
@@ -224,7 +228,7 @@ def find_associations(names: Sequence[str], levels: Sequence[Integers], blocks: 
         joint = cells_of.reshape(LEVELS + 1, LEVELS + 1) / max(len(first), 1)
         gain = joint - joint.sum(axis=1)[:, None] * joint.sum(axis=0)[None, :]
         cells = tuple(int(cell) for cell in np.flatnonzero(gain.ravel() > 0))
-        if gain[gain > 0].sum() < max(LEAST_STRENGTH, _BY_CHANCE * _chosen_by_chance(joint, len(first))):
+        if gain[gain > 0].sum() < max(_LEAST_STRENGTH, _BY_CHANCE * _chosen_by_chance(joint, len(first))):
             continue
         shares, rows = _per_block(first, second, blocks)
         if len(shares) < 2:
@@ -232,11 +236,25 @@ def find_associations(names: Sequence[str], levels: Sequence[Integers], blocks: 
         inside = _inside(cells)
         each = _beyond(shares, shares, inside)
         mean, spread = float(each.mean()), float(each.std(ddof=1))
-        if mean >= LEAST_STRENGTH and mean > _SURE * spread / len(each) ** 0.5:
+        if mean >= _LEAST_STRENGTH and mean > _SURE * spread / len(each) ** 0.5:
             found.append(_Pair(one, other, cells, inside, shares, each, float(rows.mean())))
     found.sort(key=lambda pair: -float(pair.each.mean()) / max(float(pair.each.std(ddof=1)), 1e-6))
     kept = found[:KEPT]
     return tuple(_association(pair, odds) for pair, odds in zip(kept, _fitted_odds(kept), strict=True)) if kept else ()
+
+
+def surely_listed(pair: Association, strength: float, rows: Integers) -> bool:
+    """Whether `find_associations` would be sure to find a pair that is as strong as this, and spread as the given one
+    is, in blocks of so many `rows`, [B]."""
+    read = rows * min(1.0, CODED / max(int(rows.sum()), 1))
+    blocks = read[read >= _LEAST_ROWS]
+    if len(blocks) < 2:
+        return False
+    fewer = np.maximum(0.0, 0.25 / blocks - 0.25 / pair.rows)
+    error = float(np.mean(pair.spread**2 + fewer) / len(blocks)) ** 0.5
+    by_chance = _BY_CHANCE * LEVELS / (2 * np.pi * float(read.sum())) ** 0.5
+    needed: float = _UNLIKELY * error + max(_LEAST_STRENGTH, by_chance, _SURE * _MISJUDGED * error)
+    return strength > needed
 
 
 def _chosen_by_chance(joint: Floats, rows: int) -> float:

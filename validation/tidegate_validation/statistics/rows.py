@@ -32,7 +32,8 @@ from tidegate_validation.statistics.sql import Family, as_number, as_text, famil
 
 MOST_ROWS = 200_000
 """So many rows are read whole."""
-_CODED = 60_000
+CODED = 60_000
+"""So many rows are asked which columns go together."""
 _SPARSE = 4
 _DENSE = 4
 _AT_ONCE = 30
@@ -172,8 +173,8 @@ class Rows:
         """
         size = len(self.day)
         some: Any = slice(None)
-        if size > _CODED:
-            some = np.flatnonzero(np.random.default_rng(7).random(size) < _CODED / size)
+        if size > CODED:
+            some = np.flatnonzero(np.random.default_rng(7).random(size) < CODED / size)
         columns = {one.name: (self.columns[column], one) for column, one in features.items()}
         codes = {
             name: column.place[some] if name in ranked else column.codes(one, some)

@@ -20,8 +20,6 @@ from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.statistics.arrays import Integers
 from tidegate_validation.statistics.association import Association
 from tidegate_validation.statistics.associations import (
-    KEPT,
-    LEAST_STRENGTH,
     LEVELS,
     Strengths,
     chosen_columns,
@@ -35,28 +33,38 @@ from tidegate_validation.statistics.rows import Rows
 from tidegate_validation.statistics.window import Window
 
 CHECK = "together"
-_SHUFFLED = "shuffled"
-_ASKED = " (shuffled rows?)"
+SHUFFLED = "shuffled"
+ASKED = " (shuffled rows?)"
 _MANY = 0.05
 """Rows that are gone: fewer hold no columns together,"""
 _SO_MANY = 0.25
 """and so many may also hold those together that their category does not go with."""
-_TOLERATED = 0.25
+TOLERATED = 0.25
 _TELLING = 0.3
 _RECKONED = 0.5
 """What other margins are reckoned to change is believed by half."""
 _RETURNED = 0.5
-_SHOWN = 3
+SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _Loss:
+class Loss:
     """A pair that kept a part of what held it together; `turned` where it goes together at other hours of the day."""
 
     pair: Association
     kept: float
     p_value: float
     turned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a window's margins make of a pair as in training, what holds it together now on average, and the standard
+    error of that; all in shares of rows."""
+
+    usual: float
+    mean: float
+    error: float
 
 
 def looser_columns(
@@ -75,40 +83,14 @@ def looser_columns(
     pairs = [one for one in profile.pairs if one.ranked and {one.first, one.second} <= names]
     if not pairs:
         return []
-    blocks, levels = _levels(features, profile, window, read, moment)
+    blocks, levels = levels_in(features, profile, window, read, moment)
     lost = [replace(one, turned=_turned(one.pair, levels, blocks)) for one in _lost(pairs, levels, blocks, rule)]
     if not lost:
         return []
     everything = [one for one in chosen_columns(profile.inputs) if one.name in {*comparable, *excused}]
     moved = _Places(everything, profile, window, read, rule).exchanged(lost)
     left = [one for one in lost if not {one.pair.first, one.pair.second} & {name for two in moved for name in two}]
-    return [*_of_other_places(moved), *_blamed(pairs, left, profile.event_time or "")]
-
-
-def lost_in_training(candidate: Profile, baseline: Profile, before: Collection[str]) -> list[Finding]:
-    """One finding for each column of a candidate whose training lacks what went together in the baseline's, and does
-    where both are served: `before` are columns that do not go with others there."""
-    if len(candidate.pairs) >= KEPT:
-        return []  # Those that are not listed may have gone together less than others.
-    names = {one.name for one in chosen_columns(candidate.inputs)} - {*before}
-    held = {frozenset((one.first, one.second)): one.strength for one in candidate.pairs}
-    pairs = [one for one in baseline.pairs if one.ranked and one.telling and {one.first, one.second} <= names]
-    pairs = [one for one in pairs if one.strength * _TOLERATED >= LEAST_STRENGTH]
-    kept = [held.get(frozenset((one.first, one.second)), 0.0) / one.strength for one in pairs]
-    lost = [_Loss(pair, part, 0.0) for pair, part in zip(pairs, kept, strict=True) if part < _TOLERATED]
-    return [
-        replace(
-            one,
-            p_value=None,
-            sentence=f"`{one.subject}`: in the candidate's training its values do not go with those of "
-            f"{_named((one.cause or {})['columns'])}, as they do in what is served{_ASKED}",
-        )
-        for one in _blamed(pairs, lost, "")
-    ]
-
-
-def _named(columns: Sequence[str]) -> str:
-    return ", ".join(f"`{one}`" for one in columns[:_SHOWN])
+    return [*_of_other_places(moved), *blamed(pairs, left, profile.event_time or "")]
 
 
 def of_fewer_rows(finding: Finding, causes: Mapping[str, Cause], pairs: Collection[Association]) -> Finding:
@@ -124,10 +106,10 @@ def of_fewer_rows(finding: Finding, causes: Mapping[str, Cause], pairs: Collecti
         for name, one in causes.items()
         if (words := _rows_gone(one)) and one.share >= (_MANY if name in near else _SO_MANY)
     }
-    if not gone or (finding.cause or {}).get("kind") != _SHUFFLED:
+    if not gone or (finding.cause or {}).get("kind") != SHUFFLED:
         return finding
     column = max(gone, key=lambda name: causes[name].share)
-    words = f"{finding.sentence.removesuffix(_ASKED)}, as rows whose `{column}` is {gone[column]} are gone"
+    words = f"{finding.sentence.removesuffix(ASKED)}, as rows whose `{column}` is {gone[column]} are gone"
     return replace(finding, outcome=Outcome.WARN, sentence=words, cause=None)
 
 
@@ -139,16 +121,18 @@ def _rows_gone(cause: Cause) -> str:
     return f"other than “{details['value']}”" if cause.kind == ONE_VALUE and isinstance(details["value"], str) else ""
 
 
-def _levels(
+def levels_in(
     features: Sequence[FeatureProfile], profile: Profile, window: Window, read: Rows, moment: str | None
 ) -> tuple[Integers, dict[str, Integers]]:
+    """The places of the blocks of a window's rows, and the level of each of the features in them, [n]; `moment` is the
+    column of their times, None where these are not asked."""
     carried = {window.columns.get(one.name, one.name): one for one in features}
     return leveled(read, carried, profile.counts, moment)
 
 
 def _lost(
     pairs: Sequence[Association], levels: Mapping[str, Integers], blocks: Integers, rule: SkewRule
-) -> Iterator[_Loss]:
+) -> Iterator[Loss]:
     """The pairs that surely lost more than a quarter."""
     for pair in pairs:
         one = _loss(pair, strengths(levels[pair.first], levels[pair.second], blocks, pair.cells, pair.odds))
@@ -166,10 +150,10 @@ class _Places:
     read: Rows
     rule: SkewRule
 
-    def exchanged(self, lost: Sequence[_Loss]) -> list[tuple[str, str]]:
+    def exchanged(self, lost: Sequence[Loss]) -> list[tuple[str, str]]:
         """Two columns of numbers each that go with others as in training once they change places, where one of them
         goes with something that it did not go with in training."""
-        blocks, levels = _levels(self.features, self.profile, self.window, self.read, None)
+        blocks, levels = levels_in(self.features, self.profile, self.window, self.read, None)
         pairs = [one for one in self.profile.pairs if one.ranked and {one.first, one.second} <= levels.keys()]
         known = {frozenset((one.first, one.second)) for one in pairs if one.telling}
         numbers = [one.name for one in self.features if isinstance(one.bins, NumericBins)]
@@ -204,24 +188,33 @@ def _of_other_places(moved: Sequence[tuple[str, str]]) -> Iterator[Finding]:
         for name, other in (two, two[::-1]):
             sentence = f"`{name}`: it goes with other columns as `{other}` did in training: have they changed places?"
             cause = {"kind": OTHER_COLUMN, "share": 1.0, "column": other}
-            yield Finding(CHECK, name, Outcome.FAIL, sentence, number=1.0, limit=_TOLERATED, cause=cause)
+            yield Finding(CHECK, name, Outcome.FAIL, sentence, number=1.0, limit=TOLERATED, cause=cause)
 
 
-def _loss(pair: Association, now: Strengths) -> _Loss | None:
+def _loss(pair: Association, now: Strengths) -> Loss | None:
     """How sure it is that more than a quarter of what held the pair together is gone; None where the window's margins
     leave so little to go together that it cannot tell."""
     from scipy import special
 
+    found = held(pair, now)
+    if found is None:
+        return None
+    gone = found.usual * (1 - TOLERATED) - found.mean - _RECKONED * abs(found.usual - pair.strength)
+    p_value = float(special.stdtr(max(pair.blocks - 1, 2), -gone / max(found.error, 1e-9)))
+    return Loss(pair, found.mean / found.usual, p_value)
+
+
+def held(pair: Association, now: Strengths) -> Held | None:
+    """How much a window holds a pair together; None where its margins leave so little to hold that it cannot tell."""
     if not len(now.found):
         return None
     weights = now.rows / now.rows.sum()
-    usual, mean = float(weights @ now.expected), float(weights @ now.found)
+    usual = float(weights @ now.expected)
     if usual < _TELLING * pair.strength:
         return None
     fewer = np.maximum(0.0, 0.25 / now.rows - 0.25 / pair.rows)
     error = float(weights**2 @ (pair.spread**2 + fewer) + pair.spread**2 / pair.blocks) ** 0.5
-    gone = usual * (1 - _TOLERATED) - mean - _RECKONED * abs(usual - pair.strength)
-    return _Loss(pair, mean / usual, float(special.stdtr(max(pair.blocks - 1, 2), -gone / max(error, 1e-9))))
+    return Held(usual, float(weights @ now.found), error)
 
 
 def _turned(pair: Association, levels: Mapping[str, Integers], blocks: Integers) -> bool:
@@ -243,7 +236,7 @@ def _later(hours: Integers, steps: int) -> Integers:
     return np.where(hours < LEVELS, (hours + steps) % LEVELS, hours)
 
 
-def _blamed(pairs: list[Association], lost: list[_Loss], time: str) -> list[Finding]:
+def blamed(pairs: list[Association], lost: list[Loss], time: str) -> list[Finding]:
     """The column of whose pairs the largest part is lost explains them all, then the next one of what remains. Where
     either may, the `time` of the events does if all went together again at other hours."""
     everything = Counter(name for pair in pairs for name in (pair.first, pair.second))
@@ -262,14 +255,14 @@ def _blamed(pairs: list[Association], lost: list[_Loss], time: str) -> list[Find
     return found
 
 
-def _finding(column: str, losses: list[_Loss], time: str) -> Finding:
+def _finding(column: str, losses: list[Loss], time: str) -> Finding:
     others = [one.pair.second if one.pair.first == column else one.pair.first for one in losses]
     partners = [time if name == TIME_OF_DAY else name for name in others]
-    named = ", ".join(f"the time of day of `{time}`" if one == TIME_OF_DAY else f"`{one}`" for one in others[:_SHOWN])
+    named = ", ".join(f"the time of day of `{time}`" if one == TIME_OF_DAY else f"`{one}`" for one in others[:SHOWN])
     kept = float(np.mean([max(one.kept, 0.0) for one in losses]))
-    much = "no longer" if kept < _TOLERATED else "less than in training"
-    kind = _SHUFFLED
-    sentence = f"`{column}`: its values are right by themselves, but {much} go with those of {named}{_ASKED}"
+    much = "no longer" if kept < TOLERATED else "less than in training"
+    kind = SHUFFLED
+    sentence = f"`{column}`: its values are right by themselves, but {much} go with those of {named}{ASKED}"
     if column == TIME_OF_DAY:
         column, kind = time, "time zone"
         sentence = f"`{time}`: its times of day {much} go with {named} (another time zone?)"
@@ -279,7 +272,7 @@ def _finding(column: str, losses: list[_Loss], time: str) -> Finding:
         Outcome.FAIL,
         sentence,
         number=1 - kept,
-        limit=_TOLERATED,
+        limit=TOLERATED,
         p_value=min(one.p_value for one in losses),
         cause={"kind": kind, "share": round(min(1.0, 1 - kept), 4), "columns": partners},
     )
