@@ -138,7 +138,10 @@ class RunningEngine:
                 "the engine starts although not every version is settled after %g s: %s", config.start_seconds, waiting
             )
         parts.load_pool.resize(config.load_threads)
-        plane.started()
+        if not readiness.settled():
+            parts.events.subscribe(lambda change: plane.started() if readiness.settled() else None)
+        if readiness.settled():
+            plane.started()
         readiness.begin()
         self._watch.start()
         self._stuck.start()

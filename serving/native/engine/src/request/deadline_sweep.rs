@@ -23,6 +23,9 @@ const SLICE: usize = 256;
 /// Of so many at once it is found out whose answers go out together.
 const GATHERED: usize = 4096;
 
+/// So many at once tell how long one takes.
+const MANY: usize = 1024;
+
 impl<R: Reply> Dispatcher<R> {
     /// Sweeps for as long as the runtime lives.
     pub async fn run_sweep(&self) {
@@ -41,8 +44,8 @@ impl<R: Reply> Dispatcher<R> {
                     self.answer_late(slice, Instant::now());
                     tokio::task::yield_now().await;
                 }
-                if late.len() == GATHERED {
-                    self.sweep_clock.note_pace(began.elapsed() / GATHERED as u32);
+                if late.len() >= MANY {
+                    self.sweep_clock.note_pace(began.elapsed() / late.len() as u32);
                 }
                 if late.is_empty() {
                     break;

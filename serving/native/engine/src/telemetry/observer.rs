@@ -124,11 +124,15 @@ impl Observer {
         let _ = file.write(&lines);
     }
 
-    /// Whether a request that has ended has its line, as far as it is a matter of its being refused.
+    /// Whether a request that has ended has its line: one that no model took may be a stranger's.
     fn admits(&self, ended: &Ended) -> bool {
         let Some(refused) = &self.refused else { return true };
-        let failed = matches!(ended.code(), Code::Unknown | Code::Internal | Code::DeadlineExceeded);
-        let taken = ended.code() == Code::Ok || ended.facts.ran.is_some() || ended.facts.reached && failed;
+        let facts = &ended.facts;
+        let taken = match ended.code() {
+            Code::Ok => facts.reached || facts.served.is_some(),
+            Code::Unknown | Code::Internal | Code::DeadlineExceeded => facts.reached,
+            _ => facts.ran.is_some(),
+        };
         let admitted = taken || refused.admit(ended.facts.came.peer.map(|peer| peer.ip()), ended.at);
         if !admitted {
             self.metrics.refused_lines_left_out.fetch_add(1, Ordering::Relaxed);

@@ -23,9 +23,9 @@ use crate::node::Node;
 const COPIED: usize = 16 << 10;
 const FRAME_HEAD: usize = 5;
 
-/// Who has no more calls open on a connection, and of no more bytes, asks for little.
+/// Who has no more calls open on a connection, of one message each and of no more bytes, asks for little.
 const FEW_CALLS: usize = 4;
-const FEW_BYTES: usize = 4 << 10;
+const FEW_BYTES: usize = 1 << 10;
 
 /// A call whose first message is there.
 pub struct Outgoing {
@@ -83,7 +83,7 @@ impl Outgoing {
         lifeline: Option<&Arc<Lifeline>>,
     ) -> Outgoing {
         let calls = lifeline.map_or(1, |lifeline| lifeline.open_calls());
-        let little = calls <= FEW_CALLS && message.len() <= FEW_BYTES;
+        let little = whole && calls <= FEW_CALLS && message.len() <= FEW_BYTES;
         // HTTP/2 has no headers of one connection alone.
         let mut headers = head.headers;
         // Messages go on as they are once they were decompressed.

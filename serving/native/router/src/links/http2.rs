@@ -63,8 +63,8 @@ pub enum NoPlace {
 
 struct LaneLinks {
     slots: Mutex<Vec<Arc<Slot>>>,
-    /// For calls of connections that ask for little.
-    little: Arc<Slot>,
+    /// For calls of connections that ask for little, by turns.
+    little: Box<[Arc<Slot>]>,
     room: Arc<AtomicUsize>,
     next: AtomicUsize,
 }
@@ -113,17 +113,18 @@ impl LaneLinks {
     fn new(connections: usize) -> LaneLinks {
         let room = Arc::new(AtomicUsize::new(ASSUMED));
         let slots = (0..connections).map(|_| Slot::new(&room)).collect();
-        let little = Slot::new(&room);
+        let little = (0..connections).map(|_| Slot::new(&room)).collect();
         LaneLinks { slots: Mutex::new(slots), little, room, next: AtomicUsize::new(0) }
     }
 
-    /// A place on the connection for those that ask for little, on one of the first so many others, by turns, or on a further
-    /// one where these have none.
+    /// A place on one of the connections for those that ask for little, or of the first so many others, by turns, or on a
+    /// further one where these have none.
     fn place(&self, first: usize, little: bool) -> Option<Place> {
-        if little && self.little.has_room() {
-            return Some(self.little.clone().enter());
-        }
         let next = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut for_little = (0..first).map(|at| &self.little[(next + at) % first]);
+        if little && let Some(slot) = for_little.find(|slot| slot.has_room()) {
+            return Some(slot.clone().enter());
+        }
         let mut slots = lock(&self.slots);
         let by_turns = (0..first).map(|at| (next + at) % first).chain(first..slots.len());
         let found = by_turns.map(|at| &slots[at]).find(|slot| slot.has_room()).cloned();
@@ -140,7 +141,7 @@ impl LaneLinks {
     }
 
     fn all(&self) -> Vec<Arc<Slot>> {
-        lock(&self.slots).iter().chain([&self.little]).cloned().collect()
+        lock(&self.slots).iter().chain(&self.little).cloned().collect()
     }
 }
 
@@ -178,7 +179,7 @@ impl GrpcLinks {
 
     /// A connection that takes a call now, with the call's place on it, or why there is none. All that come while one is
     /// opened wait for it together. A node has each of its connections to keep nobody from a model who asks for less: so who
-    /// asks for `little` has one apart from those who ask for much.
+    /// asks for `little` has connections apart from those who ask for much.
     pub async fn ready(&self, lane: usize, little: bool) -> Result<(SendRequest<Bytes>, Place), NoPlace> {
         let (lane, came) = (&self.lanes[lane], Instant::now());
         loop {
