@@ -22,7 +22,7 @@ from tidegate_operators.steps.superseded import require_live
 from tidegate_serving.admission import Outcome
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState
-from tidegate_serving.contract.errors import DeadlinePassed, FailedPrecondition, NotFound, Unavailable
+from tidegate_serving.contract.errors import DeadlinePassed, FailedPrecondition, NotFound, TidegateError, Unavailable
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.control_client import ControlClient, ServableStatus
 from tidegate_serving.inference_log.joined import joined_log
@@ -108,10 +108,14 @@ class CanaryGroup:
         """Who waited in vain, or did not want to any more, does not wait again to clean up."""
         if self._waited:
             return call()
-        self._waited = True
-        found = outlast(call)
-        self._waited = False
-        return found
+        try:
+            return outlast(call)
+        except TidegateError as error:
+            self._waited = is_away(error)
+            raise
+        except BaseException:
+            self._waited = True
+            raise
 
     def _log_root(self) -> Path | None:
         paths = self._logs.values()
@@ -147,7 +151,9 @@ class CanaryGroup:
             found = status.servable(identity.name)
             return status.log_path, found is None or not found.desired.numbers
 
-        outcomes = _some_answer(self._on_each(look), "")
+        outcomes = self._on_each(look)
+        if not all(is_away(error) for _, error in outcomes.failed):
+            outcomes.all("")
         answering = {str(engine): path for engine, (path, _) in outcomes.done}
         with_nothing = {str(engine) for engine, (_, nothing) in outcomes.done if nothing}
         if len(with_nothing) < len(answering):

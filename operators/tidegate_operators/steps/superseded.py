@@ -126,9 +126,10 @@ def wait_available(client: ControlClient, identity: ServableId, timeout: float, 
 
 def wait_serving(client: ControlClient, identity: ServableId, deadline: float) -> None:
     """Waits until ordinary clients get an AVAILABLE version that they are to get, which takes a fleet's controller a
-    moment. DeadlinePassed at `deadline`, by the monotonic clock in seconds."""
+    moment. FailedPrecondition where it is blocked, DeadlinePassed at `deadline`, by the monotonic clock in seconds."""
     name, version = identity.name, identity.version
     while True:
+        check_not_blocked(client, identity)
         status = client.status(name).servable(name)
         if status is None or status.ordinary == version or clients_get(status) != version:
             return

@@ -18,10 +18,12 @@ from tests.support.release.world import BETTER, World, traffic
 
 from tidegate_operators.steps import CanaryResult, CanaryRule, CanaryTurn, away, canary, canary_turn, promote, push
 from tidegate_operators.steps.canary_group import CanaryGroup
-from tidegate_serving.contract.errors import TidegateError, Unavailable
+from tidegate_serving.contract.errors import FailedPrecondition, TidegateError, Unavailable
+from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.control_client import ControlClient
 from tidegate_validation.canary.rule import CanaryMode
 
+NOBODY = "127.0.0.1:1"
 RULE = CanaryRule(
     shares=(0.5, 1.0),
     pairs=20,
@@ -115,6 +117,31 @@ def test_a_turn_that_meets_no_engine_leaves_the_canary_to_the_next_one(
         found = turn(30.0)
     assert found is not None
     assert found.allowed
+
+
+def test_a_group_of_which_no_engine_answers_is_waited_for() -> None:
+    group = CanaryGroup(f"{NOBODY},127.0.0.1:2")
+    group._logs = {NOBODY: "/log/a", "127.0.0.1:2": "/log/b"}
+    missing = group.missing(ServableId("m", 2), lambda client: None)
+    assert missing.awaited
+    assert f"{NOBODY} does not answer since" in missing.sentence
+
+
+def test_who_waited_in_vain_does_not_wait_again_to_clean_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(away, "_AWAY_SECONDS", 0.5)
+    said: list[str] = []
+    monkeypatch.setattr(away._log, "warning", lambda words, *rest: said.append(words % rest))
+    group = CanaryGroup(NOBODY)
+
+    def refuse(client: ControlClient) -> None:
+        raise FailedPrecondition("no")
+
+    with pytest.raises(FailedPrecondition):
+        group.tell(refuse)
+    for _ in range(2):
+        with pytest.raises(Unavailable):
+            group.tell(lambda client: client.desired("m"))
+    assert len(said) == 1
 
 
 @pytest.mark.parametrize("answers_after", [0.0, 59.0, 61.0])

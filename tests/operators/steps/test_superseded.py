@@ -294,6 +294,22 @@ def test_a_rollback_does_not_wait_for_the_end_of_a_version_that_was_pinned_meanw
     assert rollback(control=control, servable=name, timeout=15.0).ended == ()
 
 
+def test_a_promotion_does_not_wait_for_a_version_that_is_blocked_meanwhile(
+    world: World, endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control, name, waits = endpoints.control, "blocked_first", ControlClient.wait_until
+    push(directory=world.admitted(1, name=name), control=control)
+
+    def blocked_after(client: ControlClient, servable: str, version: int, *rest: Any, **more: Any) -> Any:
+        found = waits(client, servable, version, *rest, **more)
+        client.block(name, 1, requested_by="anna", reason="late answers")
+        return found
+
+    monkeypatch.setattr(ControlClient, "wait_until", blocked_after)
+    with pytest.raises(FailedPrecondition, match=rf"{name}:1 was blocked by anna \(late answers\)"):
+        promote(control=control, servable=name, version=1, timeout=20.0)
+
+
 def test_a_promotion_that_a_newer_version_overtakes_says_so_although_the_old_one_has_ended(
     world: World, endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
