@@ -30,6 +30,8 @@ _FLOOR = 0.03
 _SEARCHED = 20_000
 """So many pairs of columns that are seldom filled are looked at in the rows where they are."""
 _KEPT = 400
+_HELD = 100
+"""The codes of so many columns are held at once."""
 _EXACT = 2**24
 _HALF = 0.5
 _ALIKE = 0.8
@@ -40,17 +42,17 @@ class Equal:
     """A pair of columns, row by row: `idle` are rows in which both hold what they mostly do, and in all others in which
     neither is missing something is there to compare."""
 
-    def __init__(self, one: Integers, other: Integers, blocks: Integers) -> None:
-        """The codes of both, and the places of rows' blocks, [n]."""
-        self._codes = one, other
+    def __init__(self, one: tuple[Integers, int], other: tuple[Integers, int], blocks: Integers) -> None:
+        """The codes of each, [n], with the one that it mostly holds, and the places of rows' blocks, [n]."""
+        (mine, usual), (theirs, its) = one, other
+        self._codes = mine, theirs
         self._blocks = blocks
-        usual, its = _mode(one), _mode(other)
         self._usual = usual if usual == its else None
-        self._there = (one != _MISSING) & (other != _MISSING)
-        idle = self._there & (one == self._usual) & (other == self._usual)
+        self._there = (mine != _MISSING) & (theirs != _MISSING)
+        idle = self._there & (mine == self._usual) & (theirs == self._usual)
         self.idle = int(idle.sum())
         self._compared = self._there & ~idle
-        self._equal = self._compared & (one == other)
+        self._equal = self._compared & (mine == theirs)
 
     @property
     def compared(self) -> Integers:
@@ -95,14 +97,17 @@ class Screened:
     usual: Integers
     filled: Integers
     telling: Integers
-    compared: Integers
-    equal: Integers
+    compared: npt.NDArray[np.int16]
+    equal: npt.NDArray[np.int16]
 
-    def pairs(self, least: float) -> Iterator[tuple[str, str, float]]:
-        """Pairs that agree in a share of `least` or more."""
-        shares = self.equal / np.maximum(self.compared, 1)
-        for first, second in zip(*np.nonzero((self.equal > 0) & (shares >= least)), strict=True):
-            yield self.names[first], self.names[second], float(shares[first, second])
+    def pairs(self, least: float, telling: int = 0, most: int | None = None) -> Iterator[tuple[str, str, float]]:
+        """The `most` pairs that agree best, in a share of `least` or more, where so many rows are telling of one."""
+        shares = np.divide(self.equal, np.maximum(self.compared, 1), dtype=np.float64)
+        tells = self.telling >= telling
+        firsts, seconds = np.nonzero((self.equal > 0) & (shares >= least) & (tells[:, None] | tells))
+        found = shares[firsts, seconds]
+        for place in np.argsort(-found, kind="stable")[:most].tolist():
+            yield self.names[firsts[place]], self.names[seconds[place]], float(found[place])
 
 
 class Comparable:
@@ -112,7 +117,7 @@ class Comparable:
         """`carried` are the columns of `read` by the names of features."""
         self._read = read
         self._columns = {name: read.columns[column] for name, column in carried.items()}
-        self._known: dict[str, Integers] = {}
+        self._known: dict[str, tuple[Integers, int]] = {}
         self._some = _chosen(len(read.day), _COUNTED)
 
     @property
@@ -125,8 +130,7 @@ class Comparable:
         size = len(self._columns)
         codes = np.stack([_codes(one, _chosen(len(self._read.day), _few(size))) for one in self._columns.values()])
         usual = np.array([_mode(one) for one in codes])
-        compared = np.zeros((size, size), dtype=np.int64)
-        equal = np.zeros((size, size), dtype=np.int64)
+        compared, equal = np.zeros((2, size, size), dtype=np.int16)
         for place in range(size - 1):
             rest = slice(place + 1, None)
             compared[place, rest], equal[place, rest] = _beside(codes[place], usual[place], codes[rest], usual[rest])
@@ -162,9 +166,13 @@ class Comparable:
         """A pair, in all rows or many of them."""
         return Equal(self._code(first), self._code(second), self._read.day[self._some])
 
-    def _code(self, name: str) -> Integers:
+    def _code(self, name: str) -> tuple[Integers, int]:
+        """A column's codes, and the one that it mostly holds; those of the latest columns are kept."""
         if name not in self._known:
-            self._known[name] = _codes(self._columns[name], self._some)
+            if len(self._known) >= _HELD:
+                del self._known[next(iter(self._known))]
+            codes = _codes(self._columns[name], self._some)
+            self._known[name] = codes, _mode(codes)
         return self._known[name]
 
 
@@ -187,10 +195,9 @@ def agreements_of(read: Rows, names: Sequence[str]) -> Agreements:
         screened = kind.screened()
         rare |= kind.add_rare(screened)
         told |= {name for name, rows in zip(kind.names, screened.telling.tolist(), strict=True) if rows >= _TELLING}
-        near = [one for one in screened.pairs(_LISTED) if told & {*one[:2]}]
-        near.sort(key=lambda one: -one[2])
-        floor = max([floor, *(share for *_, share in near[_KEPT : _KEPT + 1])])
-        found += [_agreement(first, second, kind) for first, second, _ in near[:_KEPT]]
+        near = [*screened.pairs(_LISTED, _TELLING, _KEPT + 1)]
+        floor = max([floor, *(share for *_, share in near[_KEPT:])])
+        found += [_agreement(first, second, kind) for first, second, _ in sorted(near[:_KEPT])]
     return Agreements(frozenset(told), floor, tuple(found), frozenset(rare))
 
 
