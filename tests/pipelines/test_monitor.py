@@ -174,12 +174,12 @@ def asked_of_a_rollback(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> list[P
     return asked
 
 
-def promoted(world: World, endpoints: Endpoints, name: str, keep_previous: bool = False) -> tuple[Watch, list[Path]]:
+def promoted(world: World, endpoints: Endpoints, name: str) -> tuple[Watch, list[Path]]:
     """Versions 1 and 3 of three that are published, one after the other."""
     versions = [world.admitted(version, name=name) for version in (1, 2, 3)]
     for version in (1, 3):
         push(directory=versions[version - 1], control=endpoints.control)
-        promote(control=endpoints.control, servable=name, version=version, keep_previous=keep_previous)
+        promote(control=endpoints.control, servable=name, version=version)
     return Watch(endpoints.control, name, world.root / "skew" / name), versions
 
 
@@ -192,16 +192,19 @@ def test_what_a_rollback_would_do_is_asked_of_the_version_that_served_before(
     assert second.is_dir()
 
 
-@pytest.mark.parametrize("keep_previous", [False, True])
+@pytest.mark.parametrize("desired", [False, True])
 def test_a_version_that_a_rollback_goes_to_and_that_is_gone_leaves_a_report_without_advice(
     world: World,
     endpoints: Endpoints,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-    keep_previous: bool,
+    desired: bool,
 ) -> None:
-    name = f"gone-{keep_previous}".lower()
-    watch, (first, _, third) = promoted(world, endpoints, name, keep_previous)
+    """Whether it is among the desired versions, as where it was pushed again, or not."""
+    name = f"gone-{desired}".lower()
+    watch, (first, _, third) = promoted(world, endpoints, name)
+    if desired:
+        push(directory=first, control=endpoints.control)
     (first / FILE_NAME).unlink()
     assert asked_of_a_rollback(watch, monkeypatch) == [third, None]
     assert f"{name}:1, which a rollback goes to, is not on this machine" in caplog.text
