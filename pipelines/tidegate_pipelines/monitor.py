@@ -102,11 +102,21 @@ def observe(watch: Watch, until: datetime) -> Observation:
         until=until,
         watch=watch.reports,
         windows_per_alarm=watch.windows_per_alarm,
-        previous=previous_directory(control=watch.control, servable=watch.servable) or _version_before(directory),
+        previous=_previous(watch, directory),
         report=watch.reports / until.strftime("%Y-%m-%dT%H%M%SZ"),
     )
     write_gauges(found.report, watch.reports)
     return Observation(action_for(found.report.outcome), since, until, found)
+
+
+def _previous(watch: Watch, directory: Path) -> Path | None:
+    """The version of which to ask whether a rollback would help; None where it is not to be had, as an alert is due
+    without advice too."""
+    try:
+        return previous_directory(control=watch.control, servable=watch.servable) or _version_before(directory)
+    except TidegateError as error:
+        logger.warning("whether a rollback of %s would help is not asked: %s", watch.servable, error.message)
+        return None
 
 
 def _version_before(directory: Path) -> Path | None:

@@ -18,6 +18,7 @@ from tidegate_pipelines.monitor import Action, Observation, Watch, _version_befo
 from tidegate_serving.admission import Outcome
 from tidegate_serving.client import Client
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput
+from tidegate_serving.contract.manifest import FILE_NAME
 from tidegate_serving.inference_log.reader import connect
 
 ROWS = 2000
@@ -160,14 +161,8 @@ def test_the_version_before_is_the_newest_older_one_that_is_published(world: Wor
     assert _version_before(first.parent / "3") == first
 
 
-def test_what_a_rollback_would_do_is_asked_of_the_version_that_served_before(
-    world: World, endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not of one that was published in between and never served."""
-    first, second, third = (world.admitted(version, name="skipped") for version in (1, 2, 3))
-    for directory in (first, third):
-        push(directory=directory, control=endpoints.control)
-        promote(control=endpoints.control, servable="skipped", version=int(directory.name))
+def asked_of_a_rollback(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> list[Path | None]:
+    """The directories of the version that serves and of the one that a rollback goes to, as the report gets them."""
     asked: list[Path | None] = []
 
     def heard(*, directory: Path, previous: Path | None, **options: Any) -> Skew:
@@ -175,9 +170,44 @@ def test_what_a_rollback_would_do_is_asked_of_the_version_that_served_before(
         return skew(directory=directory, previous=previous, **options)
 
     monkeypatch.setattr("tidegate_pipelines.monitor.skew", heard)
-    observe(Watch(endpoints.control, "skipped", world.root / "skew" / "skipped"), datetime.now(UTC))
-    assert asked == [third, first]
+    observe(watch, datetime.now(UTC))
+    return asked
+
+
+def promoted(world: World, endpoints: Endpoints, name: str) -> tuple[Watch, list[Path]]:
+    """Versions 1 and 3 of three that are published, one after the other."""
+    versions = [world.admitted(version, name=name) for version in (1, 2, 3)]
+    for version in (1, 3):
+        push(directory=versions[version - 1], control=endpoints.control)
+        promote(control=endpoints.control, servable=name, version=version)
+    return Watch(endpoints.control, name, world.root / "skew" / name), versions
+
+
+def test_what_a_rollback_would_do_is_asked_of_the_version_that_served_before(
+    world: World, endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not of one that was published in between and never served."""
+    watch, (first, second, third) = promoted(world, endpoints, "skipped")
+    assert asked_of_a_rollback(watch, monkeypatch) == [third, first]
     assert second.is_dir()
+
+
+@pytest.mark.parametrize("desired", [False, True])
+def test_a_version_that_a_rollback_goes_to_and_that_is_gone_leaves_a_report_without_advice(
+    world: World,
+    endpoints: Endpoints,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    desired: bool,
+) -> None:
+    """Whether it is among the desired versions, as where it was pushed again, or not."""
+    name = f"gone-{desired}".lower()
+    watch, (first, _, third) = promoted(world, endpoints, name)
+    if desired:
+        push(directory=first, control=endpoints.control)
+    (first / FILE_NAME).unlink()
+    assert asked_of_a_rollback(watch, monkeypatch) == [third, None]
+    assert f"{name}:1, which a rollback goes to, is not on this machine" in caplog.text
 
 
 def test_the_command_watches_once_and_a_wrong_unit_is_its_no(

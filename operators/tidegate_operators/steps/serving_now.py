@@ -14,10 +14,10 @@ from typing import TypeVar
 from tidegate_operators.steps.away import is_away
 from tidegate_operators.steps.decided import clients_get
 from tidegate_operators.steps.engine_group import engines_of, on_each
-from tidegate_operators.steps.stored_version import fetch
+from tidegate_operators.steps.stored_version import fetch, on_this_machine
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import VersionReference
-from tidegate_serving.contract.errors import FailedPrecondition
+from tidegate_serving.contract.errors import FailedPrecondition, NotFound
 from tidegate_serving.contract.manifest import FILE_NAME, read_manifest
 from tidegate_serving.control_client import ControlClient, ServableStatus
 from tidegate_serving.inference_log.joined import joined_log
@@ -47,16 +47,39 @@ def serving_directory(*, control: str | EngineConnection, servable: str) -> Path
 
 
 def previous_directory(*, control: str | EngineConnection, servable: str) -> Path | None:
-    """Directory of the version that a rollback goes to; None where the engine remembers none, or it is gone."""
-    for answer in _ask(control, lambda client: client.status(servable).servable(servable)):
-        if answer is None or answer.previous is None:
-            continue
-        found, serving = answer.desired.version(answer.previous), _reference(answer)
+    """Directory of the version that a rollback goes to: where the engine has it from an object store it may be a
+    verified copy on this machine. None where no engine remembers one.
+
+    NotFound where it is not on this machine, or has no manifest there; else raises as `fetch`.
+    """
+    answers = _ask(control, lambda client: client.status(servable).servable(servable))
+    told = [answer for answer in answers if answer is not None and answer.previous is not None]
+    for answer in told:
+        found = _previous(answer)
         if found is not None:
-            return _here(found)
-        beside = serving.directory.parent / str(answer.previous) if serving is not None else None
-        return beside if beside is not None and (beside / FILE_NAME).is_file() else None
+            return found
+    if told:
+        raise NotFound(
+            f"{servable}:{told[0].previous}, which a rollback goes to, is not on this machine: mount the model "
+            "repository here, at the path that the engine has too, or publish the version again"
+        )
     return None
+
+
+def _previous(answer: ServableStatus) -> Path | None:
+    """Where the version that a rollback goes to lies on this machine, None where it does not."""
+    number = str(answer.previous)
+    found, serving = answer.desired.version(answer.previous), _reference(answer)
+    places = [found.directory] if found is not None else []
+    addresses = [found.address] if found is not None else []
+    if serving is not None:
+        places.append(serving.directory.parent / number)
+        addresses.append(f"{serving.address.rpartition('/')[0]}/{number}" if serving.address else "")
+    here = [place for place in places if (place / FILE_NAME).is_file()]
+    if here:
+        return here[0]
+    stored = [address for address in addresses if address]
+    return on_this_machine(stored[0]) if stored else None
 
 
 def _here(serving: VersionReference) -> Path:

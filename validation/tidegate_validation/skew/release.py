@@ -16,7 +16,6 @@ from tidegate_validation.skew.columns.growing import CHECK as GROWTH
 from tidegate_validation.skew.columns.schema import CHECK as SCHEMA
 from tidegate_validation.skew.columns.texts import CHECK as TEXT
 from tidegate_validation.skew.columns.together import CHECK as TOGETHER
-from tidegate_validation.skew.columns.trained_apart import trained_apart, would_list
 from tidegate_validation.skew.compare import Comparison, compare
 from tidegate_validation.skew.diagnosis.cause import Cause
 from tidegate_validation.skew.diagnosis.conversion import find_cause
@@ -24,6 +23,7 @@ from tidegate_validation.skew.finding import explain
 from tidegate_validation.skew.measures.distance import BlockDistance
 from tidegate_validation.skew.measures.numbers import FeatureNumbers
 from tidegate_validation.skew.rule import SkewRule
+from tidegate_validation.skew.trained_apart import trained_apart, would_list
 from tidegate_validation.statistics.profile import FeatureProfile, Profile
 from tidegate_validation.statistics.sample import ValueSample
 from tidegate_validation.statistics.window import Window

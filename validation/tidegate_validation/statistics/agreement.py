@@ -21,17 +21,19 @@ class Agreement:
 @dataclass(frozen=True)
 class Agreements:
     """What training says of pairs of `columns`, of which at least one has to be among them: those listed, and that all
-    others agree in a share of `floor` at most."""
+    others agree in a share of `floor` at most. Of `rare` columns only what is listed is known."""
 
     columns: frozenset[str] = frozenset()
     floor: float = 1.0
     pairs: tuple[Agreement, ...] = ()
+    rare: frozenset[str] = frozenset()
 
     def of(self, first: str, second: str) -> Agreement | None:
         """What is known of a pair, None where nothing is."""
         if not self.columns & {first, second}:
             return None
-        return self._listed.get(frozenset((first, second)), Agreement(first, second, 0.0, self.floor))
+        others = None if self.rare & {first, second} else Agreement(first, second, 0.0, self.floor)
+        return self._listed.get(frozenset((first, second)), others)
 
     @functools.cached_property
     def _listed(self) -> dict[frozenset[str], Agreement]:
@@ -39,10 +41,16 @@ class Agreements:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
-        return {"columns": sorted(self.columns), "floor": self.floor, "pairs": [asdict(one) for one in self.pairs]}
+        return {
+            "columns": sorted(self.columns),
+            "floor": self.floor,
+            "pairs": [asdict(one) for one in self.pairs],
+            "rare": sorted(self.rare),
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Agreements:
         """From JSON."""
         pairs = tuple(Agreement(**one) for one in data["pairs"])
-        return cls(frozenset(map(str, data["columns"])), float(data["floor"]), pairs)
+        rare = frozenset(map(str, data.get("rare", ())))
+        return cls(frozenset(map(str, data["columns"])), float(data["floor"]), pairs, rare)

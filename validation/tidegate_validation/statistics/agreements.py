@@ -27,7 +27,11 @@ _LISTED = 0.01
 _TELLING = 100
 _FLOOR = 0.03
 """What none of so many telling rows shows, holds in this share of all rows at most (the rule of three)."""
+_SEARCHED = 20_000
+"""So many pairs of columns that are seldom filled are looked at in the rows where they are."""
 _KEPT = 400
+_HELD = 100
+"""The codes of so many columns are held at once."""
 _EXACT = 2**24
 _HALF = 0.5
 _ALIKE = 0.8
@@ -38,17 +42,17 @@ class Equal:
     """A pair of columns, row by row: `idle` are rows in which both hold what they mostly do, and in all others in which
     neither is missing something is there to compare."""
 
-    def __init__(self, one: Integers, other: Integers, blocks: Integers) -> None:
-        """The codes of both, and the places of rows' blocks, [n]."""
-        self._codes = one, other
+    def __init__(self, one: tuple[Integers, int], other: tuple[Integers, int], blocks: Integers) -> None:
+        """The codes of each, [n], with the one that it mostly holds, and the places of rows' blocks, [n]."""
+        (mine, usual), (theirs, its) = one, other
+        self._codes = mine, theirs
         self._blocks = blocks
-        usual, its = _mode(one), _mode(other)
         self._usual = usual if usual == its else None
-        self._there = (one != _MISSING) & (other != _MISSING)
-        idle = self._there & (one == self._usual) & (other == self._usual)
+        self._there = (mine != _MISSING) & (theirs != _MISSING)
+        idle = self._there & (mine == self._usual) & (theirs == self._usual)
         self.idle = int(idle.sum())
         self._compared = self._there & ~idle
-        self._equal = self._compared & (one == other)
+        self._equal = self._compared & (mine == theirs)
 
     @property
     def compared(self) -> Integers:
@@ -85,19 +89,25 @@ class Equal:
 
 @dataclass(frozen=True, slots=True)
 class Screened:
-    """Of a few rows: how many tell anything of each column, [C], as they hold something else than it mostly does; and
-    those of each pair (first, second) in which something is there to compare, and that are equal, [C, C]."""
+    """Of a few rows: what each column mostly holds, [C], how many hold anything, and how many of these something else,
+    which tells; and those of each pair (first, second) in which something is there to compare, and that are equal,
+    [C, C]."""
 
     names: Sequence[str]
+    usual: Integers
+    filled: Integers
     telling: Integers
-    compared: Integers
-    equal: Integers
+    compared: npt.NDArray[np.int16]
+    equal: npt.NDArray[np.int16]
 
-    def pairs(self, least: float) -> Iterator[tuple[str, str, float]]:
-        """Pairs that agree in a share of `least` or more."""
-        shares = self.equal / np.maximum(self.compared, 1)
-        for first, second in zip(*np.nonzero((self.equal > 0) & (shares >= least)), strict=True):
-            yield self.names[first], self.names[second], float(shares[first, second])
+    def pairs(self, least: float, telling: int = 0, most: int | None = None) -> Iterator[tuple[str, str, float]]:
+        """The `most` pairs that agree best, in a share of `least` or more, where so many rows are telling of one."""
+        shares = np.divide(self.equal, np.maximum(self.compared, 1), dtype=np.float64)
+        tells = self.telling >= telling
+        firsts, seconds = np.nonzero((self.equal > 0) & (shares >= least) & (tells[:, None] | tells))
+        found = shares[firsts, seconds]
+        for place in np.argsort(-found, kind="stable")[:most].tolist():
+            yield self.names[firsts[place]], self.names[seconds[place]], float(found[place])
 
 
 class Comparable:
@@ -107,7 +117,7 @@ class Comparable:
         """`carried` are the columns of `read` by the names of features."""
         self._read = read
         self._columns = {name: read.columns[column] for name, column in carried.items()}
-        self._known: dict[str, Integers] = {}
+        self._known: dict[str, tuple[Integers, int]] = {}
         self._some = _chosen(len(read.day), _COUNTED)
 
     @property
@@ -118,27 +128,51 @@ class Comparable:
     def screened(self) -> Screened:
         """Each pair, in a few rows."""
         size = len(self._columns)
-        rows = _chosen(len(self._read.day), int(np.clip(_COMPARED // max(size, 1) ** 2, _FEWEST, _MOST)))
-        codes = np.stack([_codes(one, rows) for one in self._columns.values()])
-        there, usual = codes != _MISSING, np.array([_mode(one) for one in codes])
-        at_usual = codes == usual[:, None]
-        compared = np.zeros((size, size), dtype=np.int64)
-        equal = np.zeros((size, size), dtype=np.int64)
+        codes = np.stack([_codes(one, _chosen(len(self._read.day), _few(size))) for one in self._columns.values()])
+        usual = np.array([_mode(one) for one in codes])
+        compared, equal = np.zeros((2, size, size), dtype=np.int16)
         for place in range(size - 1):
             rest = slice(place + 1, None)
-            idle = at_usual[place] & at_usual[rest] & (usual[rest] == usual[place])[:, None]
-            both = there[place] & there[rest] & ~idle
-            compared[place, rest] = both.sum(axis=1)
-            equal[place, rest] = (both & (codes[place] == codes[rest])).sum(axis=1)
-        return Screened(self.names, (there & ~at_usual).sum(axis=1), compared, equal)
+            compared[place, rest], equal[place, rest] = _beside(codes[place], usual[place], codes[rest], usual[rest])
+        there = codes != _MISSING
+        telling = (there & (codes != usual[:, None])).sum(axis=1)
+        return Screened(self.names, usual, there.sum(axis=1), telling, compared, equal)
+
+    def add_rare(self, seen: Screened) -> set[str]:
+        """Puts what rows say that fill a column where too few of those `seen` do to hold it against another such one.
+        Returns the columns that hardly any row fills, or of which there are too many to look at each."""
+        size, left = len(self._columns), set[str]()
+        rows = min(len(self._read.day), _few(size))
+        rare = [one for one in np.argsort(seen.filled).tolist() if seen.filled[one] ** 2 < _TELLING * rows]
+        for done, place in enumerate(rare):
+            there = np.flatnonzero(self._columns[seen.names[place]].place >= 0)
+            if len(there) >= _TELLING and (done + 1) * size <= _SEARCHED:
+                self._add(seen, place, there[_chosen(len(there), _few(size))])
+            elif seen.filled[place] < _TELLING:
+                left.add(seen.names[place])
+        return left
+
+    def _add(self, seen: Screened, place: int, rows: Integers) -> None:
+        """Puts what so many rows say of a column, where more of them say something of a pair."""
+        codes = np.stack([_codes(one, rows) for one in self._columns.values()])
+        n, k = _beside(codes[place], _mode(codes[place]), codes, seen.usual)
+        every = np.arange(len(codes))
+        pairs = np.minimum(every, place), np.maximum(every, place)
+        more = (n > seen.compared[pairs]) & (every != place)
+        seen.compared[pairs] = np.where(more, n, seen.compared[pairs])
+        seen.equal[pairs] = np.where(more, k, seen.equal[pairs])
 
     def equal(self, first: str, second: str) -> Equal:
         """A pair, in all rows or many of them."""
         return Equal(self._code(first), self._code(second), self._read.day[self._some])
 
-    def _code(self, name: str) -> Integers:
+    def _code(self, name: str) -> tuple[Integers, int]:
+        """A column's codes, and the one that it mostly holds; those of the latest columns are kept."""
         if name not in self._known:
-            self._known[name] = _codes(self._columns[name], self._some)
+            if len(self._known) >= _HELD:
+                del self._known[next(iter(self._known))]
+            codes = _codes(self._columns[name], self._some)
+            self._known[name] = codes, _mode(codes)
         return self._known[name]
 
 
@@ -154,17 +188,17 @@ def comparable(read: Rows, carried: Mapping[str, str]) -> Iterator[Comparable]:
 
 def agreements_of(read: Rows, names: Sequence[str]) -> Agreements:
     """What training's columns agree in."""
-    told: set[str] = set()
+    told, rare = set[str](), set[str]()
     found: list[Agreement] = []
     floor = _FLOOR
     for kind in comparable(read, {name: name for name in names}):
         screened = kind.screened()
+        rare |= kind.add_rare(screened)
         told |= {name for name, rows in zip(kind.names, screened.telling.tolist(), strict=True) if rows >= _TELLING}
-        near = [one for one in screened.pairs(_LISTED) if told & {*one[:2]}]
-        near.sort(key=lambda one: -one[2])
-        floor = max([floor, *(share for *_, share in near[_KEPT : _KEPT + 1])])
-        found += [_agreement(first, second, kind) for first, second, _ in near[:_KEPT]]
-    return Agreements(frozenset(told), floor, tuple(found))
+        near = [*screened.pairs(_LISTED, _TELLING, _KEPT + 1)]
+        floor = max([floor, *(share for *_, share in near[_KEPT:])])
+        found += [_agreement(first, second, kind) for first, second, _ in sorted(near[:_KEPT])]
+    return Agreements(frozenset(told), floor, tuple(found), frozenset(rare))
 
 
 def _agreement(first: str, second: str, kind: Comparable) -> Agreement:
@@ -186,6 +220,19 @@ def _stretches(equal: Equal) -> Iterator[tuple[int, int]]:
 def _chosen(rows: int, most: int) -> Any:
     """A repeatable choice of rows, all where these are few."""
     return slice(None) if rows <= most else np.sort(np.random.default_rng(7).choice(rows, most, replace=False))
+
+
+def _few(columns: int) -> int:
+    """In how many rows so many columns are compared with each other."""
+    return int(np.clip(_COMPARED // max(columns, 1) ** 2, _FEWEST, _MOST))
+
+
+def _beside(codes: Integers, usual: int, others: Integers, theirs: Integers) -> tuple[Integers, Integers]:
+    """Rows in which something is there to compare of a column, [n], and each of C others, [C, n], and the equal ones of
+    them, [C]; `usual` and `theirs` are what they mostly hold."""
+    idle = (codes == usual) & (others == theirs[:, None]) & (theirs == usual)[:, None]
+    both = (codes != _MISSING) & (others != _MISSING) & ~idle
+    return both.sum(axis=1), (both & (codes == others)).sum(axis=1)
 
 
 def _codes(column: ReadColumn, rows: Any) -> Integers:

@@ -64,6 +64,35 @@ def test_calm_days_hold_no_new_copies(seed: int, few: int) -> None:
     assert found(rows, days[:40]) == []
 
 
+def rebates(seed: int, equal: float) -> pd.DataFrame:
+    """A second price that one row in 200 fills, in so many of these with the first one."""
+    rows = meters(seed, rows=1500).rename(columns={"used": "price"})[["at", "price", "yesterday"]]
+    random = np.random.default_rng(seed)
+    rebate = rows["price"].where(
+        random.random(len(rows)) < equal, np.round(rows["price"] * random.random(len(rows)), 3)
+    )
+    return rows.assign(rebate=rebate.where(random.random(len(rows)) < 0.005))
+
+
+def test_a_column_that_few_rows_fill_is_compared_in_those() -> None:
+    """Of the few rows that all pairs are compared in, it says hardly anything."""
+    for seed in range(30):
+        rows = rebates(seed, 0.15)
+        assert found(rows, last_week(rows)) == []
+    rows = rebates(30, 0.0)
+    week = last_week(rows)
+    (told,) = found(rows, week.assign(rebate=week["price"].where(week["rebate"].notna())))
+    assert {told.subject, (told.cause or {})["column"]} == {"rebate", "price"}
+
+
+def test_of_a_column_that_hardly_any_row_of_training_fills_nothing_is_known() -> None:
+    rows = rebates(31, 0.0)
+    rows["rebate"] = rows["rebate"].where(rows["at"] % 7 == 0)
+    profile = profile_table(as_table(rows, "rows"), COLUMNS, [*rows][1:])
+    assert profile.agreements.of("price", "rebate") is None
+    assert profile.agreements.of("price", "yesterday") is not None
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_column_that_became_a_copy_of_one_that_is_spread_alike_is_told(seed: int) -> None:
     rows = meters(seed)

@@ -84,9 +84,10 @@ def _changed(agreements: Agreements, kind: Comparable, rule: SkewRule) -> Iterat
             continue
         usual = max(known.most, now.by_chance)
         more = (k / n - usual) / max(1 - usual, 1 / n)
-        copied = more >= _ALL or now.several >= (_SOME if known.most <= _HARDLY else _TIMES * known.most)
         less, idle = 1 - k / n, now.idle > _MANY * (now.idle + n)
-        if copied and usual < 1 and special.bdtrc(k - 1, n, usual) < alpha:
+        some = _SOME if known.most <= _HARDLY else _TIMES * known.most
+        surely = usual < 1 and special.bdtrc(k - 1, n, usual) < alpha
+        if surely and (more >= _ALL or now.several >= some):
             yield _Changed(known, k / n, more, idle)
         if less >= max(_TIMES * (1 - known.least), _LEAST) and special.bdtr(k, n, known.least) < alpha:
             yield _Changed(known, k / n, -less, idle)
@@ -98,7 +99,8 @@ def _candidates(agreements: Agreements, kind: Comparable) -> Iterator[Agreement]
     equal = [one for one in agreements.pairs if {one.first, one.second} <= names and _TIMES * (1 - one.least) <= 1]
     yield from equal
     always = {frozenset((one.first, one.second)) for one in equal if one.most >= 1}
-    for first, second, share in kind.screened().pairs(_HARDLY):
+    least = min([agreements.floor, *(one.most for one in agreements.pairs)])
+    for first, second, share in kind.screened().pairs(max(_HARDLY, least)):
         known = agreements.of(first, second)
         if known is not None and frozenset((first, second)) not in always and share > known.most:
             yield known
