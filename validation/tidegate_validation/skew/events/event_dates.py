@@ -20,7 +20,7 @@ from tidegate_validation.skew.finding import explain
 from tidegate_validation.skew.rule import Aspect
 from tidegate_validation.statistics.arrays import Floats, to_numpy
 from tidegate_validation.statistics.blocks import SECONDS
-from tidegate_validation.statistics.profile import Profile
+from tidegate_validation.statistics.profile import FeatureProfile, Profile
 from tidegate_validation.statistics.relation import Relation
 from tidegate_validation.statistics.sql import Family, as_number, quote
 
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 CHECK = "dates"
 _TIME_OF_DAY = f"epoch({{}}) % {SECONDS}"
-_OF_DATES = ("DATE", "BIGINT")
+_MOST_DAYS = 1e5
+"""Numbers of days hardly reach it; Unix seconds lie far beyond."""
 _MIDDLE = (0.05, 0.95)
 _NARROWER = 0.7
 _LEAST_DAYS = 10
@@ -67,7 +68,13 @@ def with_dates(relation: Relation, stamps: Collection[str]) -> Relation:
 
 def known_dates(profile: Profile, stamps: Sequence[str]) -> list[str]:
     """Those of the time stamps of a table that a profile knows as dates, or by their days after the event."""
-    return [name for name in stamps if name in profile.features and profile.features[name].type in _OF_DATES]
+    return [name for name in stamps if name in profile.features and _counts_days(profile.features[name])]
+
+
+def _counts_days(feature: FeatureProfile) -> bool:
+    if feature.type != "BIGINT" or feature.minimum is None or feature.maximum is None:
+        return feature.type == "DATE"
+    return max(abs(feature.minimum), abs(feature.maximum)) < _MOST_DAYS
 
 
 def told_of_times_of_day(now: Relation, dates: Sequence[str], floor: float) -> list[Finding]:
