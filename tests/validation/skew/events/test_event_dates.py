@@ -166,3 +166,21 @@ def test_unix_seconds_that_become_time_stamps_are_no_dates() -> None:
     told = [one.check for one in found if one.subject == "created" and one.outcome is Outcome.FAIL]
     assert told == ["growth"]
     assert not any("rounded" in one.sentence for one in found)
+
+
+def test_local_midnights_after_summer_time_began_are_a_warning_and_the_same_days() -> None:
+    def london(first: str, days: int, seed: int) -> pd.DataFrame:
+        random = np.random.default_rng(seed)
+        day = pd.to_datetime(first) + pd.to_timedelta(np.repeat(np.arange(days), 120), unit="D")
+        due = (
+            (day + pd.to_timedelta(random.integers(1, 15, len(day)), unit="D"))
+            .tz_localize("Europe/London")
+            .tz_convert(None)
+        )
+        at = day.to_numpy().astype("datetime64[s]").astype("int64") + random.integers(0, 86_400, len(day))
+        return pd.DataFrame({"at": at, "due": due})
+
+    found = report_on_tables(london("2026-01-02", 60, 1), london("2026-04-06", 14, 2), Columns(time="at")).findings
+    told = [one for one in found if one.outcome in (Outcome.FAIL, Outcome.WARN)]
+    assert [(one.subject, one.outcome) for one in told] == [("due", Outcome.WARN)]
+    assert "(summer time?)" in told[0].sentence
