@@ -152,3 +152,35 @@ def test_stamps_at_midnight_are_dates() -> None:
     told = of_born(lambda born: born - pd.Timedelta(hours=2)).feature("born")
     assert told.outcome is Outcome.FAIL
     assert "100.0% of the rows have a time of day, where training had dates alone" in told.sentence
+
+
+def test_unix_seconds_that_become_time_stamps_are_no_dates() -> None:
+    """They are whole numbers in training, as days after the event are, but of another size."""
+    random = np.random.default_rng(1)
+    day = np.repeat(19_000 + np.arange(94), 120)
+    at = day * 86_400 + random.integers(0, 86_400, len(day))
+    rows = pd.DataFrame({"at": at, "created": at - random.integers(0, 4000, len(at))})
+    now = rows[day >= 19_080].assign(created=lambda one: pd.to_datetime(one["created"], unit="s"))
+    found = report_on_tables(rows[day < 19_080], now, Columns(time="at")).findings
+
+    told = [one.check for one in found if one.subject == "created" and one.outcome is Outcome.FAIL]
+    assert told == ["growth"]
+    assert not any("rounded" in one.sentence for one in found)
+
+
+def test_local_midnights_after_summer_time_began_are_a_warning_and_the_same_days() -> None:
+    def london(first: str, days: int, seed: int) -> pd.DataFrame:
+        random = np.random.default_rng(seed)
+        day = pd.to_datetime(first) + pd.to_timedelta(np.repeat(np.arange(days), 120), unit="D")
+        due = (
+            (day + pd.to_timedelta(random.integers(1, 15, len(day)), unit="D"))
+            .tz_localize("Europe/London")
+            .tz_convert(None)
+        )
+        at = day.to_numpy().astype("datetime64[s]").astype("int64") + random.integers(0, 86_400, len(day))
+        return pd.DataFrame({"at": at, "due": due})
+
+    found = report_on_tables(london("2026-01-02", 60, 1), london("2026-04-06", 14, 2), Columns(time="at")).findings
+    told = [one for one in found if one.outcome in (Outcome.FAIL, Outcome.WARN)]
+    assert [(one.subject, one.outcome) for one in told] == [("due", Outcome.WARN)]
+    assert "(summer time?)" in told[0].sentence

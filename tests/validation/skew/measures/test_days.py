@@ -42,3 +42,25 @@ def test_days_on_which_a_varying_part_is_missing_are_calm(seed: int) -> None:
     before, now = sales(seed)
 
     assert report_on_tables(before, now, Columns(time="at")).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("hours", [7.5, 13.0, 24.0])
+def test_a_day_that_is_not_over_yet_is_calm_where_values_come_by_day(hours: float) -> None:
+    random = np.random.default_rng(5)
+    day = np.repeat(19_000 + np.arange(75), 240)
+    second = random.integers(0, DAY, len(day))
+    wait = np.where(second < 8 * 3600, np.nan, random.gamma(2, 30, len(day)))
+    rows = pd.DataFrame({"at": day * DAY + second, "wait": wait})
+    before, now = rows[day < 19_060], rows[(day >= 19_060) & (rows["at"] < 19_074 * DAY + hours * 3600)]
+
+    assert report_on_tables(before, now, Columns(time="at")).outcome is Outcome.PASS
+
+
+def test_days_are_looked_at_where_a_row_has_no_time() -> None:
+    before, now = sales(1)
+    gone = now.assign(stock=now["stock"].mask(now["at"] // DAY % 7 == 0), at=now["at"].astype("Int64"))
+    gone.loc[gone.index[7], "at"] = None
+    found = report_on_tables(before, gone, Columns(time="at")).feature("stock")
+
+    assert (found.check, found.outcome) == ("days", Outcome.WARN)
+    assert "on 2 of 14 days" in found.sentence

@@ -20,7 +20,7 @@ from tidegate_validation.skew.finding import explain
 from tidegate_validation.skew.rule import Aspect
 from tidegate_validation.statistics.arrays import Floats, to_numpy
 from tidegate_validation.statistics.blocks import SECONDS
-from tidegate_validation.statistics.profile import Profile
+from tidegate_validation.statistics.profile import FeatureProfile, Profile
 from tidegate_validation.statistics.relation import Relation
 from tidegate_validation.statistics.sql import Family, as_number, quote
 
@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 CHECK = "dates"
 _TIME_OF_DAY = f"epoch({{}}) % {SECONDS}"
-_OF_DATES = ("DATE", "BIGINT")
+_MOST_DAYS = 1e5
+"""Numbers of days hardly reach it; Unix seconds lie far beyond."""
+_BESIDE_MIDNIGHT = (f"= {SECONDS - 3600}", "= 3600")
+_NEARLY_ALL = 0.98
 _MIDDLE = (0.05, 0.95)
 _NARROWER = 0.7
 _LEAST_DAYS = 10
@@ -58,30 +61,44 @@ def stamps_of_dates(relation: Relation, stamps: Sequence[str]) -> list[str]:
 
 
 def with_dates(relation: Relation, stamps: Collection[str]) -> Relation:
-    """The relation, in which these time stamps are dates."""
+    """The relation, in which these time stamps are dates: those of the nearest midnight, from which summer time keeps
+    an hour."""
     if not stamps:
         return relation
-    kept = {name: f"CAST({quote(name)} AS DATE)" if name in stamps else quote(name) for name in relation.types}
+    kept = {
+        name: f"CAST({quote(name)} + INTERVAL 1 HOUR AS DATE)" if name in stamps else quote(name)
+        for name in relation.types
+    }
     return relation.view(f"{relation.name}_dated", kept)
 
 
 def known_dates(profile: Profile, stamps: Sequence[str]) -> list[str]:
     """Those of the time stamps of a table that a profile knows as dates, or by their days after the event."""
-    return [name for name in stamps if name in profile.features and profile.features[name].type in _OF_DATES]
+    return [name for name in stamps if name in profile.features and _counts_days(profile.features[name])]
+
+
+def _counts_days(feature: FeatureProfile) -> bool:
+    if feature.type != "BIGINT" or feature.minimum is None or feature.maximum is None:
+        return feature.type == "DATE"
+    return max(abs(feature.minimum), abs(feature.maximum)) < _MOST_DAYS
 
 
 def told_of_times_of_day(now: Relation, dates: Sequence[str], floor: float) -> list[Finding]:
-    """A FAIL for each of the `dates` that has a time of day in more than a share `floor` of the rows."""
+    """A FAIL for each of the `dates` that has a time of day in more than a share `floor` of the rows; a WARN where
+    that is one hour beside midnight in nearly all of them, as local midnights are UTC's in summer time."""
     found = []
     for name in dates:
-        counted = f"SELECT count(*) FILTER (WHERE {_TIME_OF_DAY.format(quote(name))} <> 0) / count(*) FROM {now.name}"
-        share = float(now.connection.execute(counted).fetchall()[0][0])
+        time = _TIME_OF_DAY.format(quote(name))
+        counted = ", ".join(f"count(*) FILTER (WHERE {time} {one})" for one in ("<> 0", *_BESIDE_MIDNIGHT))
+        rows, given, *beside = now.connection.execute(f"SELECT count(*), {counted} FROM {now.name}").fetchall()[0]
+        share = given / max(rows, 1)
         if share > floor:
-            words = f"{share:.1%} of the rows have a time of day, where training had dates alone (another time zone?)"
+            summer = max(beside) >= _NEARLY_ALL * given
+            why = "summer time?" if summer else "another time zone?"
+            words = f"{share:.1%} of the rows have a time of day, where training had dates alone ({why})"
             cause = {"kind": "time zone", "share": round(share, 4)}
-            found.append(
-                Finding(CHECK, name, Outcome.FAIL, f"`{name}`: {words}", number=share, limit=floor, cause=cause)
-            )
+            outcome = Outcome.WARN if summer else Outcome.FAIL
+            found.append(Finding(CHECK, name, outcome, f"`{name}`: {words}", number=share, limit=floor, cause=cause))
     return found
 
 

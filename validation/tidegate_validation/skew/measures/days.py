@@ -5,6 +5,7 @@ whole window they hardly show, and days drawn at random could hold them too.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.measures.distance import ENOUGH_BLOCKS, MIN_EXPECTED
 from tidegate_validation.skew.measures.numbers import compared_bins
 from tidegate_validation.skew.measures.onset import date_of
-from tidegate_validation.statistics.arrays import Floats
+from tidegate_validation.statistics.arrays import Floats, Mask
 from tidegate_validation.statistics.bins import MISSING, CategoryBins
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.profile import FeatureProfile
@@ -26,6 +27,8 @@ _LEAST_ROWS = 50
 _SURELY = 5.0
 _NOTHING = 1e-9
 _SHOWN = 3
+_WHOLE = 0.75
+"""With so large a part of the usual rows the first or last day of a window is taken for a whole one."""
 _OF_MISSING = "other shares of its values are missing than"
 
 
@@ -36,11 +39,31 @@ def unlike_days(feature: FeatureProfile, reference: FeatureCounts, current: Feat
 
     None where all are: then the whole window tells it.
     """
-    if len(current.blocks) < 2 or current.blocks[0] <= 0:
+    reference, current = _with_time(reference), _with_time(current)
+    if len(current.blocks) < 2:
         return None
+    current = _whole_days(current)
     there = tuple(code for code in {*reference.codes.tolist(), *current.codes.tolist()} if code not in MISSING)
     found = _unlike(feature, reference, current, compared_bins(feature, reference))
     return found or _unlike(feature, reference, current, [MISSING, there], _OF_MISSING)
+
+
+def _only(counts: FeatureCounts, kept: Mask) -> FeatureCounts:
+    return replace(counts, blocks=counts.blocks[kept], n=counts.n[kept])
+
+
+def _with_time(counts: FeatureCounts) -> FeatureCounts:
+    """Without the rows that have no event time, which are no day."""
+    return _only(counts, counts.blocks > 0)
+
+
+def _whole_days(counts: FeatureCounts) -> FeatureCounts:
+    """Without a first or last day of clearly fewer rows than usual: what is missing each night
+    is missing everywhere on a day that is not over."""
+    rows = counts.n.sum(axis=1)
+    kept = rows >= _WHOLE * np.median(rows)
+    kept[1:-1] = True
+    return _only(counts, kept)
 
 
 def _unlike(
