@@ -21,14 +21,14 @@ from tidegate_validation.skew.columns.together import looser_columns, of_fewer_r
 from tidegate_validation.skew.columns.vectors import finding_of_vectors
 from tidegate_validation.skew.diagnosis.cause import Cause
 from tidegate_validation.skew.diagnosis.frozen import frozen_since
-from tidegate_validation.skew.finding import findings_of
+from tidegate_validation.skew.finding import about_missing_values, findings_of
 from tidegate_validation.skew.inquiry import Inquiry
-from tidegate_validation.skew.measures.days import unlike_days
+from tidegate_validation.skew.measures.days import days_of_missing_values, unlike_days
 from tidegate_validation.skew.measures.growth import Growth, growths_of
 from tidegate_validation.skew.measures.likeness import Likeness
 from tidegate_validation.skew.measures.numbers import FeatureNumbers, likeness_of, measure_feature
 from tidegate_validation.skew.measures.onset import date_of, onset
-from tidegate_validation.skew.rule import Judgement, SkewRule, judge
+from tidegate_validation.skew.rule import Aspect, Judgement, SkewRule, judge
 from tidegate_validation.statistics.counting import count_rows
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.points import digits_name
@@ -96,8 +96,8 @@ def compare(profile: Profile, window: Window, rule: SkewRule, derived: Collectio
         found = findings_of(figures, judgements[name], None if growth else causes.get(name), rule, since, growth)
         findings[name] = [said_where(one, window, inquiry.few_valued) for one in found]
     for feature in schema.comparable:
-        told = _beside_tests(feature, profile, counts, samples, findings[feature.name], feature.name in grown)
-        findings[feature.name] = [*([told] if told is not None else []), *findings[feature.name]]
+        found = findings[feature.name]
+        findings[feature.name] = list(_beside_tests(feature, profile, counts, samples, found, feature.name in grown))
     for finding in broken_groups(schema.comparable, profile, counts, rule):
         findings[finding.subject].insert(0, finding)
     _compare_columns(inquiry, findings, causes, grown, schema.vectors)
@@ -187,12 +187,20 @@ def _beside_tests(
     samples: Mapping[str, ValueSample | TextSample],
     found: Sequence[Finding],
     grows: bool,
-) -> Finding | None:
-    """What no test of the whole window sees: numbers that were narrowed, and single days unlike any of training."""
+) -> Sequence[Finding]:
+    """With what no test of the whole window sees: numbers that were narrowed, and single days unlike any of training,
+    also in which values are missing."""
     narrow = narrowed(feature, samples[feature.name])
-    if narrow is not None or grows or any(one.outcome in (Outcome.FAIL, Outcome.WARN) for one in found):
-        return narrow
-    return unlike_days(feature, profile.counts[feature.name], counts[feature.name])
+    if narrow is not None:
+        return [narrow, *found]
+    if grows or any(one.outcome in (Outcome.FAIL, Outcome.WARN) for one in found):
+        return found
+    before, now = profile.counts[feature.name], counts[feature.name]
+    if (days := unlike_days(feature, before, now)) is not None:
+        return [days, *found]
+    if (days := days_of_missing_values(feature, before, now)) is not None:
+        return [about_missing_values(days, before, now), *(one for one in found if one.check != Aspect.MISSING)]
+    return found
 
 
 def _of_vectors_and_texts(

@@ -23,6 +23,8 @@ from tidegate_validation.skew.diagnosis.cause import AFFINE, FACTOR, Cause, is_u
 from tidegate_validation.skew.measures.distance import BlockDistance
 from tidegate_validation.skew.measures.numbers import FeatureNumbers
 from tidegate_validation.skew.rule import Aspect, Judgement, SkewRule
+from tidegate_validation.statistics.bins import MISSING
+from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.numbers import round_up
 
 MISSING_VALUES = "missing values"
@@ -220,6 +222,16 @@ def _plain(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule, since:
         gap = numbers.missing_shares.current - numbers.missing_shares.reference
         cause = {"kind": MISSING_VALUES, "share": round(gap, 4), **({"since": since} if since else {})}
     return _finding(numbers, judgement, rule, sentence, judgement.outcome, cause)
+
+
+def about_missing_values(days: Finding, reference: FeatureCounts, current: FeatureCounts) -> Finding:
+    """What is told of days on which other values are missing, as any finding about missing values."""
+    gap = _missing_share(current) - _missing_share(reference)
+    return replace(days, check=Aspect.MISSING.value, cause={"kind": MISSING_VALUES, "share": round(gap, 4)})
+
+
+def _missing_share(counts: FeatureCounts) -> float:
+    return float(counts.of(MISSING).sum() / counts.n.sum())
 
 
 def _finding(

@@ -33,7 +33,10 @@ def test_two_days_without_a_value_are_told(column: str) -> None:
     gone = now["at"] // DAY % 7 == 0
     found = report_on_tables(before, now.assign(**{column: now[column].mask(gone)}), Columns(time="at")).feature(column)
 
-    assert (found.check, found.outcome) == ("days", Outcome.WARN)
+    assert (found.check, found.outcome) == ("missing", Outcome.WARN)
+    assert found.cause is not None
+    assert found.cause["kind"] == "missing values"
+    assert 0.08 < found.cause["share"] < 0.15
     assert "on 2 of 14 days other shares of its values are missing than on any day of training (20" in found.sentence
 
 
@@ -56,11 +59,26 @@ def test_a_day_that_is_not_over_yet_is_calm_where_values_come_by_day(hours: floa
     assert report_on_tables(before, now, Columns(time="at")).outcome is Outcome.PASS
 
 
+def test_two_days_without_a_stamp_are_told_once_and_of_the_stamp() -> None:
+    before, now = sales(1)
+    before, now = (
+        rows.assign(
+            shipped=pd.to_datetime(rows["at"] + np.random.default_rng(3).integers(600, 9000, len(rows)), unit="s")
+        )
+        for rows in (before, now)
+    )
+    gone = now["at"] // DAY % 7 == 0
+    report = report_on_tables(before, now.assign(shipped=now["shipped"].mask(gone)), Columns(time="at"))
+
+    told = [one for one in report.findings if one.outcome is not Outcome.PASS]
+    assert [(one.check, one.subject) for one in told] == [("missing", "shipped")]
+
+
 def test_days_are_looked_at_where_a_row_has_no_time() -> None:
     before, now = sales(1)
     gone = now.assign(stock=now["stock"].mask(now["at"] // DAY % 7 == 0), at=now["at"].astype("Int64"))
     gone.loc[gone.index[7], "at"] = None
     found = report_on_tables(before, gone, Columns(time="at")).feature("stock")
 
-    assert (found.check, found.outcome) == ("days", Outcome.WARN)
+    assert (found.check, found.outcome) == ("missing", Outcome.WARN)
     assert "on 2 of 14 days" in found.sentence

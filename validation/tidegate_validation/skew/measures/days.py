@@ -35,17 +35,24 @@ _OF_MISSING = "other shares of its values are missing than"
 def unlike_days(feature: FeatureProfile, reference: FeatureCounts, current: FeatureCounts) -> Finding | None:
     """A WARN about days further from training, beyond what their rows explain, than any of its days by far: from all of
     it, or, of categories, from the nearest of its days, which may be of several kinds, such as weekdays and weekends.
-    Values are looked at first, then which of them are missing.
 
     None where all are: then the whole window tells it.
     """
-    reference, current = _with_time(reference), _with_time(current)
-    if len(current.blocks) < 2:
-        return None
-    current = _whole_days(current)
+    days = _days(reference, current)
+    return days and _unlike(feature, *days, compared_bins(feature, reference))
+
+
+def days_of_missing_values(feature: FeatureProfile, reference: FeatureCounts, current: FeatureCounts) -> Finding | None:
+    """The same of which values are missing."""
+    days = _days(reference, current)
     there = tuple(code for code in {*reference.codes.tolist(), *current.codes.tolist()} if code not in MISSING)
-    found = _unlike(feature, reference, current, compared_bins(feature, reference))
-    return found or _unlike(feature, reference, current, [MISSING, there], _OF_MISSING)
+    return days and _unlike(feature, *days, [MISSING, there], _OF_MISSING)
+
+
+def _days(reference: FeatureCounts, current: FeatureCounts) -> tuple[FeatureCounts, FeatureCounts] | None:
+    """Both sides by whole days; None where the window has no two of them."""
+    reference, current = _with_time(reference), _with_time(current)
+    return (reference, _whole_days(current)) if len(current.blocks) > 1 else None
 
 
 def _only(counts: FeatureCounts, kept: Mask) -> FeatureCounts:
