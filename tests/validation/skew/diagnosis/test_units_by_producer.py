@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tidegate_serving.admission import Outcome
 from tidegate_validation.skew import Columns, report_on_tables
 from tidegate_validation.skew.two_tables import profile_table, report_on_table
 from tidegate_validation.statistics import Profile
@@ -89,19 +88,6 @@ def times(random: np.random.Generator, days: int, rows: int, first_day: int) -> 
     return pd.to_datetime(np.repeat(first_day + np.arange(days), rows) * DAY + second, unit="s")
 
 
-def scooters(seed: int, days: int, first_day: int) -> Table:
-    """Speeds of three kinds of vehicles, in tenths of kilometres per hour, a fifth of them at rest."""
-    random, n = np.random.default_rng(seed), days * 400
-    moving = np.round(np.clip(random.gamma(3, 4.6, n), 0, 130), 1)
-    return pd.DataFrame(
-        {
-            "at": times(random, days, 400, first_day),
-            "vehicle": random.choice(["scooter", "bike", "moped"], n, p=[0.55, 0.33, 0.12]),
-            "speed": np.where(random.random(n) < 0.2, 0.0, moving),
-        }
-    )
-
-
 World = Callable[[int, int, int], Table]
 
 
@@ -158,35 +144,6 @@ def test_a_ward_in_degrees_fahrenheit_is_named() -> None:
     cause = told(patients, change)["fever"]
     assert (cause["kind"], cause["factor"], cause["offset"]) == ("factor and offset", 1.8, 32.0)
     assert cause["where"] == {"column": "ward", "value": "south"}
-
-
-def test_vehicles_in_another_unit_that_was_rounded_too_far_for_a_grid_are_named() -> None:
-    """Any hundredths times ten are tenths, so that a tenth of the values would come back whatever they are."""
-
-    def change(rows: Table) -> Table:
-        return rows.assign(speed=rows["speed"].mask(rows["vehicle"] == "bike", (rows["speed"] / 3.6).round(2)))
-
-    cause = told(scooters, change)["speed"]
-    assert cause["factor"] == pytest.approx(1 / 3.6, rel=1e-6)
-    assert cause["where"] == {"column": "vehicle", "value": "bike"}
-    assert told(scooters, lambda rows: rows) == {}
-
-
-@pytest.mark.parametrize("pace", [0.9, 0.97, 1.0, 1.1])
-def test_vehicles_that_drive_otherwise_and_in_finer_digits_are_in_no_other_unit(pace: float) -> None:
-    """Hundredths where training had tenths come from any change, and from none."""
-
-    def change(rows: Table) -> Table:
-        random = np.random.default_rng(52)
-        speed = (rows["speed"] * pace + random.uniform(-0.05, 0.05, len(rows))).round(2)
-        finer = (rows["vehicle"] == "bike") & (rows["speed"] > 0)
-        return rows.assign(speed=rows["speed"].mask(finer, speed))
-
-    before, now = scooters(1, 60, 19000), change(scooters(2, 14, 19060))
-    found = report_on_tables(before, now, Columns(time="at")).feature("speed")
-    assert found.outcome is Outcome.FAIL
-    assert found.cause is None
-    assert "values that training never held" in found.sentence
 
 
 def test_a_ward_in_a_rare_unit_is_named() -> None:

@@ -20,7 +20,6 @@ from tidegate_validation.skew.diagnosis.grid import (
     grid_of,
     on_grid,
     rounded_by,
-    tells,
 )
 from tidegate_validation.skew.diagnosis.ranges import (
     CLEARLY,
@@ -45,8 +44,6 @@ _HAIR = 1e-9
 _LEAST_ROWS = 20
 _FAR = 3.0
 """Categories hardly differ so many times: a factor that does is told as a rare conversion that it may be."""
-_DRIFT = 0.25
-"""Categories drift by about so much, as a logarithm, without another unit."""
 _VERY_FAR = 50.0
 """Currencies and such differ by less: a factor of that size which is near a usual one is that."""
 _WITHIN = 2.0
@@ -301,24 +298,11 @@ def _cells(values: Floats, known: Floats, edges: Floats, tried: Sequence[Change]
     plain = likely(edges, known)
     rows, moved, step = {}, {}, 2 * rounded_by(values)
     for factor, offset in tried:
+        back = off if grid is None else off & back_on_grid(values, grid, factor, offset)
+        rows[factor, offset] = places + size * (off.astype(np.int64) + back)
         then = known if grid is None else np.round(known / grid) * grid
         stays = 1.0 if grid is None else float(np.mean(on_grid(then * factor + offset, grid)))
         there = likely(edges, changed(known, (factor, offset), 0.0 if grid is not None else step))
-        if grid is not None and not tells(values, grid, factor):
-            # Rounded too far to tell: values that came in finer digits, and unchanged, are as likely off the grid.
-            if offset or factor < 0 or abs(np.log(factor)) > _DRIFT:
-                finer = min(float(np.mean(np.where(then == 0, 1.0, step / grid))), 1 - STRANGE)
-                rows[factor, offset] = places + size * off
-                moved[factor, offset] = np.concatenate(
-                    [
-                        there * max(stays, STRANGE) / finer,
-                        there * STRANGE * max(1 - stays, STRANGE) / (1 - finer),
-                        there,
-                    ]
-                )
-            continue
-        back = off if grid is None else off & back_on_grid(values, grid, factor, offset)
-        rows[factor, offset] = places + size * (off.astype(np.int64) + back)
         moved[factor, offset] = np.concatenate(
             [there * max(stays, STRANGE), there * STRANGE, there * max(1 - stays, STRANGE)]
         )
