@@ -110,7 +110,7 @@ def canary_turn(
             return None
         write_result(directory, result)
         replace(record, result=result).write(directory)
-    except (Unavailable, DeadlinePassed):
+    except (Unavailable, DeadlinePassed):  # the next turn goes on
         raise
     except BaseException:
         observation.end(group, passed=False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -132,15 +132,11 @@ class RunningEngine:
         self.addresses = EngineAddresses(
             plane.grpc_address, plane.rest_address, self._listen_for_control(self._control)
         )
-        if not readiness.wait_settled(lambda: not sources.files.waiting(), config.start_seconds):
-            waiting = ", ".join([*readiness.unsettled(), *sorted(sources.files.waiting())][:20])
-            _log.warning(
-                "the engine starts although not every version is settled after %g s: %s", config.start_seconds, waiting
-            )
+        _await_settled(readiness, sources.files.waiting, config.start_seconds)
         parts.load_pool.resize(config.load_threads)
         if not readiness.settled():
             parts.events.subscribe(lambda change: plane.started() if readiness.settled() else None)
-        if readiness.settled():
+        if readiness.settled():  # asked again, as it may have come before anybody listened
             plane.started()
         readiness.begin()
         self._watch.start()
@@ -262,6 +258,14 @@ class RunningEngine:
         if self._control is not None:
             self._control.close(drained and unloaded)
         return drained and unloaded
+
+
+def _await_settled(readiness: Readiness, waiting: Callable[[], Collection[str]], seconds: float) -> None:
+    """Until all that the engine starts with is settled, or the time is over, which is said; `waiting` are servables of
+    which nothing is there yet."""
+    if not readiness.wait_settled(lambda: not waiting(), seconds):
+        left = ", ".join([*readiness.unsettled(), *sorted(waiting())][:20])
+        _log.warning("the engine starts although not every version is settled after %g s: %s", seconds, left)
 
 
 def _manifest_digests(origins: Mapping[ServableId, object]) -> dict[ServableId, str]:

@@ -138,19 +138,14 @@ class FleetModel:
         before = self.line[: self.line.index(number)] if number in self.line else self.line
         return replace(self, serving=wanted, served=served, line=(*before, number)[-_REMEMBERED:])
 
-    @property
-    def _now(self) -> VersionReference | None:
-        """What ordinary clients get, unless that is blocked."""
-        now = self.serving.version(self.serving.stable) if self.serving else None
-        return None if self.is_blocked(now) else now
-
     def _stood_in(self, state: DesiredState) -> DesiredState:
         """After blocked versions left. Where ordinary requests were meant for one of them, what served before takes its
         place; what else is desired may be a candidate that nobody has tried."""
         newest = self.desired.version(max(self.desired.numbers))
         if STABLE in state.labels or not (STABLE in self.desired.labels or self.is_blocked(newest)):
             return state
-        line = (self._now, self.previous, *(block.instead for block in self.overrides.blocks))
+        serving = self.serving.version(self.serving.stable) if self.serving else None
+        line = (serving, self.previous, *(block.instead for block in self.overrides.blocks))
         heir = next((one for one in line if one is not None and not self.is_blocked(one)), None)
         if heir is not None and heir.version not in state.numbers:
             state = replace(state, versions=(*state.versions, heir))

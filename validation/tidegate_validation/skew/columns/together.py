@@ -19,13 +19,7 @@ from tidegate_validation.skew.diagnosis.rivals import OTHER_COLUMN
 from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.statistics.arrays import Integers
 from tidegate_validation.statistics.association import Association
-from tidegate_validation.statistics.associations import (
-    LEVELS,
-    Strengths,
-    chosen_columns,
-    leveled,
-    strengths,
-)
+from tidegate_validation.statistics.associations import LEVELS, Strengths, chosen_columns, leveled, strengths
 from tidegate_validation.statistics.bins import NumericBins
 from tidegate_validation.statistics.counts import TIME_OF_DAY
 from tidegate_validation.statistics.profile import FeatureProfile, Profile
