@@ -95,10 +95,13 @@ class ControlClient:
         )
         return int(self._call("SetDesiredState", request, "SetDesiredStateResponse", _PUSH_TIMEOUT).revision)
 
+    def servable(self, servable: str) -> ServableStatus:
+        """Where one servable stands; with nothing wanted and nothing there where the engine does not know the name."""
+        return self.status(servable).servable(servable) or ServableStatus(servable, DesiredState(servable))
+
     def desired(self, servable: str) -> DesiredState:
         """What should be served of a servable now; nothing where the engine does not know the name."""
-        status = self.status(servable).servable(servable)
-        return DesiredState(servable) if status is None else status.desired
+        return self.servable(servable).desired
 
     def rollback(
         self,

@@ -11,7 +11,6 @@ import urllib.parse
 import urllib.request
 from datetime import UTC, datetime, timedelta
 
-from tidegate_operators.steps.decided import clients_get
 from tidegate_operators.steps.engine_group import engines_of
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import DeadlinePassed, Unavailable
@@ -35,11 +34,9 @@ def version_state(engine: EngineConnection, servable: str, version: int | None) 
 
 def _state_in(engine: EngineConnection, servable: str, version: int | None) -> str | None:
     with ControlClient(engine) as client:
-        status = client.status(servable).servable(servable)
-    if status is None:
-        return None
+        status = client.servable(servable)
     if version is None:
-        number = clients_get(status)
+        number = status.clients_get
         found = None if number is None else status.version(number)
         return "AVAILABLE" if found is not None and found.state is State.AVAILABLE else None
     blocked = any(one.action == "block" and one.version == version for one in status.overrides)

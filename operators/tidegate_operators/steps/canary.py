@@ -35,7 +35,7 @@ from tidegate_serving.contract.errors import FailedPrecondition, Refused, Tamper
 from tidegate_serving.contract.formats import MALFORMED, check_format
 from tidegate_serving.contract.repository import report_directory
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.control_client import ControlClient
+from tidegate_serving.control_client import ControlClient, ServableStatus
 from tidegate_serving.files import write_json
 from tidegate_validation.canary.judgement import CanaryResult, judge
 from tidegate_validation.canary.numbers import CanaryNumbers
@@ -112,10 +112,14 @@ class Observation:
             sentence = f"{self.id} is what ordinary clients get already, so there was no traffic to share."
             return CanaryResult(Outcome.WARN, sentence, CanaryNumbers())
         missing = group.missing(self.id, lambda client: _turn_on(client, self.id, self.rule, self.since))
-        group.check(lambda client: check_shadow_is_ours(client, self.id))
-        group.check(lambda client: check_not_blocked(client, self.id))
         primary = self.primary
-        group.check(lambda client: check_beside(client, self.id, primary))
+
+        def check(status: ServableStatus) -> None:
+            check_shadow_is_ours(status, self.id.version)
+            check_not_blocked(status, self.id.version)
+            check_beside(status, self.id.version, primary)
+
+        group.check(self.id.name, check)
         log = group.logged(self.log_path, self.id, self.primary, self.since)
         numbers = read_numbers(log, self.id, self.primary, self.since, self.rule)
         result = judge(str(self.id), numbers, self.rule)
@@ -130,7 +134,8 @@ class Observation:
         elif self.primary is not None:
             group.tell(lambda client: change(client, self.id.name, self._without_shadow, reason))
 
-    def _without_shadow(self, desired: DesiredState) -> DesiredState:
+    def _without_shadow(self, status: ServableStatus) -> DesiredState:
+        desired = status.desired
         ours = desired.shadow is not None and desired.shadow.version == self.id.version
         return replace(desired, shadow=None) if ours else desired
 
@@ -212,20 +217,20 @@ def _require_log(log_root: Path | None) -> Path:
 
 def _turn_on(client: ControlClient, identity: ServableId, rule: CanaryRule, since: datetime) -> None:
     shadow = Shadow(identity.version, rule.fraction, ends_us(since, rule.seconds))
-    change(client, identity.name, lambda now: _with_shadow(client, now, shadow), f"canary of {identity}")
+    change(client, identity.name, lambda now: _with_shadow(now, shadow), f"canary of {identity}")
     _check_clock(client, identity.name)
 
 
-def _with_shadow(client: ControlClient, desired: DesiredState, shadow: Shadow) -> DesiredState:
-    require_live(client, desired, shadow.version, "before its canary")
-    check_not_promoted(desired, shadow.version)
-    check_shadow_is_free(desired, shadow.version)
-    return replace(desired, shadow=shadow)
+def _with_shadow(status: ServableStatus, shadow: Shadow) -> DesiredState:
+    require_live(status, shadow.version, "before its canary")
+    check_not_promoted(status, shadow.version)
+    check_shadow_is_free(status, shadow.version)
+    return replace(status.desired, shadow=shadow)
 
 
 def _check_clock_in(client: ControlClient, identity: ServableId) -> None:
     """The same where nothing has changed yet."""
-    change(client, identity.name, lambda now: now, f"canary of {identity} in traffic")
+    change(client, identity.name, lambda now: now.desired, f"canary of {identity} in traffic")
     _check_clock(client, identity.name)
 
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from tidegate_operators.steps.away import is_away, outlast
-from tidegate_operators.steps.decided import clients_get
 from tidegate_operators.steps.engine_group import Outcomes, engines_of, on_each, reconcile
 from tidegate_operators.steps.log_copy import LogCopy, is_logged_here
 from tidegate_operators.steps.superseded import require_live
@@ -81,8 +80,8 @@ class CanaryGroup:
         def look(client: ControlClient) -> tuple[DesiredState, int | None, str]:
             status = client.status(identity.name)
             found = status.servable(identity.name) or ServableStatus(identity.name, DesiredState(identity.name))
-            require_live(client, found.desired, identity.version, "before its canary")
-            return found.desired, clients_get(found), status.log_path
+            require_live(found, identity.version, "before its canary")
+            return found.desired, found.clients_get, status.log_path
 
         what = f"the canary of {identity} has not begun"
         if self.resumed:
@@ -176,10 +175,11 @@ class CanaryGroup:
         cure = ": bring it back, or take it out of the group" if self._away else ""
         return Missing(f"But {', '.join(said)} ({ends}){cure}.", bool(self._away))
 
-    def check(self, call: Callable[[ControlClient], object]) -> None:
-        """Raises what the call raises with an engine that has all that the canary needs; those that do not answer are
-        for `missing` to tell of."""
-        outcomes = self._on_each(call, [one for one in engines_of(self.control) if str(one) in self._alike])
+    def check(self, servable: str, call: Callable[[ServableStatus], object]) -> None:
+        """Raises what the call raises of where the servable stands in an engine that has all that the canary needs;
+        those that do not answer are for `missing` to tell of."""
+        alike = [one for one in engines_of(self.control) if str(one) in self._alike]
+        outcomes = self._on_each(lambda client: call(client.servable(servable)), alike)
         if not all(is_away(error) for _, error in outcomes.failed):
             outcomes.all("")
 

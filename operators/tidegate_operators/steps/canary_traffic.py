@@ -21,7 +21,7 @@ from tidegate_operators.steps.superseded import check_beside, check_not_promoted
 from tidegate_serving.contract.desired_state import STABLE
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, Superseded
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.control_client import ControlClient
+from tidegate_serving.control_client import ControlClient, ServableStatus
 from tidegate_validation.canary.growth import Step, move
 from tidegate_validation.canary.judgement import CanaryResult
 from tidegate_validation.canary.rule import CanaryRule
@@ -54,7 +54,7 @@ class TrafficObservation:
     def look(self, group: CanaryGroup, progress: Progress = SILENT) -> CanaryResult:
         """What the log says by now; the share grows where that allows it and every engine answers."""
         missing = group.missing(self.id, self.divide)
-        group.check(self._require_live)
+        group.check(self.id.name, self._require_live)
         log = group.logged(self.log_path, self.id, self.primary, self.since)
         seen = read_pairs(log, self.id, self.primary, self.since, self.step, self.rule)
         seconds = (self.clock() - self.step.at).total_seconds()
@@ -68,13 +68,12 @@ class TrafficObservation:
             group.tell(self.divide)
         return missing.told_in(found.result)
 
-    def _require_live(self, client: ControlClient) -> None:
-        desired = client.desired(self.id.name)
-        require_live(client, desired, self.id.version, "for a canary of its own")
-        check_not_promoted(desired, self.id.version)
-        check_not_pinned(client, self.id)
-        check_not_blocked(client, self.id)
-        check_beside(client, self.id, self.primary)
+    def _require_live(self, status: ServableStatus) -> None:
+        require_live(status, self.id.version, "for a canary of its own")
+        check_not_promoted(status, self.id.version)
+        check_not_pinned(status, self.id.version)
+        check_not_blocked(status, self.id.version)
+        check_beside(status, self.id.version, self.primary)
 
     def divide(self, client: ControlClient) -> None:
         """Makes an engine divide traffic as the step says, for as long as the canary may take; where it does so already
@@ -94,7 +93,7 @@ class TrafficObservation:
                 reason=_reason(self.id),
             )
         except InvalidInput:  # the engine knows no such version any more, if another release was quicker
-            require_live(client, client.desired(name), self.id.version, "for a canary of its own")
+            require_live(client.servable(name), self.id.version, "for a canary of its own")
             raise
 
     def end(self, group: CanaryGroup, passed: bool) -> None:
@@ -103,9 +102,10 @@ class TrafficObservation:
         group.tell(self._keep_share if passed else self._take_back)
 
     def _keep_share(self, client: ControlClient) -> None:
-        if has_split(client, self.id):
+        status = client.servable(self.id.name)
+        if has_split(status, self.id):
             self._divide(client, until_us=0)
-        if client.desired(self.id.name).labels.get(STABLE) == self.id.version:
+        if status.desired.labels.get(STABLE) == self.id.version:
             end_split(client, self.id, f"{self.id} was promoted")
 
     def _take_back(self, client: ControlClient) -> None:
@@ -128,7 +128,7 @@ def begin_traffic(group: CanaryGroup, observation: TrafficObservation) -> None:
 
 
 def _check_no_foreign_split(client: ControlClient, observation: TrafficObservation) -> None:
-    foreign = _split_reason(client, observation.id.name)
+    foreign = _split_reason(client.servable(observation.id.name))
     if foreign is not None and foreign != _reason(observation.id):
         name = observation.id.name
         kind = Superseded if _CANARY.fullmatch(foreign) else FailedPrecondition
@@ -140,13 +140,13 @@ def _check_no_foreign_split(client: ControlClient, observation: TrafficObservati
 
 def end_split(client: ControlClient, identity: ServableId, reason: str) -> None:
     """Ends the split of this version's canary, where there is one."""
-    if has_split(client, identity):
+    if has_split(client.servable(identity.name), identity):
         client.split(identity.name, {}, requested_by=REQUESTED_BY, reason=reason)
 
 
-def has_split(client: ControlClient, identity: ServableId) -> bool:
+def has_split(status: ServableStatus, identity: ServableId) -> bool:
     """Whether the canary of this version divides the traffic."""
-    return _split_reason(client, identity.name) == _reason(identity)
+    return _split_reason(status) == _reason(identity)
 
 
 _CANARY = re.compile(r"canary of \S+ in traffic")
@@ -156,7 +156,5 @@ def _reason(identity: ServableId) -> str:
     return f"canary of {identity} in traffic"
 
 
-def _split_reason(client: ControlClient, name: str) -> str | None:
-    status = client.status(name).servable(name)
-    overrides = () if status is None else status.overrides
-    return next((one.reason for one in overrides if one.action == "split"), None)
+def _split_reason(status: ServableStatus) -> str | None:
+    return next((one.reason for one in status.overrides_of("split")), None)

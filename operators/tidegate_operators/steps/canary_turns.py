@@ -135,9 +135,9 @@ def _was_pushed_again(client: ControlClient, identity: ServableId, result: Canar
     any more."""
     if result.allowed:
         return False
-    desired = client.desired(identity.name)
-    pushed = desired.version(identity.version) is not None and desired.shadow is None
-    return pushed and not has_split(client, identity)
+    status = client.servable(identity.name)
+    pushed = status.desired.version(identity.version) is not None and status.desired.shadow is None
+    return pushed and not has_split(status, identity)
 
 
 def _end_again(

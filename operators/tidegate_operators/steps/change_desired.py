@@ -1,4 +1,4 @@
-"""Changes what an engine should serve of one servable: reads the desired state, edits it, and hands it back whole.
+"""Changes what an engine should serve of one servable: reads where it stands, edits what is desired, and hands it back.
 
 The engine takes it only where nobody else changed it meanwhile, so that two releases at once cannot overwrite each
 other; where somebody did, it is read and edited again.
@@ -11,11 +11,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tidegate_operators.steps.decided import clients_get
 from tidegate_serving.contract.desired_state import STABLE, DesiredState
 from tidegate_serving.contract.errors import Conflict, DeadlinePassed
 from tidegate_serving.contract.servable import State
-from tidegate_serving.control_client import ControlClient
+from tidegate_serving.control_client import ControlClient, ServableStatus
 from tidegate_serving.lifecycle.retry import RetryPauses
 
 REQUESTED_BY = "tidegate"
@@ -23,7 +22,7 @@ _UNLOAD_SECONDS = 30.0
 _TRIES = 40
 _PAUSES = RetryPauses(first=0.01, most=1.0)
 
-Edit = Callable[[DesiredState], DesiredState]
+Edit = Callable[[ServableStatus], DesiredState]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +35,8 @@ class Change:
 
 
 def change(control: ControlClient, servable: str, edit: Edit, reason: str, requested_by: str = REQUESTED_BY) -> Change:
-    """Tells the engine what `edit` makes of what is desired now; where somebody else was quicker, looks and edits
-    again, after pauses that grow.
+    """Tells the engine what `edit` makes of where the servable stands now; where somebody else was quicker, looks
+    and edits again, after pauses that grow.
 
     Raises what `edit` raises, and the engine's refusal, naming the file; then nothing has changed. Conflict where
     others were quicker each time.
@@ -50,8 +49,8 @@ def change(control: ControlClient, servable: str, edit: Edit, reason: str, reque
 
 
 def _change_once(control: ControlClient, servable: str, edit: Edit, reason: str, requested_by: str) -> Change:
-    before = control.desired(servable)
-    after = replace(edit(before), requested_by=requested_by, reason=reason)
+    status = control.servable(servable)
+    before, after = status.desired, replace(edit(status), requested_by=requested_by, reason=reason)
     return Change(before, after, control.set_desired_state(after, before.revision))
 
 
@@ -63,19 +62,17 @@ def give_up(control: ControlClient, servable: str, version: int, reason: str) ->
     ends later, by itself.
     """
 
-    def unless_served(desired: DesiredState) -> DesiredState:
-        if not serves(desired):
+    def unless_served(status: ServableStatus) -> DesiredState:
+        desired = status.desired
+        took_over = status.ordinary == version and status.clients_get == version
+        if desired.labels.get(STABLE) != version and not took_over:
             return desired.without(version)
         shadowed = desired.shadow is not None and desired.shadow.version == version
         return replace(desired, shadow=None) if shadowed else desired
 
-    def serves(desired: DesiredState) -> bool:
-        status = control.status(servable).servable(servable)
-        took_over = status is not None and status.ordinary == version and clients_get(status) == version
-        return desired.labels.get(STABLE) == version or took_over
-
-    desired = control.desired(servable)
-    if desired.version(version) is not None and unless_served(desired) != desired:
+    status = control.servable(servable)
+    desired = status.desired
+    if desired.version(version) is not None and unless_served(status) != desired:
         desired = change(control, servable, unless_served, reason).after
     if desired.version(version) is not None:
         return

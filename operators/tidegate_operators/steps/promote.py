@@ -10,13 +10,8 @@ from tidegate_operators.steps.canary_traffic import end_split
 from tidegate_operators.steps.change_desired import REQUESTED_BY, Change, change
 from tidegate_operators.steps.decided import check_not_blocked
 from tidegate_operators.steps.engine_group import engines_of, on_each
-from tidegate_operators.steps.superseded import (
-    check_still_promoted,
-    require_live,
-    wait_available,
-    wait_ended,
-    wait_serving,
-)
+from tidegate_operators.steps.superseded import check_still_promoted, require_live
+from tidegate_operators.steps.waits import wait_available, wait_ended, wait_serving
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState
 from tidegate_serving.contract.servable import ServableId, State
@@ -59,9 +54,10 @@ def promote(
     """
     deadline = time.monotonic() + timeout
 
-    def edit(client: ControlClient, desired: DesiredState) -> DesiredState:
-        require_live(client, desired, version, _PURPOSE)
-        check_not_blocked(client, ServableId(servable, version))
+    def edit(status: ServableStatus) -> DesiredState:
+        require_live(status, version, _PURPOSE)
+        check_not_blocked(status, version)
+        desired = status.desired
         keep = desired.keep_previous if keep_previous is None else keep_previous
         return replace(desired.promoting(version), keep_previous=keep)
 
@@ -72,7 +68,7 @@ def promote(
         )
 
     def tell(client: ControlClient) -> Change:
-        return change(client, servable, lambda desired: edit(client, desired), why, requested_by)
+        return change(client, servable, edit, why, requested_by)
 
     return on_each(engines, lambda engine: _promote_in(engine, servable, version, deadline, tell)).all()[0]
 
@@ -80,7 +76,7 @@ def promote(
 def _wait_ready(engine: EngineConnection, servable: str, version: int, deadline: float) -> None:
     """No engine of a group changes for its clients before all of them can."""
     with ControlClient(engine) as client:
-        require_live(client, client.desired(servable), version, _PURPOSE)
+        require_live(client.servable(servable), version, _PURPOSE)
         wait_available(client, ServableId(servable, version), max(deadline - time.monotonic(), 0.0))
 
 
@@ -93,25 +89,23 @@ def _promote_in(
 ) -> Promotion:
     identity = ServableId(servable, version)
 
-    def look(status: ServableStatus | None) -> None:
-        check_still_promoted(status, identity)
+    def look(status: ServableStatus) -> None:
+        check_still_promoted(status, version)
 
     with ControlClient(engine) as client:
         promoted = tell(client)
         wait_available(client, identity, max(deadline - time.monotonic(), 0.0))
         end_split(client, identity, f"{identity} was promoted")
         wait_serving(client, identity, deadline)
-        status = client.status(servable).servable(servable)
+        status = client.servable(servable)
         look(status)
         leaving = _leaving(promoted.before, status, version)
         ended = [old for old in leaving if wait_ended(client, ServableId(servable, old), deadline, look)]
-        look(client.status(servable).servable(servable))
+        look(client.servable(servable))
     return Promotion(identity, tuple(ended), promoted.revision)
 
 
-def _leaving(before: DesiredState, now: ServableStatus | None, version: int) -> tuple[int, ...]:
+def _leaving(before: DesiredState, now: ServableStatus, version: int) -> tuple[int, ...]:
     """What was wanted before, and what a promotion that was killed has left unloading, without what is kept."""
-    if now is None:
-        return tuple(sorted(before.numbers - {version}))
     going = {one.version for one in now.versions if one.state in _GOING}
     return tuple(sorted((before.numbers | going) - {version, *now.kept} - now.desired.numbers))

@@ -13,7 +13,8 @@ from tidegate_operators.steps.change_desired import REQUESTED_BY, Change, Edit, 
 from tidegate_operators.steps.decided import check_not_blocked
 from tidegate_operators.steps.engine_group import Outcomes, engines_of, on_each
 from tidegate_operators.steps.stored_version import is_address, read_stored
-from tidegate_operators.steps.superseded import check_not_overtaken, wait_available
+from tidegate_operators.steps.superseded import check_not_overtaken
+from tidegate_operators.steps.waits import wait_available
 from tidegate_serving.admission import open_verdict
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import STABLE, DesiredState, VersionReference
@@ -21,7 +22,7 @@ from tidegate_serving.contract.errors import DeadlinePassed, FailedPrecondition,
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import verdict_path
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.control_client import ControlClient
+from tidegate_serving.control_client import ControlClient, ServableStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +87,7 @@ def begin_push(
 
     def tell(engine: EngineConnection) -> Change:
         with ControlClient(engine) as client:
-            return change(
-                client, identity.name, _adding(client, identity, candidate, judged_against), why, requested_by
-            )
+            return change(client, identity.name, _adding(candidate, judged_against), why, requested_by)
 
     outcomes = on_each(engines_of(control), tell)
     first = outcomes.done[0][1] if outcomes.done else None
@@ -168,13 +167,12 @@ def _candidate(directory: Path | str, verdict: str | None) -> tuple[ServableId, 
     return manifest.id, VersionReference(manifest.id.version, folder, manifest_digest)
 
 
-def _adding(
-    client: ControlClient, identity: ServableId, candidate: VersionReference, judged_against: int | None
-) -> Edit:
-    def edit(before: DesiredState) -> DesiredState:
-        check_not_overtaken(client, identity, judged_against)
-        if before.version(identity.version) is not None:  # else the engine compares the files with those of the block
-            check_not_blocked(client, identity)
+def _adding(candidate: VersionReference, judged_against: int | None) -> Edit:
+    def edit(status: ServableStatus) -> DesiredState:
+        before, version = status.desired, candidate.version
+        check_not_overtaken(status, version, judged_against)
+        if before.version(version) is not None:  # else the engine compares the files with those of the block
+            check_not_blocked(status, version)
         _check_number_is_free(before, candidate)
         return before.adding(candidate)
 
@@ -185,7 +183,8 @@ def _undo(pushed: Push, engine: EngineConnection) -> Edit:
     """The candidate goes whoever asked for it first: a push that was killed leaves one behind, and the next has to end
     as that would have. The label that it brought goes too, unless somebody has changed something since."""
 
-    def edit(now: DesiredState) -> DesiredState:
+    def edit(status: ServableStatus) -> DesiredState:
+        now = status.desired
         if pushed.id.version in now.labels.values():
             return now
         after = now.without(pushed.id.version)

@@ -30,7 +30,7 @@ def retire(
         retired = change(
             client,
             servable,
-            lambda desired: replace(desired, versions=(), labels={}, shadow=None, unusable={}),
+            lambda status: replace(status.desired, versions=(), labels={}, shadow=None, unusable={}),
             reason or f"retire {servable}",
             requested_by,
         )

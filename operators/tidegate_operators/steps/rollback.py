@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tidegate_operators.steps.change_desired import REQUESTED_BY
 from tidegate_operators.steps.engine_group import engines_of, on_each
-from tidegate_operators.steps.superseded import wait_ended, wait_serving
+from tidegate_operators.steps.waits import wait_ended, wait_serving
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import FailedPrecondition, TidegateError
 from tidegate_serving.contract.servable import ServableId, State
@@ -67,7 +67,7 @@ def _roll_back(
 ) -> Rollback:
     deadline = time.monotonic() + timeout
     with ControlClient(engine) as client:
-        before = client.status(servable).servable(servable)
+        before = client.servable(servable)
         outcome = tell(client)
         target = _target(servable, outcome)
         try:
@@ -76,7 +76,7 @@ def _roll_back(
             serving = f"version {outcome.from_version}" if outcome.from_version is not None else "what served before"
             raise type(error)(f"{error.message}; {serving} keeps serving, and the engine goes on trying") from error
         wait_serving(client, ServableId(servable, target), deadline)
-        leaving = _leaving(before, client.status(servable).servable(servable), target)
+        leaving = _leaving(before, client.servable(servable), target)
         ended = [old for old in leaving if wait_ended(client, ServableId(servable, old), deadline)]
     return Rollback(ServableId(servable, target), tuple(ended), outcome.sentence)
 
@@ -97,8 +97,8 @@ def _target(servable: str, outcome: Outcome) -> int:
     return outcome.to_version
 
 
-def _leaving(before: ServableStatus | None, now: ServableStatus | None, target: int) -> tuple[int, ...]:
+def _leaving(before: ServableStatus, now: ServableStatus, target: int) -> tuple[int, ...]:
     """What was there and is neither wanted nor kept any more."""
-    present = {entry.version for entry in before.versions if entry.state is State.AVAILABLE} if before else set()
-    stays = {target} | (now.desired.numbers | now.desired.unusable.keys() | set(now.kept) if now else set())
+    present = {entry.version for entry in before.versions if entry.state is State.AVAILABLE}
+    stays = {target, *now.desired.numbers, *now.desired.unusable, *now.kept}
     return tuple(sorted(present - stays))

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from tidegate_operators.steps.away import is_away
-from tidegate_operators.steps.decided import clients_get
 from tidegate_operators.steps.engine_group import engines_of, on_each
 from tidegate_operators.steps.stored_version import fetch, on_this_machine
 from tidegate_serving.connection import EngineConnection
@@ -52,7 +51,7 @@ def previous_directory(*, control: str | EngineConnection, servable: str) -> Pat
 
     NotFound where it is not on this machine, or has no manifest there; else raises as `fetch`.
     """
-    answers = _ask(control, lambda client: client.status(servable).servable(servable))
+    answers = _ask(control, lambda client: client.servable(servable))
     told = [answer for answer in answers if answer is not None and answer.previous is not None]
     for answer in told:
         found = _previous(answer)
@@ -121,15 +120,15 @@ def require_log(*, control: str | EngineConnection) -> Path:
 
 
 def _serving(control: str | EngineConnection, servable: str) -> VersionReference | None:
-    answers = _ask(control, lambda client: client.status(servable).servable(servable))
-    told = [answer for answer in answers if answer is not None and clients_get(answer) is not None]
+    answers = _ask(control, lambda client: client.servable(servable))
+    told = [answer for answer in answers if answer is not None and answer.clients_get is not None]
     return _reference(told[0]) if told else None
 
 
 def _reference(status: ServableStatus) -> VersionReference | None:
     """What clients get; what is desired for them where the engine does not have that, such as a pinned version whose
     files are gone."""
-    number = clients_get(status)
+    number = status.clients_get
     found, loaded = status.desired.version(number), status.version(number) if number is not None else None
     if found is None and loaded is not None and loaded.path:
         return VersionReference(loaded.version, Path(loaded.path), loaded.manifest_digest)

@@ -76,6 +76,21 @@ class ServableStatus:
     disabled: str = ""
     source_problem: str = ""
 
+    @property
+    def clients_get(self) -> int | None:
+        """The version that ordinary clients get, or are to get once it is loaded, None for none: what is pinned, else
+        what label `stable` is on, or the newest without that label, and where that is blocked what took its place."""
+        pinned = self.overrides_of("pin")
+        if pinned:
+            return pinned[0].version
+        stable = self.desired.stable
+        blocked = any(one.version == stable for one in self.overrides_of("block"))
+        return self.ordinary if blocked and self.ordinary is not None else stable
+
+    def overrides_of(self, action: str) -> tuple[OverrideStatus, ...]:
+        """What operators decided of one kind."""
+        return tuple(one for one in self.overrides if one.action == action)
+
     def version(self, number: int) -> VersionStatus | None:
         """The status of one version, or None where the engine does not know it."""
         return next((status for status in self.versions if status.version == number), None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import cast
 
 import pytest
 from tests.support.eventually import eventually
@@ -14,12 +13,12 @@ from tidegate_operators.airflow.waiting import version_state
 from tidegate_operators.steps import CanaryRule, canary, find_baseline, promote, push, serving_directory
 from tidegate_operators.steps.canary import begin
 from tidegate_operators.steps.canary_group import CanaryGroup
-from tidegate_operators.steps.superseded import check_beside
+from tidegate_operators.steps.superseded import check_beside, check_still_promoted
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState, VersionReference
-from tidegate_serving.contract.errors import FailedPrecondition
+from tidegate_serving.contract.errors import FailedPrecondition, Superseded
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.control.status import EngineStatus, OverrideStatus, ServableStatus
+from tidegate_serving.control.status import OverrideStatus, ServableStatus
 from tidegate_serving.control_client import ControlClient
 from tidegate_validation.canary.rule import CanaryMode
 
@@ -94,15 +93,24 @@ def test_a_candidate_is_judged_against_the_version_that_ordinary_traffic_is_pinn
     assert find_baseline(control=control, directory=third) == second
 
 
-class Told:
-    """An engine that says one thing of a servable."""
-
-    def __init__(self, status: ServableStatus) -> None:
-        self._status = status
-
-    def status(self, servable: str) -> EngineStatus:
-        assert servable == self._status.servable
-        return EngineStatus((self._status,), "", "")
+@pytest.mark.parametrize(
+    ("desired", "says"),
+    [
+        (
+            DesiredState("m", (VersionReference(1, Path("/m/1"), "1"),), {"stable": 1}, requested_by="anna"),
+            "m:1 took its",
+        ),
+        (
+            DesiredState("m", requested_by="anna"),
+            r"m:2 was promoted, and was taken out since, by anna \(no reason given\)",
+        ),
+    ],
+)
+def test_a_promotion_says_what_became_of_it_meanwhile(desired: DesiredState, says: str) -> None:
+    with pytest.raises(Superseded, match=says):
+        check_still_promoted(ServableStatus("m", desired), 2)
+    kept = DesiredState("m", (VersionReference(2, Path("/m/2"), "2"),), {"stable": 2})
+    check_still_promoted(ServableStatus("m", kept), 2)
 
 
 @pytest.mark.parametrize(("pinned", "raises"), [(1, False), (None, True)])
@@ -110,6 +118,5 @@ def test_a_canary_goes_on_while_what_it_is_tried_beside_is_still_loading(pinned:
     versions = tuple(VersionReference(one, Path(f"/m/{one}"), f"{one:064x}") for one in (2, 3))
     pins = () if pinned is None else (OverrideStatus("pin", "it is pinned", "anna", version=pinned),)
     status = ServableStatus("m", DesiredState("m", versions, {"stable": 2}), ordinary=2, overrides=pins)
-    engine = cast("ControlClient", Told(status))
     with pytest.raises(FailedPrecondition, match="go to version 2") if raises else nullcontext():
-        check_beside(engine, ServableId("m", 3), 1)
+        check_beside(status, 3, 1)

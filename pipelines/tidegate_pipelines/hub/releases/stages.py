@@ -153,8 +153,8 @@ class _Steps:
             return ""
         for one in engines_of(self.engine):
             with ControlClient(one) as client:
-                found = client.status(self.row.model).servable(self.row.model)
-            if found is None or found.ordinary != self.row.version:
+                found = client.servable(self.row.model)
+            if found.ordinary != self.row.version:
                 return ""
         asked_by_registry = self.row.source == MLFLOW and self.config.mlflow.address
         if asked_by_registry and not is_of_registry(self.config, self.settings, self.row):

@@ -9,7 +9,7 @@ import pytest
 from tidegate_operators.steps.change_desired import change
 from tidegate_serving.contract.desired_state import DesiredState
 from tidegate_serving.contract.errors import Conflict
-from tidegate_serving.control_client import ControlClient
+from tidegate_serving.control_client import ControlClient, ServableStatus
 
 
 class Contested(ControlClient):
@@ -20,8 +20,8 @@ class Contested(ControlClient):
         self.quicker = quicker
         self.revision = 0
 
-    def desired(self, servable: str) -> DesiredState:
-        return DesiredState(servable, revision=self.revision)
+    def servable(self, servable: str) -> ServableStatus:
+        return ServableStatus(servable, DesiredState(servable, revision=self.revision))
 
     def set_desired_state(
         self, desired: DesiredState, expected_revision: int | None = None, lead: int | None = None
@@ -42,7 +42,7 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def test_it_edits_what_is_there_now_after_pauses_that_grow(slept: list[float]) -> None:
     with Contested(4) as control:
-        made = change(control, "m", lambda desired: desired, "because", "anna")
+        made = change(control, "m", lambda status: status.desired, "because", "anna")
     assert (made.before.revision, made.revision) == (4, 5)
     assert (made.after.requested_by, made.after.reason) == ("anna", "because")
     assert len(slept) == 4
@@ -52,6 +52,6 @@ def test_it_edits_what_is_there_now_after_pauses_that_grow(slept: list[float]) -
 
 def test_it_gives_up_where_others_are_always_quicker(slept: list[float]) -> None:
     with Contested(1000) as control, pytest.raises(Conflict, match="somebody else was quicker"):
-        change(control, "m", lambda desired: desired, "because")
+        change(control, "m", lambda status: status.desired, "because")
     assert (control.revision, len(slept)) == (40, 39)
     assert sum(slept) < 39
