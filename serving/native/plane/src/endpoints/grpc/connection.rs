@@ -26,6 +26,10 @@ use crate::endpoints::grpc::reply::GrpcReply;
 use crate::endpoints::grpc::service::GrpcService;
 use crate::security::gate;
 
+/// Calls that a client may have open. It may give up as many at once, before they were looked at, as one does that ends
+/// very many together: how much of that is read between two looks at the sockets is the pace's to say, for any call.
+const MOST_CALLS: usize = 1024;
+
 /// Serves one connection until the client leaves or the drain is over.
 pub async fn serve<S, T>(socket: T, service: Arc<S>, peer: Peer, drain: DrainWatch)
 where
@@ -36,7 +40,8 @@ where
     builder
         .initial_window_size(1 << 20)
         .initial_connection_window_size(4 << 20)
-        .max_concurrent_streams(1024)
+        .max_concurrent_streams(MOST_CALLS as u32)
+        .max_pending_accept_reset_streams(MOST_CALLS)
         .max_header_list_size(head::MOST_READ);
     let handshake = builder.handshake::<_, Bytes>(socket);
     let Ok(Ok(mut connection)) = tokio::time::timeout(peer.limits.header_timeout(), handshake).await else {
