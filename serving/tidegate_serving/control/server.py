@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
+from dataclasses import replace
 from typing import Any, Protocol
 
 import grpc
@@ -134,7 +135,8 @@ class ControlServer:
         )
 
     def _set_desired_state(self, request: Any) -> Any:
-        desired = from_desired(request.desired)
+        # What cannot be had is a source's to say.
+        desired = replace(from_desired(request.desired), unusable={})
         requester = Requester(desired.servable, desired.requested_by, desired.reason)
         with refusals(self._service.journal, "push", requester):
             revision = self._source.set_desired_state(

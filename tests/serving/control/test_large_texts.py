@@ -12,7 +12,7 @@ from tests.support.engine.process import EngineProcess
 from tests.support.models.versions import digest_of, publish
 
 from tidegate_serving.contract.desired_state import DesiredState, VersionReference
-from tidegate_serving.contract.errors import InvalidInput, NotFound
+from tidegate_serving.contract.errors import InvalidInput, ModelFailed, NotFound
 from tidegate_serving.control_client import ControlClient
 
 LONG = 3_500_000
@@ -37,6 +37,13 @@ def test_a_split_by_a_header_that_there_cannot_be_changes_nothing(control: Contr
         control.split("m", {1: 1.0}, key="k" * LONG, requested_by="mallory")
     (model,) = control.status("m").servables
     assert model.overrides == ()
+
+
+def test_what_cannot_be_had_is_no_clients_to_say(control: ControlClient) -> None:
+    desired = replace(control.desired("m"), unusable={2: ModelFailed("x" * LONG)})
+    assert control.set_desired_state(desired) == 2
+    (model,) = control.status("m").servables
+    assert (model.desired.unusable, [version.version for version in model.versions]) == ({}, [1])
 
 
 def test_more_labels_than_anybody_can_look_through_are_refused(control: ControlClient) -> None:
