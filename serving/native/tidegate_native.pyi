@@ -723,5 +723,7 @@ class ExitGuard:
     def watch(self, plane: DataPlane) -> None:
         """Whose calls are named when the process ends."""
 
-    def disarm(self) -> None:
-        """Everything has ended well: nothing is ended by force any more."""
+    def ended(self, status: int) -> None:
+        """Nothing is left to do: where a signal has come, the process ends with this status within a second, whatever
+        thread still runs.
+        """

@@ -53,12 +53,12 @@ def run(
                 write_ready_file(config.ready_file, addresses)
         except (TidegateError, OSError) as error:
             engine.stop(0.0)
-            stop.guard.disarm()
+            stop.guard.ended(USER_MISTAKE)
             print(f"tidegate: {error}", file=sys.stderr)
             return USER_MISTAKE
         except StoppedEarlyError:
             engine.stop(0.0)
-            stop.guard.disarm()
+            stop.guard.ended(0)
             _log.info("stopped before the engine was up")
             return 0
         _log.info("serving: gRPC %s, REST %s, control %s", addresses.grpc, addresses.rest, addresses.control)
@@ -67,7 +67,7 @@ def run(
                 reload(engine)
         status = _stop(engine, config)
         if status == 0:
-            stop.guard.disarm()
+            stop.guard.ended(status)
         return status
 
 

@@ -4,9 +4,9 @@
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{IntoRawFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
@@ -22,11 +22,16 @@ const UNDONE: i32 = 1;
 /// So long whoever reads the error stream has to take what the process says at its end.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
+/// After all has ended the interpreter has so long for its own end: it waits for every thread, one that reads a large file
+/// included.
+const LAST_THREADS: Duration = Duration::from_secs(1);
+
 #[derive(Default)]
 struct State {
     /// Milliseconds from the first stop signal to the end; 0 for no limit.
     limit_ms: AtomicU64,
-    disarmed: AtomicBool,
+    /// The status of the process, once there is nothing left to do.
+    ended: OnceLock<i32>,
     plane: Mutex<Weak<Plane>>,
 }
 
@@ -67,9 +72,10 @@ impl ExitGuard {
         *self.state.plane.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&plane.plane);
     }
 
-    /// Everything has ended well: nothing is ended by force any more.
-    fn disarm(&self) {
-        self.state.disarmed.store(true, Ordering::Release);
+    /// Nothing is left to do: where the process was told to stop, it ends with this status soon, whatever thread still runs.
+    #[pyo3(signature = (status))]
+    fn ended(&self, status: i32) {
+        let _ = self.state.ended.set(status);
     }
 }
 
@@ -103,19 +109,17 @@ impl State {
 
     /// Nobody listens any more; the interpreter's own end may still hang.
     fn wait_for_end(&self, until: Option<Instant>) {
-        let Some(until) = until else { return };
-        while !self.disarmed.load(Ordering::Acquire) {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return self.end("did not end in time");
-            }
-            std::thread::sleep(left.min(Duration::from_millis(50)));
+        let Some(mut until) = until else { return };
+        if self.ended.get().is_some() {
+            until = until.min(Instant::now() + LAST_THREADS);
         }
+        std::thread::sleep(until.saturating_duration_since(Instant::now()));
+        self.end("did not end in time");
     }
 
     fn end(&self, why: &str) {
-        if self.disarmed.load(Ordering::Acquire) {
-            return;
+        if let Some(status) = self.ended.get() {
+            exit(*status);
         }
         let plane = self.plane.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
         let calls = plane.map(|plane| plane.running_calls()).unwrap_or_default();

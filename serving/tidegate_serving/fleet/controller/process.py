@@ -133,7 +133,7 @@ def run_controller(config: EngineConfig) -> int:
             address = process.start()
         except (TidegateError, OSError) as error:
             process.stop()
-            stop.guard.disarm()
+            stop.guard.ended(_USER_MISTAKE)
             print(f"tidegate: {error}", file=sys.stderr)
             return _USER_MISTAKE
         if config.ready_file is not None:
@@ -144,7 +144,7 @@ def run_controller(config: EngineConfig) -> int:
         if config.ready_file is not None:
             config.ready_file.unlink(missing_ok=True)
         process.stop()
-        stop.guard.disarm()
+        stop.guard.ended(0)
         return 0
 
 

@@ -45,7 +45,7 @@ def run_router(config: EngineConfig) -> int:
             ports, certificates = DataPorts(config, problems), NodeCertificates(fleet, problems)
             forwarder = start_forwarder(config, ports.security(), certificates.read(), router.want)
         except (TidegateError, OSError) as error:
-            stop.guard.disarm()
+            stop.guard.ended(_USER_MISTAKE)
             print(f"tidegate: {error}", file=sys.stderr)
             return _USER_MISTAKE
         router.start(forwarder)
@@ -64,5 +64,5 @@ def run_router(config: EngineConfig) -> int:
         answered = forwarder.stop(config.drain_seconds)
         router.stop()
         if answered:
-            stop.guard.disarm()
+            stop.guard.ended(0)
         return 0 if answered else 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,11 +18,14 @@ from tests.support.models.gate import AT_LOAD, AT_PREDICT, AT_UNLOAD, Gate
 from tests.support.models.versions import Draft, adding, publish
 
 from tidegate_serving.contract.errors import TidegateError, Unavailable
+from tidegate_serving.contract.manifest import FILE_NAME
 from tidegate_serving.contract.servable import State
 from tidegate_serving.inference_log.reader import connect
 from tidegate_serving.tensor_proto import to_array
 
 SLOW = np.array([666.0], dtype=np.float32)
+LARGE_BYTES = 1 << 40
+"""Nobody reads a file of so many bytes while a test runs."""
 
 
 def test_accepted_requests_are_answered_before_it_stops(tmp_path: Path) -> None:
@@ -131,3 +135,22 @@ def test_versions_unload_side_by_side_once_it_stops(tmp_path: Path) -> None:
         for gate in gates:
             gate.open()
         assert engine.wait() == 0, engine.said()
+
+
+def test_a_large_file_that_is_read_for_a_push_does_not_keep_the_process(tmp_path: Path) -> None:
+    directory = publish(tmp_path / "r", "m", 1, adding(1))
+    manifest = json.loads((directory / FILE_NAME).read_text())
+    with (directory / "weights.bin").open("wb") as weights:
+        weights.truncate(LARGE_BYTES)
+    manifest["files"].append({"path": "weights.bin", "size": LARGE_BYTES, "sha256": "0" * 64})
+    (directory / FILE_NAME).write_text(json.dumps(manifest))
+    engine = EngineProcess(tmp_path / "engine", roots=[tmp_path / "r"], allow_unverified=True, drain_seconds=1.0)
+    with engine, ThreadPoolExecutor(1) as pool, engine.control() as control:
+        pushed = pool.submit(push, control, directory)
+        assert engine.process is not None
+        descriptors = Path(f"/proc/{engine.process.pid}/fd")
+        eventually(lambda: any(str(one.readlink()).endswith("weights.bin") for one in descriptors.iterdir()))
+        engine.terminate()
+        assert engine.wait() == 0, engine.said()
+        with pytest.raises(Unavailable):
+            pushed.result(30)
