@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from queue import Queue
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -15,9 +18,11 @@ from tests.support.hub.access import make_app, make_hub, people_file
 from tests.support.neighbours.oidc_provider import OidcProvider, oidc_provider
 
 from tidegate_pipelines.hub.access.oidc import Provider
+from tidegate_pipelines.hub.access.sessions import PendingSignIn
 from tidegate_pipelines.hub.audit import AuditLog, Outcome
 from tidegate_pipelines.hub.people_config import AccessConfig, OidcConfig
 from tidegate_pipelines.hub.store import Database
+from tidegate_serving.contract.errors import Unavailable
 
 HERE = "http://127.0.0.1:8600"
 BEN = {"email": "ben@example.com", "email_verified": True}
@@ -222,6 +227,26 @@ def test_a_provider_that_is_away_is_said(database: Database, tmp_path: Path, pro
 
     assert answer.status_code == 503
     assert "the provider does not answer at http://127.0.0.1:9" in answer.json()["error"]["message"]
+
+
+def test_a_provider_that_hangs_holds_few_threads_and_is_asked_once() -> None:
+    said: Queue[str] = Queue()
+    listening = socket.create_server(("127.0.0.1", 0))
+    provider = Provider(OidcConfig(issuer=f"http://127.0.0.1:{listening.getsockname()[1]}", client_id="hub"))
+
+    def begin() -> None:
+        with pytest.raises(Unavailable) as found:
+            provider.address(PendingSignIn("s", "n", "v", "/"), HERE)
+        said.put(found.value.message)
+
+    threads = [threading.Thread(target=begin) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    assert ["8 others wait" in said.get(timeout=20) for _ in range(12)] == [True] * 12
+    listening.close()
+    for thread in threads:
+        thread.join()
+    assert len({said.get_nowait() for _ in range(8)}) == 1, "those who waited hear what the one heard who asked"
 
 
 def test_a_provider_of_another_name_is_refused(database: Database, tmp_path: Path, provider: OidcProvider) -> None:

@@ -11,7 +11,8 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -32,6 +33,8 @@ _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "E
 _CONFIGURATION_SECONDS = 3600.0
 _TIMEOUT = 10.0
 _MOST_BYTES = 1 << 20
+_PLACES = 8
+_AWAY_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +61,14 @@ class Provider:
         self._read_at = -_CONFIGURATION_SECONDS
         self._keys: KeySet | None = None
         self._keys_at = 0.0
+        self._places = threading.BoundedSemaphore(_PLACES)
+        self._problem = ""
+        self._away_until = 0.0
 
     def address(self, pending: PendingSignIn, redirect_uri: str) -> str:
         """Where to send somebody who wants to sign in. Unavailable where the provider does not answer."""
+        with self._place():
+            endpoint = str(self._published("authorization_endpoint"))
         challenge = base64.urlsafe_b64encode(hashlib.sha256(pending.verifier.encode()).digest()).rstrip(b"=").decode()
         query = {
             "response_type": "code",
@@ -72,11 +80,14 @@ class Provider:
             "code_challenge": challenge,
             "code_challenge_method": "S256",
         }
-        endpoint = str(self._published("authorization_endpoint"))
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(query)}"
 
     def person(self, code: str, pending: PendingSignIn, redirect_uri: str) -> Person:
         """Who the code stands for. Unauthenticated, naming what is wrong, for a code or token that does not count."""
+        with self._place():
+            return self._person_of(code, pending, redirect_uri)
+
+    def _person_of(self, code: str, pending: PendingSignIn, redirect_uri: str) -> Person:
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -140,8 +151,31 @@ class Provider:
         if not claims.get("sub"):
             raise Unauthenticated("the ID token names nobody (no sub): mend the provider")
 
-    def _published(self, key: str) -> Any:
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        """Whoever signs in waits for the provider on a thread that answers others too, so a few do at once.
+        Unavailable for one more."""
+        if not self._places.acquire(blocking=False):
+            raise Unavailable(f"{_PLACES} others wait for {self._config.issuer}: try again, or use a token")
+        try:
+            yield
+        finally:
+            self._places.release()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One asks for what the provider publishes; where it does not answer, those who waited hear so at once."""
         with self._lock:
+            if time.monotonic() < self._away_until:
+                raise Unavailable(self._problem)
+            try:
+                yield
+            except Unavailable as error:
+                self._problem, self._away_until = error.message, time.monotonic() + _AWAY_SECONDS
+                raise
+
+    def _published(self, key: str) -> Any:
+        with self._alone():
             if time.monotonic() - self._read_at >= _CONFIGURATION_SECONDS:
                 place = f"{self._config.issuer.rstrip('/')}/.well-known/openid-configuration"
                 found = self._ask("GET", place)
@@ -156,7 +190,7 @@ class Provider:
 
     def _key_set(self, again: bool) -> KeySet:
         address = str(self._published("jwks_uri"))
-        with self._lock:
+        with self._alone():
             rested = time.monotonic() - self._keys_at >= self._keys_pause
             if self._keys is None or (again and rested):
                 keys: Any = self._ask("GET", address)
