@@ -114,6 +114,21 @@ def test_a_model_that_no_engine_can_serve_under_its_name_stops_no_other(database
     assert releases(database) == [("fine", 1, "REQUESTED")]
 
 
+def test_a_name_that_the_registry_cannot_be_asked_for_stops_no_other(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = Registry({"anna's trial": 1, "b": 1})
+
+    def wanted_of(model: str) -> Wanted | None:
+        if "'" in model:
+            raise InvalidInput(f"{model!r} has a ' in it")
+        return registry.wanted()[model]
+
+    monkeypatch.setattr(registry, "wanted_of", wanted_of)
+    assert reconcile(database, registry) == 1
+    assert releases(database) == [("b", 1, "REQUESTED")]
+
+
 def test_the_newest_release_has_the_alias_and_the_one_before_says_that_it_lost_it(database: Database) -> None:
     registry = Registry({"a": 1})
     reconcile(database, registry)

@@ -29,6 +29,7 @@ class Reconciler:
         self._config = config
         self._database = database
         self._registry = registry
+        self._complaints: set[str] = set()
 
     def all(self) -> int:
         """Looks at every model; how many releases were asked for. Unavailable where the registry does not answer."""
@@ -41,7 +42,16 @@ class Reconciler:
 
     def some(self, models: Iterable[str]) -> int:
         """Looks at these models alone."""
-        return sum(self._one(model, self._registry.wanted_of(model)) for model in models)
+        return sum(map(self._look, models))
+
+    def _look(self, model: str) -> bool:
+        try:
+            return self._one(model, self._registry.wanted_of(model))
+        except InvalidInput as error:
+            if model not in self._complaints:
+                logger.warning("%s of the registry cannot be released: %s", model, error.message)
+            self._complaints.add(model)
+            return False
 
     def _one(self, model: str, wanted: Wanted | None) -> bool:
         try:
