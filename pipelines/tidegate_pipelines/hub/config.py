@@ -132,8 +132,8 @@ class RunConfig:
     parallel: releases that run at the same time here.
     lease_seconds: a release that nobody vouched for so long is taken up again by any hub.
     attempts: how often a release that crashed is taken up before it counts as failed.
-    patience_seconds: how long a release is tried again because an engine or the registry does not answer, from the first
-        time in a row.
+    patience_seconds: how long a release is tried again because an engine or the registry does not answer, from the
+        first time in a row.
     """
 
     runner: Runner = Runner.HERE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidegate_pipelines.hub.config import HubConfig
@@ -22,6 +23,17 @@ T = TypeVar("T")
 _SUCCEEDED = "SUCCEEDED"
 _OVER = (_SUCCEEDED, "FAILED", "CANCELED", "SKIPPED")
 _REFUSED, _MISSING, _BUSY = (401, 403), 404, 429
+
+
+class _TokenFile:
+    """What Kubeflow's client asks for its token before each call: the file may have another one by now."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def refresh_api_key_hook(self, config: Any) -> None:
+        """Puts the token into the client's config."""
+        config.api_key["authorization"] = read_token(self._path)
 
 
 class KubeflowRuns:
@@ -71,15 +83,6 @@ class KubeflowRuns:
         return {name: known.get(value, value) if isinstance(value, str) else value for name, value in given.items()}
 
     def _ask(self, call: Callable[[Client], T]) -> T:
-        """What a call says; where Kubeflow does not take the token, with what the file has by now: such tokens are
-        replaced every hour or so."""
-        try:
-            return self._ask_once(call)
-        except Unauthenticated:
-            self._client = None
-            return self._ask_once(call)
-
-    def _ask_once(self, call: Callable[[Client], T]) -> T:
         """What a call says. Unavailable where Kubeflow does not answer, FailedPrecondition where it will not."""
         try:
             from kfp_server_api.exceptions import ApiException, ApiTypeError, ApiValueError
@@ -106,10 +109,10 @@ class KubeflowRuns:
             from kfp import Client
 
             settings = self._config.kubeflow
-            token = read_token(settings.token_file) if settings.token_file is not None else None
+            token = None if settings.token_file is None else _TokenFile(settings.token_file)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", FutureWarning)  # That it speaks to version 2 alone.
-                client = Client(host=settings.url, namespace=settings.namespace or "kubeflow", existing_token=token)
+                client = Client(host=settings.url, namespace=settings.namespace or "kubeflow", credentials=token)
             found = client.create_experiment(settings.experiment, namespace=settings.namespace or None)
             self._client, self._experiment = client, str(found.experiment_id)
         return self._client
