@@ -51,7 +51,7 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
         };
         let spec = target.spec("");
         if events::wanted(headers) {
-            let (reply, answer) = self.open_events(call, EventForm::Plain, &id);
+            let (reply, answer) = self.open_events(call, EventForm::Plain, self.patience(), &id);
             self.dispatcher.dispatch(context(call, reply, id), &spec, headers, &self.plain(call, sent));
             return answer;
         }
