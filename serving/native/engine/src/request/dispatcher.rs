@@ -152,6 +152,7 @@ impl<R: Reply> Dispatcher<R> {
             logged: id.sampled(model.logged),
             token: None,
             stream: reply.stream().cloned(),
+            patience: None,
         };
         let shadow = model.shadow.as_ref();
         let shadow = shadow.filter(|shadow| !Arc::ptr_eq(&shadow.version, version) && id.sampled(shadow.share));
@@ -177,7 +178,8 @@ impl<R: Reply> Dispatcher<R> {
 
     fn copy_of(&self, entry: &Entry) -> Entry {
         let token = Some(Arc::new(self.copies.enter()));
-        Entry { role: Role::Shadow, under_way: usize::MAX, token, stream: None, ..entry.clone() }
+        let patience = entry.stream.as_ref().and_then(|stream| stream.patience());
+        Entry { role: Role::Shadow, under_way: usize::MAX, token, stream: None, patience, ..entry.clone() }
     }
 
     /// Answers a request that has no rows, without its model.
