@@ -16,7 +16,8 @@ use tidegate_codec::tensors::{Page, Room};
 use tidegate_engine::batching::Queue;
 use tidegate_engine::memory::Reservation;
 use tidegate_engine::metrics::Call;
-use tidegate_engine::request::{Payload, Reply, Tags};
+use tidegate_engine::request::payload::{Payload, read_sequence};
+use tidegate_engine::request::{Reply, Tags};
 use tidegate_engine::request_id::RequestId;
 use tidegate_engine::serving_map::Version;
 
@@ -166,6 +167,17 @@ impl<R: Reply> Payload for Plain<'_, R> {
         let text = to_json(self.body, binary(signature), &mut *self.room.borrow_mut())?;
         self.text.get_or_init(|| text);
         Ok(())
+    }
+
+    /// The form of the body is not checked yet, nor is its text there.
+    fn sequence(&self, signature: &Signature, room: &mut dyn Room, _: usize) -> Vec<u8> {
+        read_sequence(signature, room, |page| match self.media_type {
+            MediaType::Json => PlainObject::parse(self.body)?.read_inputs(signature, page),
+            MediaType::MessagePack(_) => {
+                let text = to_json(self.body, binary(signature), &mut *self.room.borrow_mut())?;
+                PlainObject::checked(&text).read_inputs(signature, page)
+            }
+        })
     }
 
     fn read_inputs(&self, signature: &Signature, page: &mut Page<'_>, _: usize) -> Result<RequestRows, Status> {
