@@ -78,22 +78,31 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
     /// The model that serves alone, of those that a client may ask.
     fn only_model(&self, call: &RestCall) -> Result<Target, Status> {
         let (map, grant) = (self.state.engine.map.load(), granted(&call.head));
-        let mut names: Vec<&str> = Vec::new();
-        for version in map.versions().filter(|version| grant.is_none_or(|grant| grant.sees(&version.model))) {
-            if names.last() != Some(&&*version.model) {
-                names.push(&version.model);
-            }
-            if names.len() > NAMED {
-                break;
-            }
-        }
-        let [name] = names[..] else { return Err(not_one(names)) };
-        Ok(Target { name: name.to_owned(), version: None, label: None })
+        let seen = map.versions().map(|version| &*version.model);
+        let name = only_one(seen.filter(|name| grant.is_none_or(|grant| grant.sees(name))))?.to_owned();
+        Ok(Target { name, version: None, label: None })
     }
 
     fn refuse(&self, call: &RestCall, http_status: StatusCode, what: &str, id: &RequestId) -> RestAnswer {
         self.count(Code::InvalidArgument, call);
         RestAnswer::Ready(with_body(http_status, error_body(what), Tags { version: None, id: Some(id) }))
+    }
+}
+
+/// The only name among those of all models, which may each come several times in a row; else an error that tells some.
+pub fn only_one<'n>(all: impl Iterator<Item = &'n str>) -> Result<&'n str, Status> {
+    let mut names: Vec<&str> = Vec::new();
+    for name in all {
+        if names.last() != Some(&name) {
+            names.push(name);
+        }
+        if names.len() > NAMED {
+            break;
+        }
+    }
+    match names[..] {
+        [name] => Ok(name),
+        _ => Err(not_one(names)),
     }
 }
 
@@ -160,15 +169,6 @@ impl<R: Reply> Payload for Plain<'_, R> {
         })
     }
 
-    fn select(&self, signature: &Signature, _: &mut R) -> Result<(), Status> {
-        if self.media_type == MediaType::Json {
-            return PlainObject::parse(self.body).map(drop);
-        }
-        let text = to_json(self.body, binary(signature), &mut *self.room.borrow_mut())?;
-        self.text.get_or_init(|| text);
-        Ok(())
-    }
-
     /// The form of the body is not checked yet, nor is its text there.
     fn sequence(&self, signature: &Signature, room: &mut dyn Room, _: usize) -> Vec<u8> {
         read_sequence(signature, room, |page| match self.media_type {
@@ -178,6 +178,15 @@ impl<R: Reply> Payload for Plain<'_, R> {
                 PlainObject::checked(&text).read_inputs(signature, page)
             }
         })
+    }
+
+    fn select(&self, signature: &Signature, _: &mut R) -> Result<(), Status> {
+        if self.media_type == MediaType::Json {
+            return PlainObject::parse(self.body).map(drop);
+        }
+        let text = to_json(self.body, binary(signature), &mut *self.room.borrow_mut())?;
+        self.text.get_or_init(|| text);
+        Ok(())
     }
 
     fn read_inputs(&self, signature: &Signature, page: &mut Page<'_>, _: usize) -> Result<RequestRows, Status> {
