@@ -218,9 +218,11 @@ class Engine:
     ) -> Prediction:
         """Asks a model in this process, by the same queues, batches, shadow and log as over a socket, but without one.
 
-        Inputs are whatever numpy makes arrays of, batch on axis 0, cast where nothing is lost. `timeout` in seconds,
-        None for the config's; `key` is the value by which a split with a key decides; `traceparent`, as in W3C Trace
-        Context, names the trace that the log shall have. Raises the contract's errors.
+        Inputs are whatever numpy makes arrays of, batch on axis 0, cast to the signature's dtypes: floats are rounded,
+        and everything else that would be lost is InvalidInput, as floats that would become infinite, whole numbers that
+        do not fit, and elements behind a mask. `timeout` in seconds, None for the config's; `key` is the value by which
+        a split with a key decides; `traceparent`, as in W3C Trace Context, names the trace that the log shall have.
+        Raises the contract's errors.
         """
         target = Target(version, label, signature, request_id, timeout, key, traceparent)
         return self._live().plane().predict(model, inputs, target)

@@ -292,6 +292,25 @@ def test_strings_and_whole_batches_as_one_dict(engine: Engine) -> None:
     assert answer["length"].tolist() == [3, 1]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "value", "why"),
+    [
+        ("float32", [1.0, 1e300], "of dtype float64 with values beyond the largest float32"),
+        ("float16", [70_000], "of dtype int64 with values beyond the largest float16"),
+        ("float32", np.ma.array([1.0, 2.0], mask=[False, True]), "with masked elements"),
+        ("float64", np.ma.array([1.0, 2.0], mask=[False, True]), "with masked elements"),
+    ],
+)
+def test_values_that_would_get_lost_are_refused(engine: Engine, dtype: str, value: object, why: str) -> None:
+    engine.serve("m", lambda x: {"y": x}, inputs={"x": dtype}, outputs={"y": dtype})
+    with pytest.raises(InvalidInput, match=f"the caller gave input 'x' {why}"):
+        engine.predict("m", {"x": value})
+    kept = [0.1, np.inf, np.nan]
+    unmasked: tuple[Any, ...] = (kept, np.ma.array(kept))
+    for given in unmasked:
+        assert np.array_equal(engine.predict("m", {"x": given})["y"], np.array(kept, dtype), equal_nan=True)
+
+
 def test_a_request_without_rows_gets_outputs_without_rows_and_asks_no_model(engine: Engine) -> None:
     engine.serve("m", lambda x: {"y": x}, inputs={"x": ("float64", (-1, 3))}, outputs={"y": ("float64", (-1, 3))})
     assert engine.predict("m", {"x": np.zeros((0, 3))})["y"].shape == (0, 3)

@@ -35,7 +35,7 @@ fn x(values: &[f32]) -> Arrays {
 
 fn start(plane: &Plane, values: &[f32], timeout: Duration) -> Result<PendingAnswer<AnyReply>, Status> {
     let question = EmbeddedRequest { spec: spec(VersionChoice::Any), ..EmbeddedRequest::default() };
-    let routed = plane.embedded().route(&question)?;
+    let routed = plane.embedded().route(&question, |_| Vec::new())?;
     Ok(plane.embedded().submit(routed, &x(values), Some(timeout), None))
 }
 
@@ -157,7 +157,7 @@ fn inputs_that_do_not_fit_are_refused_as_through_the_endpoints() {
     let running = one_version(&Model::half_plus_two());
     let refused = |inputs: &Arrays| {
         let question = EmbeddedRequest { spec: spec(VersionChoice::Any), ..EmbeddedRequest::default() };
-        let routed = running.plane.embedded().route(&question).unwrap();
+        let routed = running.plane.embedded().route(&question, |_| Vec::new()).unwrap();
         running.plane.embedded().submit(routed, inputs, None, None).wait(LONG).unwrap().unwrap_err().message
     };
     assert_eq!(

@@ -59,7 +59,7 @@ fn ask(running: &Running, inputs: &[(&str, &[f32], &[usize])]) -> Result<(Vec<us
     };
     let spec = ModelSpec { name: "m", choice: VersionChoice::Any, signature_name: "" };
     let endpoint = running.plane.embedded();
-    let routed = endpoint.route(&EmbeddedRequest { spec, ..EmbeddedRequest::default() }).unwrap();
+    let routed = endpoint.route(&EmbeddedRequest { spec, ..EmbeddedRequest::default() }, |_| Vec::new()).unwrap();
     let waiting = endpoint.submit(routed, &Arrays(inputs.iter().map(named).collect()), None, None);
     let answer = waiting.wait(LONG).unwrap();
     answer.map(|outputs| (outputs[0].shape.clone(), floats(&outputs[0].column)))

@@ -55,6 +55,22 @@ fn a_request_goes_to_a_node_with_its_model_and_comes_back_as_it_is() {
 }
 
 #[test]
+fn a_request_that_names_no_model_goes_to_the_only_one() {
+    let node = Node::start("a");
+    let running = Running::start(&settings());
+    running.apply(&[&node], &[("n/x", &["a"])]);
+    let mut client = running.rest();
+    assert_eq!(client.post("/inference?q=1", "{}").body, "a/{}");
+    assert_eq!(node.last().path, "/inference/n%2Fx?q=1");
+    running.apply(&[&node], &[("n/x", &["a"]), ("m", &["a"])]);
+    let answer = client.post("/inference", "{}");
+    assert_eq!((answer.status, answer.body.contains("where NAME is one of m, n/x")), (400, true), "{}", answer.body);
+    running.apply(&[&node], &[]);
+    assert_eq!(client.post("/inference", "{}").status, 404);
+    assert_eq!(node.asked(), 1);
+}
+
+#[test]
 fn failures_of_a_node_pass_with_their_words() {
     let node = Node::start("a");
     let running = Running::before(&[&node]);

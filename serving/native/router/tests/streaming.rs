@@ -32,6 +32,22 @@ fn messages_pass_both_ways_while_a_call_is_open() {
 }
 
 #[test]
+fn a_message_that_cannot_be_read_ends_a_call_behind_the_answers_under_way() {
+    let node = Node::start("a");
+    let running = Running::before(&[&node]);
+    for (bad, code) in [([0, 0x7f, 0xff, 0xff, 0xff], 8), ([2, 0, 0, 0, 0], 13)] {
+        let mut client = running.grpc();
+        let (call, mut messages) = client.open_ended(STREAM, &[], frame(&infer("m", "1")));
+        let mut stream = client.answers(call);
+        assert_eq!(client.next(&mut stream), Ok([b"a/", &infer("m", "1")[..]].concat()));
+        messages.send_data([frame(&infer("m", "2")), bad.to_vec()].concat().into(), false).unwrap();
+        assert_eq!(client.next(&mut stream), Ok([b"a/", &infer("m", "2")[..]].concat()));
+        assert_eq!(client.next(&mut stream), Err(code));
+    }
+    assert_eq!(node.cancelled.load(Ordering::SeqCst), 0);
+}
+
+#[test]
 fn a_call_of_many_messages_for_an_unknown_model_is_not_found() {
     let running = Running::before(&[]);
     let mut client = running.grpc();

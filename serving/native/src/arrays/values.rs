@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyString};
+use pyo3::types::{IntoPyDict, PyBytes, PyList, PyString};
 use tidegate_codec::dtype::DType;
 use tidegate_codec::signatures::TensorSpec;
 use tidegate_codec::tensors::{Column, Strings, Tensor};
@@ -31,10 +31,28 @@ impl Origin {
 /// Reads anything that numpy can make an array of.
 pub(crate) fn read(spec: &TensorSpec, value: &Bound<'_, PyAny>, origin: Origin) -> PyResult<Tensor> {
     let numpy = Numpy::get(value.py())?;
+    if let Origin::Caller = origin {
+        check_unmasked(spec, value, numpy)?;
+    }
     match spec.dtype {
         DType::String => read_strings(spec, value, numpy, origin),
         _ => read_numbers(spec, value, numpy, origin),
     }
+}
+
+/// What a mask hides is no value that a model could be asked with.
+fn check_unmasked(spec: &TensorSpec, value: &Bound<'_, PyAny>, numpy: &Numpy) -> PyResult<()> {
+    let (py, ndarray) = (value.py(), numpy.ndarray.bind(value.py()));
+    if value.get_type().is(ndarray) || !value.is_instance(ndarray)? {
+        return Ok(());
+    }
+    if py.import("numpy.ma")?.call_method1("is_masked", (value,))?.is_truthy()? {
+        let subject = Origin::Caller.subject(&spec.name);
+        return Err(PyTypeError::new_err(format!(
+            "{subject} with masked elements, which have no value: fill them, as with numpy.ma.filled"
+        )));
+    }
+    Ok(())
 }
 
 fn read_numbers(spec: &TensorSpec, value: &Bound<'_, PyAny>, numpy: &Numpy, origin: Origin) -> PyResult<Tensor> {
@@ -76,12 +94,38 @@ fn cast<'py>(
     if !can_cast("same_kind")? {
         return Err(PyTypeError::new_err(format!("{subject} of dtype {found}, which does not become {want}")));
     }
-    let cast = array.call_method1("astype", (wanted,))?;
     let whole = !spec.dtype.is_float() && !spec.dtype.is_complex();
+    if let (Origin::Caller, false) = (origin, whole || can_cast("safe")?) {
+        return cast_finite(spec, array, wanted, numpy);
+    }
+    let cast = array.call_method1("astype", (wanted,))?;
     if whole && !can_cast("safe")? && !cast.eq_elements(array)? {
         return Err(PyTypeError::new_err(format!("{subject} of dtype {found} with values that do not fit {want}")));
     }
     Ok(cast)
+}
+
+/// Floats of another width, rounded; an error where a number of the caller's would become infinite.
+fn cast_finite<'py>(
+    spec: &TensorSpec,
+    array: &Bound<'py, PyAny>,
+    wanted: &Bound<'py, PyAny>,
+    numpy: &Numpy,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = array.py();
+    let (isfinite, want) = (numpy.isfinite.bind(py), spec.dtype.name());
+    let ignored = [("over", "ignore")].into_py_dict(py)?;
+    let state = numpy.errstate.bind(py).call((), Some(&ignored))?;
+    state.call_method0("__enter__")?;
+    let cast = array.call_method1("astype", (wanted,));
+    state.call_method1("__exit__", (py.None(), py.None(), py.None()))?;
+    let cast = cast?;
+    let finite = isfinite.call1((&cast,))?;
+    if finite.call_method0("all")?.is_truthy()? || finite.eq_elements(&isfinite.call1((array,))?)? {
+        return Ok(cast);
+    }
+    let (subject, found) = (Origin::Caller.subject(&spec.name), array.getattr("dtype")?);
+    Err(PyTypeError::new_err(format!("{subject} of dtype {found} with values beyond the largest {want}")))
 }
 
 trait EqElements {

@@ -8,8 +8,9 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping};
 use tidegate_codec::signatures::Signature;
+use tidegate_codec::signatures::sequences::SEQUENCE_ID;
 use tidegate_codec::status::{Code, Status};
-use tidegate_codec::tensors::{Lease, Tensor};
+use tidegate_codec::tensors::{Column, Lease, Tensor};
 use tidegate_engine::batching::stream::Next;
 use tidegate_engine::sync::lock;
 use tidegate_plane::endpoints::embedded::arrays::{Arrays, NamedArray};
@@ -219,13 +220,24 @@ fn read(
     request: &EmbeddedRequest<'_>,
     inputs: &Bound<'_, PyMapping>,
 ) -> PyResult<(RoutedRequest, Arrays)> {
-    let routed = endpoint.route(request).map_err(|status| failed(&status))?;
+    let sequence = |signature: &Signature| read_sequence(signature, inputs);
+    let routed = endpoint.route(request, sequence).map_err(|status| failed(&status))?;
     match read_inputs(&routed, inputs)? {
         Ok(arrays) => Ok((routed, arrays)),
         Err(status) => {
             endpoint.refuse(routed, &status);
             Err(failed(&status))
         }
+    }
+}
+
+/// The sequence that the inputs name; empty where they name none, or none that can be read, which is refused once they are.
+fn read_sequence(signature: &Signature, inputs: &Bound<'_, PyMapping>) -> Vec<u8> {
+    let Some(spec) = signature.inputs.iter().find(|spec| spec.name == SEQUENCE_ID) else { return Vec::new() };
+    let read = inputs.get_item(SEQUENCE_ID).and_then(|value| values::read(spec, &value, Origin::Caller));
+    match read.map(|tensor| tensor.column) {
+        Ok(Column::Strings(ids)) if !ids.is_empty() => ids.get(0).to_vec(),
+        _ => Vec::new(),
     }
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 
+import grpc
 import numpy as np
 import pytest
 from tests.support.clients.rest import call
@@ -14,6 +15,7 @@ from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
 from tests.support.models.gate import AT_PREDICT, Gate
 from tests.support.models.versions import Draft, adding, publish
+from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
 from tidegate_serving.contract.signature import FirstAxis, Signature, TensorSpec
@@ -120,3 +122,15 @@ def test_a_client_that_hangs_up_leaves_nothing_behind(engine: EngineProcess, str
     with closing(TritonStream(engine.addresses["grpc"])) as other:
         other.ask("count", {"n": np.array(1)})
         assert other.next().as_numpy("i") == 0
+
+
+def test_what_cannot_be_read_says_which_request_it_was(engine: EngineProcess) -> None:
+    request = service_pb2.ModelInferRequest(model_name="adds", id="q")
+    request.inputs.add(name="x", datatype="FP32", shape=[1])
+    request.inputs[0].parameters["shared_memory_region"].string_param = "nowhere"
+    request.inputs[0].parameters["shared_memory_byte_size"].int64_param = 4
+    with grpc.insecure_channel(engine.addresses["grpc"]) as channel:
+        ask = service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelStreamInfer
+        (answer,) = ask(iter([request]), timeout=60)
+    assert "shared" in answer.error_message
+    assert answer.infer_response.id == "q"

@@ -182,6 +182,11 @@ def test_what_goes_wrong_is_an_event_or_before_any_an_answer(engine: EngineProce
 def test_a_stream_and_one_answer_are_not_each_other(engine: EngineProcess) -> None:
     status, why = error(engine, "/v1/models/m:predict", {"inputs": {"n": 1}})
     assert (status, "answers with a stream of messages: ask for it with header 'Accept:" in why) == (400, True)
+    asked = {"inputs": [{"name": "n", "datatype": "INT64", "shape": [], "data": [1]}]}
+    binary = {"outputs": [{"name": "i", "parameters": {"binary_data": True}}]}
+    for wanted in (binary, {"parameters": {"binary_data_output": True}}):
+        status, why = error(engine, "/v2/models/m/infer", {**asked, **wanted}, **EVENTS)
+        assert (status, "binary data, which events cannot carry" in why) == (400, True)
     once = {"signature_name": "once", "inputs": {"x": [1]}}
     status, why = error(engine, "/v1/models/m:predict", once, **EVENTS)
     assert (status, "answers once and has no stream" in why) == (400, True)

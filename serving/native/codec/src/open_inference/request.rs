@@ -73,6 +73,12 @@ impl<'a> InferRequest<'a> {
         }
     }
 
+    /// How long each message of its answer is waited for: not at all where the request has a timeout, which is for all of
+    /// them.
+    pub fn patience(&self, patience: Option<Duration>) -> Option<Duration> {
+        patience.filter(|_| self.timeout_us == 0)
+    }
+
     /// Adds an input, unless there are too many.
     pub fn push_input(&mut self, input: InferInput<'a>) -> Result<(), Status> {
         push_entry(&mut self.inputs, input, "inputs")
@@ -91,6 +97,19 @@ impl<'a> InferRequest<'a> {
     /// Which model, with the signature that the request names.
     pub fn spec<'s>(&'s self, name: &'s str, choice: VersionChoice<'s>) -> ModelSpec<'s> {
         ModelSpec { name, choice, signature_name: &self.signature_name }
+    }
+
+    /// An error where an output is wanted as bytes, which have no place in an answer of JSON alone.
+    pub fn check_all_json(&self) -> Result<(), Status> {
+        let form = |output: &WantedOutput<'_>| output.form.unwrap_or(self.form);
+        let all = self.outputs.is_empty().then_some(self.form);
+        if self.outputs.iter().map(form).chain(all).all(|form| form == OutputForm::Values) {
+            return Ok(());
+        }
+        Err(Status::invalid(
+            "outputs are wanted as binary data, which events cannot carry: leave out 'binary_data' and \
+             'binary_data_output', or ask without header 'Accept: text/event-stream'",
+        ))
     }
 
     /// What the answer is made of: the outputs that are wanted, all when none is named.

@@ -72,6 +72,8 @@ pub struct Entry {
     pub token: Option<Arc<TrackerToken>>,
     /// Where its messages go; none where it is answered once, or nobody reads them.
     pub stream: Option<Arc<Stream>>,
+    /// How long each message is waited for of a copy, which has no stream, where the deadline moves on with them.
+    pub patience: Option<Duration>,
 }
 
 /// The rows of a request that was decoded apart.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use tidegate_codec::status::Status;
+use tidegate_codec::status::{Code, Status};
 use tidegate_codec::tensors::Tensor;
 
 use crate::batching::served_signature::ServedSignature;
@@ -112,6 +112,17 @@ impl Stream {
     /// Whether nobody reads any more.
     pub fn is_left(&self) -> bool {
         lock(&self.state).left
+    }
+
+    /// How long each message is waited for, where nothing but that bounds the answer.
+    pub fn patience(&self) -> Option<Duration> {
+        self.patience
+    }
+
+    /// Whether it ended because its deadline had passed.
+    pub fn is_late(&self) -> bool {
+        let late = |end: &Result<(), Status>| end.as_ref().is_err_and(|status| status.code == Code::DeadlineExceeded);
+        lock(&self.state).end.as_ref().is_some_and(late)
     }
 
     /// When the next message is too late, where its deadline moves on.

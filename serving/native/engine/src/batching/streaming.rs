@@ -25,7 +25,8 @@ pub(super) fn run(executor: &dyn Executor, served: &Arc<ServedSignature>, batch:
     let entry = batch.entries.first();
     let _running = entry.map(|entry| served.metrics.running.begin(&served.signature.name, rows, &entry.id));
     let (mut last, mut stopped) = (Vec::new(), None);
-    let mut wanted = |prediction| match hand_on(served, entry, prediction, &mut last) {
+    let mut deadline = entry.map(|entry| entry.deadline);
+    let mut wanted = |prediction| match hand_on(served, entry, prediction, (&mut last, &mut deadline)) {
         Ok(()) => true,
         Err(status) => {
             stopped = Some(status);
@@ -43,7 +44,7 @@ fn hand_on(
     served: &Arc<ServedSignature>,
     entry: Option<&Entry>,
     prediction: Prediction,
-    last: &mut Vec<Tensor>,
+    (last, deadline): (&mut Vec<Tensor>, &mut Option<Instant>),
 ) -> Result<(), Status> {
     let gone = || Status::new(Code::Cancelled, "nobody reads the stream any more");
     let (outputs, errors) = check(&served.signature, prediction, None)?;
@@ -58,8 +59,16 @@ fn hand_on(
     match &entry.stream {
         Some(stream) if stream.send(Message::new(served.clone(), outputs)?) => Ok(()),
         Some(_) => Err(gone()),
-        // Copies for a shadow have no reader who could leave.
-        None if Instant::now() < entry.deadline => Ok(()),
-        None => Err(Status::new(Code::DeadlineExceeded, "the deadline passed while the request ran")),
+        // Copies for a shadow have no reader who could leave, and no stream that would move their deadline on.
+        None => {
+            let now = Instant::now();
+            if deadline.is_some_and(|deadline| deadline <= now) {
+                return Err(Status::new(Code::DeadlineExceeded, "the deadline passed while the request ran"));
+            }
+            if let Some(patience) = entry.patience {
+                *deadline = Some(now + patience);
+            }
+            Ok(())
+        }
     }
 }

@@ -158,7 +158,12 @@ impl<R: Reply> Dispatcher<R> {
             return error.map_or(Code::Ok, |status| status.code);
         }
         let Some(pending) = pending else {
-            return if entry.deadline <= now { Code::DeadlineExceeded } else { Code::Cancelled };
+            let late = match &entry.stream {
+                Some(stream) if stream.is_left() => stream.is_late(),
+                Some(stream) => stream.deadline().unwrap_or(entry.deadline) <= now,
+                None => entry.deadline <= now,
+            };
+            return if late { Code::DeadlineExceeded } else { Code::Cancelled };
         };
         let Pending { reply, id, queue, received, place, .. } = pending;
         let served = &queue.served;

@@ -9,6 +9,7 @@ use tidegate_codec::model_spec::ModelSpec;
 use tidegate_codec::status::{Code, Status};
 use tidegate_codec::tensors::Page;
 
+use crate::batching::taking::Taking;
 use crate::batching::{Appended, Entry, Queue, Role, Urgency};
 use crate::engine::Engine;
 use crate::metrics::Asked;
@@ -94,7 +95,8 @@ impl<R: Reply> Dispatcher<R> {
     ) where
         R: From<P::Reply>,
     {
-        let requester = Requester { id: &context.id, key, sequence: payload.sequence() };
+        let sequence = |version: &Version| self.sequence(spec, version, payload);
+        let requester = Requester { id: &context.id, key, sequence: &sequence };
         let (model, version) = match map.resolve(spec.name, spec.choice, Some(&requester)) {
             Ok(found) => found,
             Err(status) => {
@@ -117,6 +119,16 @@ impl<R: Reply> Dispatcher<R> {
             }
             Err(status) => self.refuse(context, Some(version), &status),
         }
+    }
+
+    /// The sequence that a request belongs to as a version reads it, empty for none.
+    fn sequence<P: Payload>(&self, spec: &ModelSpec<'_>, version: &Version, payload: &P) -> Vec<u8> {
+        let Some(queue) = payload.queue(spec, version).ok().filter(|queue| queue.signature().sequences) else {
+            return Vec::new();
+        };
+        let mut memory = queue.served.memory.reservation();
+        let mut room = Taking::new(&mut memory, usize::MAX);
+        payload.sequence(queue.signature(), &mut room, self.engine.limits.max_message_bytes())
     }
 
     /// Enters a request into a batch, and its copy into another.
@@ -152,6 +164,7 @@ impl<R: Reply> Dispatcher<R> {
             logged: id.sampled(model.logged),
             token: None,
             stream: reply.stream().cloned(),
+            patience: None,
         };
         let shadow = model.shadow.as_ref();
         let shadow = shadow.filter(|shadow| !Arc::ptr_eq(&shadow.version, version) && id.sampled(shadow.share));
@@ -177,7 +190,8 @@ impl<R: Reply> Dispatcher<R> {
 
     fn copy_of(&self, entry: &Entry) -> Entry {
         let token = Some(Arc::new(self.copies.enter()));
-        Entry { role: Role::Shadow, under_way: usize::MAX, token, stream: None, ..entry.clone() }
+        let patience = entry.stream.as_ref().and_then(|stream| stream.patience());
+        Entry { role: Role::Shadow, under_way: usize::MAX, token, stream: None, patience, ..entry.clone() }
     }
 
     /// Answers a request that has no rows, without its model.

@@ -16,8 +16,9 @@ pub struct Requester<'a> {
     pub id: &'a RequestId,
     /// Where the key's value is.
     pub key: KeyValue<'a>,
-    /// The sequence that the request belongs to, which stays with a version; empty for none.
-    pub sequence: &'a str,
+    /// The sequence that the request belongs to as this version reads it, empty for none: read only for a split with a
+    /// version of sequences, which a sequence stays with.
+    pub sequence: &'a dyn Fn(&Version) -> Vec<u8>,
 }
 
 /// Where the value of a split's key is.
@@ -36,6 +37,8 @@ pub struct Split {
     salt: u64,
     shares: BTreeMap<i64, f64>,
     parts: Vec<(Share, Option<Arc<Version>>)>,
+    /// The first of its versions that has a signature of sequences.
+    of_sequences: Option<Arc<Version>>,
 }
 
 impl Split {
@@ -56,7 +59,7 @@ impl Split {
                     wrong(format!("has key '{name}': it must be the name of a header, such as x-user-id"))
                 })?),
             };
-        Ok(Split { key, salt: request_id::hash(model.as_bytes()), shares, parts: Vec::new() })
+        Ok(Split { key, salt: request_id::hash(model.as_bytes()), shares, parts: Vec::new(), of_sequences: None })
     }
 
     /// The same split with the versions that are there.
@@ -68,18 +71,25 @@ impl Split {
             (Share::new(end).unwrap_or_default(), versions.get(number).cloned())
         });
         self.parts = parts.collect();
+        let mut there = self.parts.iter().filter_map(|(_, version)| version.as_ref());
+        self.of_sequences = there.find(|version| version.has_sequences()).cloned();
         self
     }
 
     /// The version that this request draws; none where its part waits for one.
     pub fn draw(&self, requester: &Requester<'_>) -> Option<&Arc<Version>> {
-        let own = match requester.sequence {
-            "" => requester.id.hash(),
-            sequence => request_id::hash(sequence.as_bytes()),
+        let drawn = match self.value(requester) {
+            Some(value) => request_id::hash(value),
+            None => self.sequence(requester).map_or_else(|| requester.id.hash(), |own| request_id::hash(&own)),
         };
-        let drawn = request_id::mix(self.value(requester).map_or(own, request_id::hash) ^ self.salt);
+        let drawn = request_id::mix(drawn ^ self.salt);
         let (_, version) = self.parts.iter().find(|(end, _)| end.covers(drawn))?;
         version.as_ref()
+    }
+
+    fn sequence(&self, requester: &Requester<'_>) -> Option<Vec<u8>> {
+        let sequence = (requester.sequence)(self.of_sequences.as_deref()?);
+        (!sequence.is_empty()).then_some(sequence)
     }
 
     fn value<'a>(&self, requester: &Requester<'a>) -> Option<&'a [u8]> {

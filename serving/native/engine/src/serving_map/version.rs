@@ -92,12 +92,16 @@ impl Version {
         })
     }
 
+    /// Whether requests of a signature of its belong to sequences.
+    pub fn has_sequences(&self) -> bool {
+        self.queues.iter().any(|queue| queue.signature().sequences)
+    }
+
     /// Changes its queues' limits and the number of its executor threads, of which one of sequences has one; requests that
     /// wait stay where they are.
     pub fn tune(&self, batching: &Batching) {
         let before = self.executors.limit();
-        let sequences = self.queues.iter().any(|queue| queue.signature().sequences);
-        self.executors.resize(if sequences { 1 } else { batching.concurrency });
+        self.executors.resize(if self.has_sequences() { 1 } else { batching.concurrency });
         for queue in &*self.queues {
             queue.tune(batching);
         }

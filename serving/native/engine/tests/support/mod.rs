@@ -119,6 +119,7 @@ impl Fixture {
             logged: false,
             token: None,
             stream: None,
+            patience: None,
         }
     }
 

@@ -60,10 +60,6 @@ impl<R: InferReply> Payload for Infer<'_, R> {
         self.request.priority
     }
 
-    fn sequence(&self) -> &str {
-        &self.request.turn.id
-    }
-
     fn queue<'v>(&self, spec: &ModelSpec<'_>, version: &'v Version) -> Result<&'v Arc<Queue>, Status> {
         queue(spec, version)
     }

@@ -1,6 +1,7 @@
 //! A node's answer to a call, passed on as it comes: no faster than the client takes it.
 
 use std::future::poll_fn;
+use std::sync::OnceLock;
 use std::task::Poll;
 use std::time::Instant;
 
@@ -36,8 +37,9 @@ enum Next {
 }
 
 impl GrpcAnswer {
-    /// Passes it on, as far as it comes before the deadline; the code that the client sees.
-    pub async fn pass(self, reply: GrpcReply, deadline: Option<Instant>) -> Code {
+    /// Passes it on, as far as it comes before the deadline; the code that the client sees. `unread` is why not all that the
+    /// client sent went to the node, which is then how a good answer ends.
+    pub async fn pass(self, reply: GrpcReply, deadline: Option<Instant>, unread: &OnceLock<Status>) -> Code {
         let GrpcAnswer { response, outstanding, place: _place } = self;
         let (mut head, mut body) = response.into_parts();
         let (observation, patience) = (reply.observation.clone(), reply.patience());
@@ -79,7 +81,7 @@ impl GrpcAnswer {
                 }
                 Next::Gone => return Code::Cancelled,
                 Next::Late => break end(Ok(Some(trailers_of(&late()))), &mut stream),
-                Next::End => break end(body.trailers().await, &mut stream),
+                Next::End => break end(or_unread(body.trailers().await, unread), &mut stream),
                 Next::Broken(why) => break end(Err(why), &mut stream),
             }
         };
@@ -97,6 +99,17 @@ fn takes(stream: &mut SendStream<Bytes>, bytes: usize) -> bool {
 
 fn late() -> Status {
     Status::new(Code::DeadlineExceeded, "the deadline passed before the node's answer had ended")
+}
+
+/// How the node ended, or why it did not get all, where it knows of nothing wrong.
+fn or_unread(
+    ended: Result<Option<HeaderMap>, h2::Error>,
+    unread: &OnceLock<Status>,
+) -> Result<Option<HeaderMap>, h2::Error> {
+    match (unread.get(), ended) {
+        (Some(status), Ok(Some(trailers))) if code_of(&trailers) == Some(Code::Ok) => Ok(Some(trailers_of(status))),
+        (_, ended) => ended,
+    }
 }
 
 /// Ends the client's stream as the node's ended.

@@ -1,7 +1,7 @@
 //! A call of many messages, forwarded both ways at once. The first message names the model, whose node gets all of them.
 
 use std::future::pending;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use h2::{Reason, SendStream};
@@ -57,10 +57,11 @@ pub async fn converse(lane: Arc<Lane>, call: Conversation, named: Named) {
     let code = match begun {
         Ok(begun) => {
             reply.observation.note(|facts| facts.reached = true);
+            let unread = OnceLock::new();
             tokio::select! {
-                code = begun.answer.pass(reply, deadline) => code,
+                code = begun.answer.pass(reply, deadline, &unread) => code,
                 // It never ends.
-                code = send_on(messages, begun.messages) => code,
+                code = send_on(messages, begun.messages, &unread) => code,
             }
         }
         Err(status) => {
@@ -87,7 +88,8 @@ fn end(reply: GrpcReply, id: &RequestId, status: &Status) {
 }
 
 /// Sends what the client sends on to the node, as fast as that takes it, and then waits for ever: the node ends the call.
-async fn send_on(mut messages: Messages, mut node: SendStream<Bytes>) -> Code {
+/// Where a message cannot be read, `unread` says why, and the node still answers what came before.
+async fn send_on(mut messages: Messages, mut node: SendStream<Bytes>, unread: &OnceLock<Status>) -> Code {
     loop {
         match messages.next().await {
             Ok(Some(message)) => {
@@ -99,8 +101,13 @@ async fn send_on(mut messages: Messages, mut node: SendStream<Bytes>) -> Code {
                 let _ = node.send_data(Bytes::new(), true);
                 break;
             }
-            Err(_) => {
+            Err(gone) if gone.code == Code::Cancelled => {
                 node.send_reset(Reason::CANCEL);
+                break;
+            }
+            Err(status) => {
+                unread.get_or_init(|| status);
+                let _ = node.send_data(Bytes::new(), true);
                 break;
             }
         }

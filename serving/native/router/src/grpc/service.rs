@@ -1,7 +1,7 @@
 //! The gRPC endpoint of a router: calls that name a model go to a node that has it, all others are answered here, as by an
 //! engine without models.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use http::HeaderMap;
 use tidegate_codec::status::{Code, Status};
@@ -114,7 +114,7 @@ async fn forward(lane: Arc<Lane>, call: GrpcCall, asked: Asked) {
     let code = match answer {
         Ok(begun) => {
             reply.observation.note(|facts| facts.reached = true);
-            begun.answer.pass(reply, asked.deadline).await
+            begun.answer.pass(reply, asked.deadline, &OnceLock::new()).await
         }
         Err(status) => {
             refuse(&lane, reply, outgoing.headers(), &status);

@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode, Uri};
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::request::Tags;
 use tidegate_plane::aside::LARGE;
 use tidegate_plane::endpoints::reply::AnyReply;
-use tidegate_plane::endpoints::rest::path::{self, Route};
+use tidegate_plane::endpoints::rest::inference::only_one;
+use tidegate_plane::endpoints::rest::path::{self, Route, Target};
 use tidegate_plane::endpoints::rest::routes::RestRoutes;
 use tidegate_plane::endpoints::rest::service::{RestAnswer, RestCall, RestResponse, RestService, failure, text};
 use tidegate_plane::security::access::Grant;
@@ -30,9 +31,9 @@ pub struct RestForwarder {
 }
 
 impl RestService for RestForwarder {
-    fn call(&self, call: RestCall) -> RestAnswer {
+    fn call(&self, mut call: RestCall) -> RestAnswer {
         let (method, path) = (call.head.method.as_str(), call.head.uri.path());
-        let Ok(route) = path::parse(method, path) else { return self.local.call(call) };
+        let Ok(mut route) = path::parse(method, path) else { return self.local.call(call) };
         let own = self.lane.shared.state.metrics_path.as_deref();
         if route == Route::Metrics || own == Some(path) && matches!(method, "GET" | "HEAD") {
             return self.metrics(&call);
@@ -44,6 +45,12 @@ impl RestService for RestForwarder {
             && let Err(status) = self.lane.shared.routes.load().check()
         {
             return RestAnswer::Ready(failure(&status, Tags::default()));
+        }
+        if route == Route::Inference(None) {
+            route = match self.name_only_model(&mut call) {
+                Ok(named) => named,
+                Err(status) => return RestAnswer::Ready(failure(&status, Tags::default())),
+            };
         }
         match self.asked(&call, &route) {
             // How a model stands that is on no node is known here.
@@ -76,6 +83,18 @@ impl RestService for RestForwarder {
 }
 
 impl RestForwarder {
+    /// Has a request that names no model name the only one that its client may ask: a node may have others.
+    fn name_only_model(&self, call: &mut RestCall) -> Result<Route, Status> {
+        let routes = self.lane.shared.routes.load();
+        let names = routes.models().map(|model| model.name.as_str());
+        let name = only_one(names.filter(|name| check_model(&call.head, name).is_ok()))?;
+        let path = format!("/inference/{}", percent_encode(name));
+        let query = call.head.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+        let uri = Uri::try_from(path + &query).map_err(|why| Status::internal(format!("model '{name}': {why}")))?;
+        call.head.uri = uri;
+        Ok(Route::Inference(Some(Target { name: name.to_owned(), version: None, label: None })))
+    }
+
     /// What is forwarded; none where the request has to be answered here.
     fn asked(&self, call: &RestCall, route: &Route) -> Option<Asked> {
         let name = &route.target()?.name;
@@ -104,6 +123,15 @@ fn about_all(route: &Route) -> Option<&'static str> {
         Route::OpenApi => Some("how all models are called"),
         _ => None,
     }
+}
+
+/// A name as a part of a path.
+fn percent_encode(name: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    name.bytes().map(encode).collect()
 }
 
 /// Whether a route asks what only the fleet's routes tell: of one model, or which there are.

@@ -163,14 +163,23 @@ impl<R: Reply + From<EmbeddedReply> + From<StreamReply>> Embedded<R> {
         Arc::new(AnswerAtOnce(Arc::downgrade(&self.dispatcher)))
     }
 
-    /// Finds the version that a request goes to, or refuses and counts it.
-    pub fn route(&self, request: &EmbeddedRequest<'_>) -> Result<RoutedRequest, Status> {
+    /// Finds the version that a request goes to, or refuses and counts it. `sequence` reads which sequence it belongs to by a
+    /// signature of sequences, where a split asks.
+    pub fn route(
+        &self,
+        request: &EmbeddedRequest<'_>,
+        sequence: impl Fn(&Signature) -> Vec<u8>,
+    ) -> Result<RoutedRequest, Status> {
         let received = Instant::now();
         let engine = &self.dispatcher.engine;
         let id = RequestId::from_text(request.request_id, &engine.ids);
         let map = engine.map.load_full();
-        let requester = Requester { id: &id, key: KeyValue::Is(request.key), sequence: "" };
         let spec = &request.spec;
+        let sequence = |version: &Version| {
+            let signature = version.queue(spec.signature()).map(|queue| queue.signature());
+            signature.filter(|signature| signature.sequences).map(&sequence).unwrap_or_default()
+        };
+        let requester = Requester { id: &id, key: KeyValue::Is(request.key), sequence: &sequence };
         let found = match self.closed.load(Ordering::Acquire) {
             true => Err(Status::new(Code::Unavailable, "the server is draining")),
             false => map.resolve(spec.name, spec.choice, Some(&requester)).map(|(_, found)| found.clone()),

@@ -240,41 +240,57 @@ impl<R: Reply + From<StreamReply>> InferStream<R> {
             facts.received.get_or_insert(received);
             facts.bytes_in += message.len();
         });
-        let wait = self.state.engine.limits.request_timeout();
-        let deadline = self.deadline.unwrap_or(received + wait);
-        let patience = self.deadline.is_none().then_some(wait);
-        let (reply, answer) = StreamReply::open(Endpoint::Grpc, patience, true, &self.observation);
-        let reply = reply.over(self.open.lifeline());
+        let limit = self.state.engine.limits.request_timeout();
+        let deadline = self.deadline.unwrap_or(received + limit);
+        let patience = self.deadline.is_none().then_some(limit);
         let (dispatcher, state, head) = (self.dispatcher.clone(), self.state.clone(), self.head.clone());
+        let (observation, lifeline) = (self.observation.clone(), self.open.lifeline().clone());
         let bytes = message.len();
         let work = move || {
-            let mut infer = message::parse(&message)?;
-            check_model(&head, infer.name)?;
-            open_places(&state, &mut infer.request)?;
-            let ModelInfer { name, choice, ref request } = infer;
-            let id = choose_id(head.headers.get(ID_HEADER), Some(request.id.as_ref()), &state.engine.ids);
-            let trace = trace_of(&head.headers);
-            let deadline = request.deadline(received, deadline);
-            let context = RequestContext { reply, id, trace, received, deadline, bytes };
-            dispatcher.dispatch(context, &request.spec(name, choice), &head.headers, &Infer::new(request));
-            Ok((name.to_owned(), request.id.to_string(), request.empty_final))
+            let mut infer = match message::parse(&message) {
+                Ok(infer) => infer,
+                Err(status) => return Asked::refused(status),
+            };
+            let (model, own) = (infer.name.to_owned(), infer.request.id.to_string());
+            let empty_final = infer.request.empty_final;
+            let checked = check_model(&head, infer.name).and_then(|()| open_places(&state, &mut infer.request));
+            let answer = checked.map(|()| {
+                let ModelInfer { name, choice, ref request } = infer;
+                let patience = request.patience(patience);
+                let (reply, answer) = StreamReply::open(Endpoint::Grpc, patience, true, &observation);
+                let reply = reply.over(&lifeline);
+                let id = choose_id(head.headers.get(ID_HEADER), Some(request.id.as_ref()), &state.engine.ids);
+                let trace = trace_of(&head.headers);
+                let deadline = request.deadline(received, deadline);
+                let context = RequestContext { reply, id, trace, received, deadline, bytes };
+                dispatcher.dispatch(context, &request.spec(name, choice), &head.headers, &Infer::new(request));
+                answer
+            });
+            Asked { model, id: own, empty_final, ..Asked::new(answer) }
         };
         let asked = match bytes > LARGE || !self.state.shared_memory.is_empty() {
-            true => self.state.aside.run(bytes, deadline, work).await.and_then(|asked| asked),
+            true => self.state.aside.run(bytes, deadline, work).await.unwrap_or_else(Asked::refused),
             false => work(),
         };
-        let (answer, (model, id, empty_final)) = match asked {
-            Ok(asked) => (Ok(answer), asked),
-            Err(status) => {
-                self.state.engine.metrics.unrouted.count(Endpoint::Grpc, status.code);
-                (Err(status), Default::default())
-            }
-        };
-        Asked { answer, model, id, empty_final, streams: false, answered_once: false, held: VecDeque::new() }
+        if let Err(status) = &asked.answer {
+            self.state.engine.metrics.unrouted.count(Endpoint::Grpc, status.code);
+        }
+        asked
     }
 }
 
 impl Asked {
+    /// Nothing is known yet of the request but what comes of it.
+    fn new(answer: Result<StreamAnswer, Status>) -> Asked {
+        let (model, id, held) = (String::new(), String::new(), VecDeque::new());
+        Asked { answer, model, id, empty_final: false, streams: false, answered_once: false, held }
+    }
+
+    /// A request of which not even its id could be read.
+    fn refused(status: Status) -> Asked {
+        Asked::new(Err(status))
+    }
+
     /// A message as it is sent. What answers once says in it that it is the last, as in Triton.
     fn encode(&mut self, message: &Message) -> Result<Bytes, Status> {
         let infer = self.answer.as_ref().ok().and_then(|answer| answer.head.infer.get());

@@ -20,7 +20,7 @@ pub fn dispatch<R: Reply + From<TaskReply>>(
 ) {
     let map = dispatcher.engine.map.load();
     let spec = request.spec();
-    let requester = Requester { id: &context.id, key: KeyValue::In(headers), sequence: "" };
+    let requester = Requester { id: &context.id, key: KeyValue::In(headers), sequence: &|_| Vec::new() };
     let (model, version) = match map.resolve(spec.name, spec.choice, Some(&requester)) {
         Ok(found) => found,
         Err(status) => {

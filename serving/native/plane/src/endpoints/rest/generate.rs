@@ -32,7 +32,7 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
         };
         let (spec, headers) = (target.spec(""), &call.head.headers);
         if streamed {
-            let (reply, answer) = self.open_events(call, EventForm::Generate, &id);
+            let (reply, answer) = self.open_events(call, EventForm::Generate, self.patience(), &id);
             self.dispatcher.dispatch(context(call, reply, id), &spec, headers, &Generate::new(object));
             return answer;
         }

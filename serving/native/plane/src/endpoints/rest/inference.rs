@@ -16,7 +16,8 @@ use tidegate_codec::tensors::{Page, Room};
 use tidegate_engine::batching::Queue;
 use tidegate_engine::memory::Reservation;
 use tidegate_engine::metrics::Call;
-use tidegate_engine::request::{Payload, Reply, Tags};
+use tidegate_engine::request::payload::{Payload, read_sequence};
+use tidegate_engine::request::{Reply, Tags};
 use tidegate_engine::request_id::RequestId;
 use tidegate_engine::serving_map::Version;
 
@@ -51,7 +52,7 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
         };
         let spec = target.spec("");
         if events::wanted(headers) {
-            let (reply, answer) = self.open_events(call, EventForm::Plain, &id);
+            let (reply, answer) = self.open_events(call, EventForm::Plain, self.patience(), &id);
             self.dispatcher.dispatch(context(call, reply, id), &spec, headers, &self.plain(call, sent));
             return answer;
         }
@@ -77,22 +78,31 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
     /// The model that serves alone, of those that a client may ask.
     fn only_model(&self, call: &RestCall) -> Result<Target, Status> {
         let (map, grant) = (self.state.engine.map.load(), granted(&call.head));
-        let mut names: Vec<&str> = Vec::new();
-        for version in map.versions().filter(|version| grant.is_none_or(|grant| grant.sees(&version.model))) {
-            if names.last() != Some(&&*version.model) {
-                names.push(&version.model);
-            }
-            if names.len() > NAMED {
-                break;
-            }
-        }
-        let [name] = names[..] else { return Err(not_one(names)) };
-        Ok(Target { name: name.to_owned(), version: None, label: None })
+        let seen = map.versions().map(|version| &*version.model);
+        let name = only_one(seen.filter(|name| grant.is_none_or(|grant| grant.sees(name))))?.to_owned();
+        Ok(Target { name, version: None, label: None })
     }
 
     fn refuse(&self, call: &RestCall, http_status: StatusCode, what: &str, id: &RequestId) -> RestAnswer {
         self.count(Code::InvalidArgument, call);
         RestAnswer::Ready(with_body(http_status, error_body(what), Tags { version: None, id: Some(id) }))
+    }
+}
+
+/// The only name among those of all models, which may each come several times in a row; else an error that tells some.
+pub fn only_one<'n>(all: impl Iterator<Item = &'n str>) -> Result<&'n str, Status> {
+    let mut names: Vec<&str> = Vec::new();
+    for name in all {
+        if names.last() != Some(&name) {
+            names.push(name);
+        }
+        if names.len() > NAMED {
+            break;
+        }
+    }
+    match names[..] {
+        [name] => Ok(name),
+        _ => Err(not_one(names)),
     }
 }
 
@@ -156,6 +166,17 @@ impl<R: Reply> Payload for Plain<'_, R> {
                 "model '{model}' has no signature '{DEFAULT_SIGNATURE}', which plain objects are for: ask for one of \
                  {names} at /v1/models/{model}:predict"
             ))
+        })
+    }
+
+    /// The form of the body is not checked yet, nor is its text there.
+    fn sequence(&self, signature: &Signature, room: &mut dyn Room, _: usize) -> Vec<u8> {
+        read_sequence(signature, room, |page| match self.media_type {
+            MediaType::Json => PlainObject::parse(self.body)?.read_inputs(signature, page),
+            MediaType::MessagePack(_) => {
+                let text = to_json(self.body, binary(signature), &mut *self.room.borrow_mut())?;
+                PlainObject::checked(&text).read_inputs(signature, page)
+            }
         })
     }
 

@@ -47,7 +47,11 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
                 let spec = request.spec(named.name, named.choice);
                 let deadline = request.deadline(call.received, call.deadline);
                 if events::wanted(headers) {
-                    let (reply, answer) = self.open_events(call, EventForm::Infer, &id);
+                    if let Err(status) = request.check_all_json() {
+                        return RestAnswer::Ready(self.fail(call, &status, &id));
+                    }
+                    let patience = request.patience(self.patience());
+                    let (reply, answer) = self.open_events(call, EventForm::Infer, patience, &id);
                     let context = RequestContext { deadline, ..context(call, reply, id) };
                     self.dispatcher.dispatch(context, &spec, headers, &Infer::new(&request));
                     return answer;

@@ -1,7 +1,7 @@
 //! The routes of the REST endpoint: what each path leads to, and TensorFlow Serving's, metrics and health themselves.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::header::{ALLOW, ORIGIN};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -176,7 +176,8 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
             Ok(request) => {
                 let (spec, headers) = (target.spec(&request.signature_name), &call.head.headers);
                 if events::wanted(headers) {
-                    let (reply, answer) = self.open_events(call, EventForm::Predict(request.form), &id);
+                    let (reply, answer) =
+                        self.open_events(call, EventForm::Predict(request.form), self.patience(), &id);
                     self.dispatcher.dispatch(context(call, reply, id), &spec, headers, &Predict::new(&request));
                     return answer;
                 }
@@ -188,9 +189,19 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
         }
     }
 
+    /// How long each event is waited for, where the request does not say until when all of them are to come.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        Some(self.state.engine.limits.request_timeout())
+    }
+
     /// A reply whose messages are sent as events.
-    pub(crate) fn open_events(&self, call: &RestCall, form: EventForm, id: &RequestId) -> (StreamReply, RestAnswer) {
-        let patience = Some(self.state.engine.limits.request_timeout());
+    pub(crate) fn open_events(
+        &self,
+        call: &RestCall,
+        form: EventForm,
+        patience: Option<Duration>,
+        id: &RequestId,
+    ) -> (StreamReply, RestAnswer) {
         let takes_single = matches!(form, EventForm::Generate);
         let (reply, answer) = StreamReply::open(Endpoint::Rest, patience, takes_single, &call.observation);
         let (id, observation) = (id.clone(), call.observation.clone());
