@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -81,8 +82,14 @@ def test_an_answer_of_an_engine_comes_out_again(tidegate: Command, tmp_path: Pat
         eventually(lambda: tidegate(*where).returncode == 0)
         (found,) = json.loads(tidegate(*where, "--json").stdout)
         text = tidegate(*where).stdout
+        with ControlClient(control) as client:
+            push_and_wait(client, publish(tmp_path / "models", "m", 2, adding(1)), labels={"stable": 2})
+        digest = digest_of(directory)
+        shutil.rmtree(directory)
+        (gone,) = json.loads(tidegate(*where, "--json").stdout)
+    assert gone["again"]["sentence"] == "the files that answered are not there"
     assert (found["model"], found["version"], found["status"], found["rows"]) == ("m", 1, 0, 2)
-    assert found["manifest_digest"] == digest_of(directory)
+    assert found["manifest_digest"] == digest
     assert found["verdict"]["allowed"] is True
     assert found["verdict"]["sentence"] == "It is as good as the one before."
     assert found["outputs"]["y"] == [float(np.float32(0.1) + np.float32(1)), 3.0]
@@ -134,6 +141,15 @@ def test_what_cannot_be_computed_says_why(tmp_path: Path, draft: Draft, changes:
     comparison, sentence = said(receipt(logged(tmp_path / "log", 2.0, **changes), directory))
     assert comparison is Comparison.NOT_COMPUTED
     assert reason in sentence
+
+
+def test_columns_of_another_signature_of_the_version_are_none_of_the_answer(tmp_path: Path) -> None:
+    directory = publish(tmp_path / "models", "m", 1, adding(1))
+    write_log(
+        tmp_path / "log",
+        FakeBlock({"x": np.array([1.0], "f4")}, {"y": np.array([2.0], "f4"), "vector": np.array([None], object)}),
+    )
+    assert said(receipt(tmp_path / "log", directory))[0] is Comparison.SAME
 
 
 def test_files_that_are_gone_or_came_later_are_not_asked(tmp_path: Path) -> None:

@@ -116,6 +116,42 @@ def test_single_requests_are_recorded_by_id(log: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "no.parquet").exists()
 
 
+def rewritten(log: Path, columns: Mapping[str, Any], rules: Mapping[str, str]) -> None:
+    """The log's file with more columns, and with what it says of columns that it does not have as they were asked."""
+    (file,) = log.rglob("*.parquet")
+    table = pq.read_table(file)
+    for name, values in columns.items():
+        table = table.append_column(name, values)
+    metadata = {**table.schema.metadata, **{log_record.RULE_KEY + name: rule for name, rule in rules.items()}}
+    pq.write_table(table.replace_schema_metadata(metadata), file)
+
+
+def test_columns_of_another_signature_and_hashed_outputs_are_not_recorded(log: Path, tmp_path: Path) -> None:
+    others = {"in.text": pa.nulls(59, pa.string()), "out.vector": pa.nulls(59, pa.float32())}
+    rewritten(log, {**others, "out.who": pa.array(["ab12"] * 59)}, {"out.who": log_record.HASH})
+    recorded = record_golden_requests(log, WHO, tmp_path / "golden.parquet")
+    assert (recorded.inputs, recorded.outputs) == (["weight", "size", "depot"], ["probability"])
+
+
+@pytest.mark.parametrize(
+    ("column", "told"),
+    [("in.size", "input 'size' is hashed in the log"), ("out.probability", "no output is in the log")],
+)
+def test_what_is_hashed_cannot_be_asked_again(log: Path, tmp_path: Path, column: str, told: str) -> None:
+    rewritten(log, {}, {column: log_record.HASH})
+    with pytest.raises(InvalidInput, match=told):
+        record_golden_requests(log, WHO, tmp_path / "golden.parquet")
+
+
+def test_requests_that_cannot_be_sent_are_not_as_recorded(tmp_path: Path, golden: GoldenRequests) -> None:
+    place = golden.table.column_names.index("in.weight")
+    empty = golden.table.set_column(place, "in.weight", pa.nulls(golden.table.num_rows, pa.int64()))
+    whole = Signature((TensorSpec("weight", "int64"), *world.INPUTS[1:]), world.OUTPUT)
+    (finding,) = found(tmp_path, replace(golden, table=empty), signature=whole)
+    assert finding.outcome is Outcome.INCONCLUSIVE
+    assert "20 of 20 golden requests cannot be sent" in finding.sentence
+
+
 def test_a_candidate_that_answers_alike_passes(tmp_path: Path, golden: GoldenRequests) -> None:
     (one,) = found(tmp_path, golden)
     assert (one.outcome, one.subject) == (Outcome.PASS, "probability")

@@ -6,7 +6,7 @@ A Parquet file with columns of the inference log (request_id, row, in.*, out.*),
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +18,7 @@ from tidegate_serving.contract.formats import check_format
 from tidegate_serving.contract.plain_file import check_given
 from tidegate_serving.contract.signature import SERVING_DEFAULT
 from tidegate_serving.files import written_aside
-from tidegate_serving.inference_log.reader import duckdb_module, read_again, scan
+from tidegate_serving.inference_log.reader import duckdb_module, read_again, scan, unlogged_columns
 from tidegate_validation.statistics.sql import quote, text_literal
 
 KIND, VERSION = "golden-requests", "1"
@@ -82,7 +82,8 @@ class Recording:
 def record_golden_requests(log_root: Path, recording: Recording, path: Path) -> GoldenRequests:
     """Takes whole requests that a version answered from the inference log and writes them to `path`.
 
-    NotFound where the log holds none of them, InvalidInput where an id that was asked for is not among them.
+    Hashed outputs are left out. NotFound where the log holds none of them, InvalidInput where an id that was asked for
+    is not among them, and where an input or every output is hashed in the log.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -103,6 +104,7 @@ def record_golden_requests(log_root: Path, recording: Recording, path: Path) -> 
             f"the log {log_root} holds no whole and answered request of {servable} by signature "
             f"{recording.signature!r}: ask the model first, or name another version, signature or time"
         )
+    table = _of_the_signature(table, unlogged_columns(log_root, recording.model, recording.version))
     about = {"servable": servable, "signature": recording.signature}
     metadata = {log_record.FORMAT_KEY: f"tidegate.{KIND}/{VERSION}", _ABOUT: json.dumps(about)}
     kept: pa.Table = table.replace_schema_metadata(metadata)
@@ -150,6 +152,23 @@ def _recorded(connection: Any, source: str, recording: Recording) -> Any:
         f"ORDER BY md5({log_record.REQUEST_ID}) {most}) SELECT {', '.join(map(quote, columns))} FROM logged "
         f"WHERE {log_record.REQUEST_ID} IN (FROM chosen) ORDER BY {log_record.REQUEST_ID}, {log_record.ROW}"
     ).to_arrow_table()
+
+
+def _of_the_signature(table: Any, unlogged: Mapping[str, str]) -> Any:
+    """Without columns of other signatures, which are null in every row, and hashed outputs."""
+    values = (log_record.INPUT_PREFIX, log_record.OUTPUT_PREFIX)
+    others = [name for name in table.column_names if name.startswith(values) and table[name].null_count == len(table)]
+    table = table.drop_columns(others)
+    hashed = [name for name in table.column_names if name in unlogged]
+    if inputs := [name for name in hashed if name.startswith(log_record.INPUT_PREFIX)]:
+        raise InvalidInput(
+            f"input {inputs[0].removeprefix(log_record.INPUT_PREFIX)!r} is hashed in the log, so requests cannot be "
+            "asked again: record golden requests from a log that has it"
+        )
+    left = table.drop_columns(hashed)
+    if not _names(left, log_record.OUTPUT_PREFIX):
+        raise InvalidInput("no output is in the log as it was answered, so nothing can be compared: log one")
+    return left
 
 
 def _names(table: Any, prefix: str) -> list[str]:

@@ -71,15 +71,16 @@ def receipt(
 
 
 def _directory(version: ServableId, repository: Path | None, control: str | None) -> Path | None:
-    """Where the version lies: in the repository, else where the engine had it from, else in ./models."""
+    """Where the version lies: in the repository, else where the engine had it from, else in ./models. None where the
+    engine does not have it any more, nor does it lie beside the one that serves."""
     from tidegate_operators.steps import pushed_directory
-    from tidegate_serving.contract.errors import NotFound
+    from tidegate_serving.contract.errors import FailedPrecondition, NotFound
     from tidegate_serving.contract.repository import version_directory
 
     if repository is None and control is not None:
         try:
             return pushed_directory(control=control, servable=version.name, version=version.version)
-        except NotFound:
+        except (NotFound, FailedPrecondition):
             return None
     return version_directory(repository or Path("models"), version)
 

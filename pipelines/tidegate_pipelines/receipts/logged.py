@@ -118,5 +118,7 @@ def _answer(rows: list[dict[str, Any]]) -> LoggedAnswer:
 
 
 def _columns(rows: list[dict[str, Any]], prefix: str) -> dict[str, list[Any]]:
+    """Columns by name; those of another signature of the version are null in the log, and left out."""
     names = [name for name in rows[0] if name.startswith(prefix)]
-    return {name.removeprefix(prefix): [row.get(name) for row in rows] for name in names}
+    columns = {name.removeprefix(prefix): [row.get(name) for row in rows] for name in names}
+    return {name: values for name, values in columns.items() if any(value is not None for value in values)}

@@ -179,6 +179,19 @@ def test_only_the_window_the_version_and_the_role_that_are_asked_for_count(profi
         on(since=datetime(2026, 1, 1))
 
 
+def test_requests_of_another_signature_lack_nothing(profile: Path, tmp_path: Path) -> None:
+    world.write_log(tmp_path, Served(served(3)))
+    for file in list(tmp_path.rglob("*.parquet")):
+        table = pq.read_table(file)
+        names = pa.array(["serving_default"] * len(table))
+        pq.write_table(table.append_column("signature", names), file)
+        others = table.drop_columns([name for name in table.column_names if name.startswith(("in.", "out."))])
+        others = others.append_column("signature", pa.array(["embed"] * len(table)))
+        pq.write_table(others.append_column("in.text", names), file.with_name(f"other-{file.name}"))
+    found = report_on_log(profile, tmp_path, model=world.NAME, version=1)
+    assert (found.outcome, found.rows) == (Outcome.PASS, 4000), found.sentence
+
+
 def test_a_role_that_does_not_exist_is_named(profile: Path, tmp_path: Path) -> None:
     world.write_log(tmp_path, Served(served(18)))
     with pytest.raises(InvalidInput, match="use one of primary, shadow"):

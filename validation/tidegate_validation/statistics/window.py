@@ -18,14 +18,16 @@ from tidegate_serving.contract.log_record import (
     REQUEST_ID,
     ROLE,
     ROW,
+    SIGNATURE,
     STATUS,
     Role,
 )
+from tidegate_serving.contract.signature import SERVING_DEFAULT
 from tidegate_serving.inference_log.reader import read_again, scan, unlogged_columns
 from tidegate_validation.statistics.blocks import ROW_INDEX, day_of, window_chunk_of
 from tidegate_validation.statistics.counting import types_of
 from tidegate_validation.statistics.relation import Relation, connected, relation_of_table
-from tidegate_validation.statistics.sql import as_number, quote
+from tidegate_validation.statistics.sql import as_number, quote, text_literal
 
 _VIEW = "tidegate_window"
 _SECONDS = "tidegate_seconds"
@@ -65,7 +67,8 @@ def log_window(
     received_since: datetime | None = None,
     role: str = "primary",
 ) -> Iterator[Window]:
-    """The logged inputs of a model, of one version or of all, from `since` up to but without `until`.
+    """The logged inputs of a model, of one version or of all, from `since` up to but without `until`; where it was
+    asked by several signatures, those of `serving_default`, which gates judge, else of the first by name.
 
     These are compared with the time of the event, else of arrival; `received_since` bounds the time of arrival alone.
     A log without a file is a window without rows.
@@ -81,6 +84,8 @@ def log_window(
         types = read_again(lambda: types_of(connection, source))
         time = _time(types)
         wanted = [f"{quote(ROLE)} = '{_role(role)}'", *_limits(time, since, until), *_arrived(types, received_since)]
+        judged, types = _judged(connection, source, types)
+        wanted += judged
         rules = unlogged_columns(log_root, model, version)
         unlogged = {name[len(INPUT_PREFIX) :]: rule for name, rule in rules.items() if name.startswith(INPUT_PREFIX)}
         named = {name[len(INPUT_PREFIX) :]: name for name in types if name.startswith(INPUT_PREFIX)}
@@ -120,7 +125,7 @@ def logged_answers(
         return None
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        types = read_again(lambda: types_of(connection, source))
+        judged, types = _judged(connection, source, read_again(lambda: types_of(connection, source)))
         rules = unlogged_columns(log_root, model, version)
         outputs = [name for name in types if name.startswith(OUTPUT_PREFIX) and name not in rules]
         if not outputs:
@@ -128,6 +133,7 @@ def logged_answers(
         time, answer = _time(types), _scalar(connection, source, outputs[0], types[outputs[0]]).partition(" AS ")[0]
         inside = " AND ".join([*_limits(time, since, None), *_arrived(types, received_since)]) or "true"
         wanted = [f"{quote(ROLE)} = '{_role(role)}'", f"{quote(STATUS)} = 0", *_limits(time, None, until)]
+        wanted += judged
         columns = (
             f"{quote(REQUEST_ID)} AS request_id, {quote(ROW)} AS row, CAST(floor({time} / 86400) AS BIGINT) AS day"
         )
@@ -171,6 +177,23 @@ def _source(log_root: Path, model: str, version: int | None) -> str | None:
         return scan(log_root, model, version)
     except NotFound:
         return None
+
+
+def _judged(connection: Any, source: str, types: dict[str, str]) -> tuple[list[str], dict[str, str]]:
+    """What keeps the rows of one signature alone where the log has several, and the columns without those of others,
+    which are null in its rows."""
+    if SIGNATURE not in types:
+        return [], types
+    query = f"SELECT DISTINCT {quote(SIGNATURE)} FROM {source} WHERE {quote(SIGNATURE)} IS NOT NULL ORDER BY 1"
+    names = [row[0] for row in read_again(lambda: connection.execute(query).fetchall())]
+    values = [name for name in types if name.startswith((INPUT_PREFIX, OUTPUT_PREFIX))]
+    if len(names) < 2 or not values:
+        return [], types
+    judged = f"{quote(SIGNATURE)} = {text_literal(SERVING_DEFAULT if SERVING_DEFAULT in names else names[0])}"
+    counts = f"SELECT {', '.join(f'count({quote(name)})' for name in values)} FROM {source} WHERE {judged}"
+    known = read_again(lambda: connection.execute(counts).fetchall())[0]
+    others = {name for name, count in zip(values, known, strict=True) if not count}
+    return [judged], {name: kind for name, kind in types.items() if name not in others}
 
 
 def _scalar(connection: Any, source: str, column: str, sql_type: str) -> str:
