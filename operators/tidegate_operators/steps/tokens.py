@@ -46,8 +46,10 @@ def make_token(
     AlreadyExists for a token file that is there; InvalidInput for an access file that cannot be used,
     PermissionRefused for one that another user owns. Nothing is written then.
     """
-    if days is not None and days <= 0:
-        raise InvalidInput(f"days is {days:g}: use more than 0, or None for a token that does not expire")
+    if days is not None and not 0 < days <= times.MOST_DAYS:
+        raise InvalidInput(
+            f"days is {days:g}: use more than 0 and at most {times.MOST_DAYS}, or None for a token that does not expire"
+        )
     if token_file is not None and token_file.exists():
         raise AlreadyExists(f"token file {token_file} is there already: name another, or remove it")
     expires = None if days is None else times.now() + timedelta(days=days)

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tidegate_operators.steps.keys import new_key, rotate_key
 from tidegate_operators.steps.tokens import make_token
+from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.control.access.grants import Role
 
 
@@ -34,3 +36,14 @@ def test_a_token_is_granted_and_written_or_neither(tmp_path: Path) -> None:
     with pytest.raises(Exception, match=r"access\.toml"):
         make_token(name="third", role=Role.LOOK, access_file=access, token_file=tmp_path / "third.token")
     assert not (tmp_path / "third.token").exists()
+
+
+@pytest.mark.parametrize("days", [float("inf"), float("nan"), 1e12, 36501.0])
+def test_days_that_no_calendar_holds_are_named(tmp_path: Path, days: float) -> None:
+    for make in (
+        lambda: make_token(name="a", role=Role.LOOK, days=days),
+        lambda: new_key(tmp_path / "keys", name="a", days=days),
+        lambda: rotate_key(tmp_path / "keys", name="a", overlap_days=days),
+    ):
+        with pytest.raises(InvalidInput, match="at most 36500"):
+            make()
