@@ -74,8 +74,13 @@ def asked_by(operator: Any, context: Context) -> dict[str, str]:
     """Who asks the engine and why, for its journal: the DAG and the task in this run, unless the operator says."""
     return {
         "requested_by": operator.requested_by or f"Airflow DAG {context['dag'].dag_id}",
-        "reason": operator.reason or f"Airflow run {context['run_id']}, task {context['ti'].task_id}",
+        "reason": operator.reason or task_of(context),
     }
+
+
+def task_of(context: Context) -> str:
+    """The task in this run as a journal names it, the same through all of its tries."""
+    return f"Airflow run {context['run_id']}, task {context['ti'].task_id}"
 
 
 def run_of(context: Context) -> str:

@@ -16,8 +16,9 @@ _EXACT = 2**53
 
 
 class Artifact(Protocol):
-    """An artifact of a task, input or output: where its files lie, and what is shown of it."""
+    """An artifact of a task, input or output: its address, where its files lie here, and what is shown of it."""
 
+    uri: str
     path: str
     metadata: dict[str, Any]
 

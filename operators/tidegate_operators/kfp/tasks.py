@@ -177,7 +177,9 @@ def canary(given: Arguments) -> None:
         _require_same(directory, wanted)
     else:
         directory = pushed_directory(control=control, servable=wanted.name, version=wanted.version)
-    turn = CanaryTurn(given.text("outcome"), _TURN_SECONDS)  # where its output goes names the task, also when run again
+    # an artifact has the same address when its pod starts again, and no other run has it; outputs of parameters are
+    # at the same path in every pod
+    turn = CanaryTurn(given.artifact("metrics").uri, _TURN_SECONDS)
     result = None
     while result is None:
         result = canary_turn(directory=directory, control=control, turn=turn, rule=rule)

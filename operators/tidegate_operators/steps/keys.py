@@ -165,8 +165,8 @@ def _after(days: float | None) -> str | None:
 
 
 def _check_days(days: float | None, least: float | None = None) -> None:
-    if days is not None and not (days > 0 or days == least):
-        raise InvalidInput(f"{days:g} days is no time to sign in: use more than 0")
+    if days is not None and not ((days > 0 or days == least) and days <= times.MOST_DAYS):
+        raise InvalidInput(f"{days:g} days is no time to sign in: use more than 0 and at most {times.MOST_DAYS}")
 
 
 def _check_reason(reason: str) -> None:

@@ -9,6 +9,9 @@ from datetime import UTC, datetime
 
 from tidegate_serving.contract.errors import InvalidInput
 
+MOST_DAYS = 36_500
+"""The longest span that anything here is given, a century: calendars end."""
+
 
 def now() -> datetime:
     """This moment, in UTC."""

@@ -18,6 +18,7 @@ from tests.support.models.gate import Gate
 from tests.support.orchestrators.killer import Killer
 from tests.support.release.world import HONEST, SIGNATURE, Endpoints, World, available, serve_first
 
+from tidegate_operators.steps import promote, push
 from tidegate_serving.files import remove_folder
 
 AT_ONCE, RETRIED = "AirflowFailException", "AirflowException"
@@ -71,6 +72,19 @@ def test_a_task_that_runs_again_after_its_version_was_deleted_fails_and_harms_no
         assert (kind, code) == (AT_ONCE, "not_found")
         assert f"{directory} is gone, its repository is here: it was deleted, publish the version again" in words
     assert available(endpoints, "deleted") == [1, 2]
+
+
+def test_a_rollback_whose_task_runs_again_goes_back_once_whatever_its_reason(
+    tasks: Tasks, endpoints: Endpoints, world: World
+) -> None:
+    serve_first(endpoints, world, "back")
+    for version in (2, 3):
+        push(directory=world.admitted(version, name="back"), control=endpoints.control)
+        promote(control=endpoints.control, servable="back", version=version)
+    arguments = {"servable": "back", "reason": "error rate alarm"}
+    told = {"operator": "RollbackOperator", "arguments": arguments, "run": "run"}
+    assert [tasks.killer("airflow", told)["result"]["version"] for _ in range(2)] == [2, 2]
+    assert tasks.killer("airflow", {**told, "run": "next"})["result"]["version"] == 1
 
 
 def test_an_engine_that_is_away_is_left_to_the_retries(tasks: Tasks, world: World) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.support.orchestrators.killer import Killer, State, state
 from tests.support.orchestrators.launched_task import Task
-from tests.support.release.world import RAISES, Endpoints, World, serve_first, traffic
+from tests.support.release.world import BETTER, RAISES, Endpoints, World, serve_first, traffic
 
 from tidegate_operators.steps import push
 
@@ -43,3 +43,19 @@ def test_a_canary_that_was_killed_after_it_took_its_version_out_ends_refused_all
             killer("kfp", arguments, wanted["boundaries"] - back)  # some canaries need a look less, and end unharmed
             assert killer("kfp", arguments)["ended"] == "refused"
         assert state(endpoints, name) == State((1,), frozenset({1}), {"stable": 1}, None)
+
+
+def test_a_canary_stands_for_its_own_run_alone(endpoints: Endpoints, world: World, tmp_path: Path) -> None:
+    serve_first(endpoints, world, "runs")
+    push(directory=world.admitted(2, BETTER, name="runs"), control=endpoints.control)
+
+    def canary(run: str, seconds: float) -> str:
+        task, rule = Task("canary", tmp_path, run), {**RULE, "within_seconds": seconds}
+        told = {"servable": "runs", "version": 2, "rule": rule, "control": endpoints.control, "fail_on_refusal": False}
+        assert task(told) == 0, task.said
+        return task.parameter("outcome")
+
+    with traffic(endpoints.grpc, "runs"):
+        assert canary("first", 30.0) == "PASS"
+    assert canary("first", 30.0) == "PASS", "the task's pod started again"
+    assert canary("second", 0.5) == "INCONCLUSIVE", "nobody asked anything during it"

@@ -9,14 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from tidegate_operators.kfp.components import container_components
+from tidegate_serving.files import remove_folder
 
 
 class Task:
-    """One task of a component, in a folder as KFP lays it out."""
+    """One task of a component in a run, in a folder as KFP lays it out: artifacts have places of their own, output
+    parameters the same in every pod, from where they are collected once it ends."""
 
-    def __init__(self, component: str, folder: Path) -> None:
-        self.component, self.folder = component, folder / component
+    def __init__(self, component: str, folder: Path, run: str = "run") -> None:
+        self.component, self.folder = component, folder / run / component
         self.said = ""
+        self._outputs = folder / "outputs"
+        self._collected: dict[str, str] = {}
 
     def document(self, parameters: dict[str, Any], artifacts: dict[str, Path]) -> str:
         """The ExecutorInput; every number is a float there."""
@@ -35,7 +39,7 @@ class Task:
                     },
                 },
                 "outputs": {
-                    "parameters": {name: {"outputFile": str(self.folder / "parameters" / name)} for name in files},
+                    "parameters": {name: {"outputFile": str(self._outputs / name)} for name in files},
                     "artifacts": {
                         name: {"artifacts": [{"name": name, "uri": str(self.folder / name), "metadata": {}}]}
                         for name in made
@@ -46,10 +50,12 @@ class Task:
         )
 
     def __call__(self, parameters: dict[str, Any], artifacts: dict[str, Path] | None = None) -> int:
-        """Runs it to its end; the exit status."""
+        """Runs it to its end in a new pod; the exit status."""
+        remove_folder(self._outputs)
         command = self.command(parameters, artifacts)
         done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
         self.said = done.stderr
+        self._collected = {path.name: path.read_text() for path in self._outputs.glob("*")}
         return done.returncode
 
     def command(self, parameters: dict[str, Any], artifacts: dict[str, Path] | None = None) -> list[str]:
@@ -59,7 +65,7 @@ class Task:
         return [sys.executable, *container.command[1:], *filled]
 
     def parameter(self, name: str) -> str:
-        return (self.folder / "parameters" / name).read_text()
+        return self._collected[name]
 
     def metadata(self, artifact: str) -> dict[str, Any]:
         found = json.loads((self.folder / "output.json").read_text())["artifacts"][artifact]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate_operators.airflow.assets import emit, servable_asset, with_outlet
 from tidegate_operators.airflow.compat import BaseOperator
-from tidegate_operators.airflow.fields import COLOUR, ENGINE_FIELDS, as_number, as_version, asked_by
+from tidegate_operators.airflow.fields import COLOUR, ENGINE_FIELDS, as_number, as_version, asked_by, task_of
 from tidegate_operators.airflow.hook import DEFAULT_CONNECTION, TidegateHook
 from tidegate_operators.airflow.operators.promote import OUTLET
 from tidegate_operators.airflow.refusals import steps_errors
@@ -53,13 +53,17 @@ class RollbackOperator(BaseOperator):
 
         with steps_errors():
             asked = asked_by(self, context)
+            if self.reason:
+                asked["reason"] = (
+                    f"{self.reason} ({task_of(context)})"  # by which a second run of this task is recognised
+                )
             done = rollback(
                 control=TidegateHook(self.tidegate_conn_id).engine,
                 servable=self.servable,
                 version=as_version(self.version),
                 from_version=as_version(self.from_version, "from_version"),
                 timeout=as_number(self.timeout_seconds, "timeout_seconds"),
-                once=self.reason is None,
+                once=True,
                 **asked,
             )
         found = {"servable": done.id.name, "version": done.id.version}

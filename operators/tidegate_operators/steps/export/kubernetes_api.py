@@ -46,12 +46,13 @@ class KubernetesApi:
 
     @classmethod
     def found(cls, kubeconfig: Path | None = None, context: str = "") -> KubernetesApi:
-        """That of `kubeconfig`, else of the pod that this runs in, else of $KUBECONFIG or ~/.kube/config.
+        """That of `kubeconfig`, else of the pod that this runs in, else of $KUBECONFIG or ~/.kube/config. With
+        `context` a kubeconfig is meant, in a pod too.
 
         NotFound where there is none of these.
         """
         host = os.environ.get("KUBERNETES_SERVICE_HOST")
-        if kubeconfig is None and host and (SERVICE_ACCOUNT / "token").is_file():
+        if kubeconfig is None and not context and host and (SERVICE_ACCOUNT / "token").is_file():
             address = f"[{host}]" if ":" in host else host
             server = f"https://{address}:{os.environ.get('KUBERNETES_SERVICE_PORT', '443')}"
             tls = ssl.create_default_context(cafile=str(SERVICE_ACCOUNT / "ca.crt"))

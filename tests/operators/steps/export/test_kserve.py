@@ -16,7 +16,7 @@ from tests.support.orchestrators.kubernetes_server import PATH, TOKEN, Cluster, 
 from tests.support.release.world import NAME, World, make_world
 
 from tidegate_operators.steps import upload
-from tidegate_operators.steps.export import KubernetesApi, admitted, patch_kserve
+from tidegate_operators.steps.export import KubernetesApi, admitted, kubernetes_api, patch_kserve
 from tidegate_serving.contract.errors import (
     InvalidInput,
     NotAdmitted,
@@ -194,3 +194,17 @@ def test_a_pod_uses_its_service_account(
     version = admitted(directory, trusted=[world.public_key])
     done = patch_kserve(version, service="flights", storage_uri=address, api=KubernetesApi.found())
     assert done.generation == 2
+
+
+def test_a_context_that_is_named_is_meant_in_a_pod_too(
+    world: World, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pod = world.root / "serviceaccount"
+    pod.mkdir()
+    for name in ("token", "namespace"):
+        (pod / name).write_text(name)
+    monkeypatch.setattr(kubernetes_api, "SERVICE_ACCOUNT", pod)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(world.root, cluster.server)))
+    with pytest.raises(InvalidInput, match="lacks 'contexts elsewhere'"):
+        KubernetesApi.found(context="elsewhere")

@@ -210,6 +210,38 @@ def test_tensorflow_serving_finds_the_version_and_its_label(
     assert dict(half.version_labels) == {"stable": 5}
 
 
+@pytest.mark.parametrize("policy", ["all {}", "latest { num_versions: 2 }", ""])
+def test_a_list_that_serves_more_than_named_versions_goes_on_doing_so(
+    world: World, saved_models: Path, policy: str
+) -> None:
+    target, config = world.root / "tfs", world.root / "models.config"
+    said = f"model_version_policy {{ {policy} }}" if policy else ""
+    text = f'model_config_list {{ config {{ name: "half" base_path: "{target}/half" {said} }} }}'
+    config.write_text(text)
+    half = version_of(world, "half", 2, saved_models / "half_plus_two" / "1", "tensorflow")
+    export_tensorflow_serving(half, target, config=config, labels=["stable"])
+    parsed = text_format.Parse(config.read_text(), model_server_config_pb2.ModelServerConfig())
+    before = text_format.Parse(text, model_server_config_pb2.ModelServerConfig())
+    (found,), (was,) = parsed.model_config_list.config, before.model_config_list.config
+    assert found.model_version_policy == was.model_version_policy
+    assert dict(found.version_labels) == {"stable": 2}
+
+
+def test_a_list_by_which_the_version_would_not_serve_is_refused_before_anything_is_written(
+    world: World, saved_models: Path
+) -> None:
+    target, config = world.root / "tfs", world.root / "models.config"
+    (target / "half" / "3").mkdir(parents=True)
+    half = version_of(world, "half", 2, saved_models / "half_plus_two" / "1", "tensorflow")
+    for place, words in ((f"{target}/half", "version 2 is older"), ("s3://bucket/half", "has 'half' at 's3://bucket")):
+        text = f'model_config_list {{ config {{ name: "half" base_path: "{place}" }} }}'
+        config.write_text(text)
+        with pytest.raises(FailedPrecondition, match=words):
+            export_tensorflow_serving(half, target, config=config)
+        assert config.read_text() == text
+    assert not (target / "half" / "2").exists()
+
+
 def test_what_tensorflow_serving_cannot_take_is_refused(world: World, saved_models: Path) -> None:
     with pytest.raises(Unsupported, match="TensorFlow Serving loads SavedModels alone"):
         export_tensorflow_serving(twice(world), world.root / "tfs")
