@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate_operators.steps.infer_signature import PICKLES
 from tidegate_operators.steps.judge import UnpublishedModels
 from tidegate_serving.contract.errors import InvalidInput, NotFound, PermissionRefused
-from tidegate_serving.contract.log_record import INPUT_PREFIX, OUTPUT_PREFIX, REQUEST_ID, ROLE, STATUS, Role
+from tidegate_serving.contract.log_record import INPUT_PREFIX, OUTPUT_PREFIX, REQUEST_ID, ROLE, ROW, STATUS, Role
 from tidegate_serving.contract.manifest import FILE_NAME, read_manifest
 from tidegate_validation.evidence import Evidence
 from tidegate_validation.progress import SILENT, Progress
@@ -39,7 +39,8 @@ class PastData:
     logged: rows with a column per input, or the root folder of an inference log (`in.*`, `out.*` lose their prefix).
     time: the column of the event's time; of an inference log `event_time`, else `received_at`, where it is left out.
     label: the column of the truth, None without labels.
-    labels: labels apart, with the column `key` and `label`, and `at`, when each was found, where there is one. Rows of
+    labels: labels apart, with the column `key`, `row` where a request has several, and `label`, and `at`, when each
+    was found, where there is one. Rows of
     which a label came twice count by the newest, one that came for nothing counts for nothing.
     prediction: the column of what was answered; None asks the models again.
     """
@@ -149,14 +150,24 @@ def _with_labels(table: pa.Table, data: PastData) -> pa.Table:
     ):
         if name not in has.column_names:
             raise InvalidInput(f"the {where} have no column {name!r}: they have {', '.join(has.column_names)}")
-    pairs = list(zip(labels[data.key].to_pylist(), labels[data.label].to_pylist(), strict=True))
+    named = _key_columns(table, labels, data)
+    pairs = list(zip(_keys(labels, named), labels[data.label].to_pylist(), strict=True))
     if _AT in labels.column_names:
         when = labels[_AT].to_pylist()
         pairs = [pairs[row] for row in sorted(range(len(pairs)), key=lambda row: (when[row] is not None, when[row]))]
     newest = dict(pairs)
-    found = pa.array([newest.get(key) for key in table[data.key].to_pylist()], labels[data.label].type)
+    found = pa.array([newest.get(key) for key in _keys(table, named)], labels[data.label].type)
     kept = table.drop_columns([data.label]) if data.label in table.column_names else table
     return kept.append_column(data.label, found)
+
+
+def _key_columns(table: pa.Table, labels: pa.Table, data: PastData) -> list[str]:
+    """The columns that rows and labels are joined by: `row` too, where both have it."""
+    return [data.key, *([ROW] if ROW in table.column_names and ROW in labels.column_names else [])]
+
+
+def _keys(table: pa.Table, names: Sequence[str]) -> list[tuple[Any, ...]]:
+    return list(zip(*(table[name].to_pylist() for name in names), strict=True))
 
 
 def usual_delay(table: pa.Table, time: str, data: PastData) -> int | None:
@@ -174,9 +185,10 @@ def usual_delay(table: pa.Table, time: str, data: PastData) -> int | None:
     labels = labels.filter(labels[_AT].is_valid())
     if not (pa.types.is_timestamp(labels[_AT].type) or pa.types.is_date(labels[_AT].type)):
         return None
-    served = dict(zip(table[data.key].to_pylist(), days_of(table, time).tolist(), strict=True))
+    named = _key_columns(table, labels, data)
+    served = dict(zip(_keys(table, named), days_of(table, time).tolist(), strict=True))
     first: dict[Any, int] = {}
-    for key, day in zip(labels[data.key].to_pylist(), days_of(labels, _AT).tolist(), strict=True):
+    for key, day in zip(_keys(labels, named), days_of(labels, _AT).tolist(), strict=True):
         if key in served:
             first[key] = min(day, first.get(key, day))
     waited = sorted(max(0, day - served[key]) for key, day in first.items())

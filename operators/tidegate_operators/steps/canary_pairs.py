@@ -16,7 +16,7 @@ from typing import Any
 
 from tidegate_operators.steps.canary_log import Side, any_of, not_finite, side
 from tidegate_serving.contract.errors import InvalidInput, NotFound
-from tidegate_serving.contract.log_record import OUTPUT_PREFIX, Role, output_column
+from tidegate_serving.contract.log_record import OUTPUT_PREFIX, REQUEST_ID, ROW, Role, output_column
 from tidegate_serving.contract.servable import ServableId
 from tidegate_validation.canary.numbers import CanaryNumbers
 from tidegate_validation.canary.rule import CanaryRule
@@ -55,14 +55,13 @@ _COUNTS = """
     FROM ({pairs})
 """
 _KEYS = ("compared", "errors", "not_finite", "primary_faults", "slow")
-
-
-_NEWEST_LABELS = (
-    'SELECT request_id, last(label ORDER BY "at" NULLS FIRST, filename, file_row_number) FILTER (label IS NOT NULL) '
-    "AS label FROM (SELECT * FROM read_parquet([{files}], union_by_name = true, filename = true, "
-    'file_row_number = true) UNION ALL BY NAME SELECT NULL AS "at" WHERE false) GROUP BY 1'
-)
-"""Of several labels for one request that with the newest `at`, where there is one, then that of the last file."""
+_NEWEST_LABELS = """
+    CREATE TEMP TABLE labels AS SELECT {names}, last(label ORDER BY {at} filename, file_row_number) AS label
+    FROM {source} WHERE label IS NOT NULL GROUP BY {keys}
+"""
+"""Of several labels for one request, or one of its rows, that with the newest `at`, where there is one, then that of
+the last file."""
+_AT = "at"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +96,9 @@ def read_pairs(
         return Seen(CanaryNumbers(), 0)
     everything = rule.shares[step.number] >= 1.0
     with connect(log_root) as connection:
+        keys = _read_labels(connection, rule.labels)
         for name, source in (("serving", served), ("canary", tried)):
-            read_again(partial(_keep, connection, name, source, since, rule))
+            read_again(partial(_keep, connection, name, source, since, rule, keys))
         when = {"step": step.at.astimezone(UTC)}
         answered, in_step = connection.execute(
             "SELECT count(*), count(*) FILTER (came >= $step) FROM canary", when
@@ -108,8 +108,8 @@ def read_pairs(
     return Seen(beside, in_step, alone)
 
 
-def _keep(connection: Any, name: str, source: str, since: datetime, rule: CanaryRule) -> None:
-    query = _requests(side(connection, source), rule)
+def _keep(connection: Any, name: str, source: str, since: datetime, rule: CanaryRule, keys: str) -> None:
+    query = _requests(connection, side(connection, source), rule, keys)
     connection.execute(f"CREATE TEMP TABLE {name} AS {query}", {"since": since.astimezone(UTC)})
 
 
@@ -133,13 +133,13 @@ def _count(connection: Any, pairs: str, values: Mapping[str, Any], rule: CanaryR
     )
 
 
-def _requests(one: Side, rule: CanaryRule) -> str:
+def _requests(connection: Any, one: Side, rule: CanaryRule, keys: str) -> str:
     """One row a request; `wrong` is null where its label has not come or it was answered with an error."""
     labels, wrong = "", "NULL::BOOLEAN"
-    if rule.labels and (files := _label_files(Path(rule.labels))):
-        text = ", ".join(text_literal(str(file)) for file in files)
-        labels = f"LEFT JOIN ({_NEWEST_LABELS.format(files=text)}) l USING (request_id)"
-        wrong = f"avg(CASE WHEN t.status = 0 AND l.label IS NOT NULL THEN ({_is_wrong(one, rule)})::INT END) > 0.5"
+    if keys:
+        labels = f"LEFT JOIN labels l USING ({keys})"
+        is_wrong = _is_wrong(connection, one, rule)
+        wrong = f"avg(CASE WHEN t.status = 0 AND l.label IS NOT NULL THEN ({is_wrong})::INT END) > 0.5"
     return _REQUESTS.format(
         source=one.source,
         bad=any_of(not_finite("t", one.outputs)),
@@ -149,12 +149,44 @@ def _requests(one: Side, rule: CanaryRule) -> str:
     )
 
 
+def _read_labels(connection: Any, place: str) -> str:
+    """Puts the labels that came into a table and tells the columns that rows are found by; nothing where none came.
+
+    InvalidInput, naming the labels, where they cannot be read or lack a column.
+    """
+    from tidegate_serving.inference_log.reader import duckdb_module
+
+    files = _label_files(Path(place)) if place else []
+    if not files:
+        return ""
+    names = ", ".join(text_literal(str(file)) for file in files)
+    source = f"read_parquet([{names}], union_by_name = true, filename = true, file_row_number = true)"
+    duckdb = duckdb_module()
+    try:
+        columns = [row[0] for row in connection.execute(f"DESCRIBE FROM {source}").fetchall()]
+        if missing := [name for name in (REQUEST_ID, "label") if name not in columns]:
+            raise InvalidInput(f"the labels {place} have no column {missing[0]!r}: they have {', '.join(columns[:-2])}")
+        kinds = {REQUEST_ID: "VARCHAR"} | ({ROW: "BIGINT"} if ROW in columns else {})
+        cast = ", ".join(f"{name}::{kind} AS {name}" for name, kind in kinds.items())
+        at = f'"{_AT}" NULLS FIRST,' if _AT in columns else ""
+        keys = ", ".join(kinds)
+        grouped = ", ".join(str(place) for place in range(1, len(kinds) + 1))
+        connection.execute(_NEWEST_LABELS.format(names=cast, at=at, source=source, keys=grouped))
+        if ROW in columns and connection.execute(f"SELECT bool_or({ROW} IS NULL) FROM labels").fetchone()[0]:
+            raise InvalidInput(f"some of the labels {place} have no {ROW}: say it of each, or of none")
+    except duckdb.Error as error:
+        why, _, _ = str(error).partition("\n")
+        raise InvalidInput(f"the labels {place} cannot be read ({why}): write them anew as Parquet") from error
+    return keys
+
+
 def _label_files(path: Path) -> list[Path]:
     """A file that has not come yet is waited for."""
     return sorted(path.glob("*.parquet")) if path.is_dir() else [path] if path.is_file() else []
 
 
-def _is_wrong(one: Side, rule: CanaryRule) -> str:
+def _is_wrong(connection: Any, one: Side, rule: CanaryRule) -> str:
+    """SQL for whether an answer is not its label; of two real numbers a row the second is that of a yes."""
     from tidegate_serving.inference_log.compare import elements, is_real
 
     names = [output_column(rule.quality_output)] if rule.quality_output else list(one.outputs)
@@ -164,8 +196,21 @@ def _is_wrong(one: Side, rule: CanaryRule) -> str:
             f"a canary's quality_output is {rule.quality_output!r}: name the output that labels are "
             f"compared with, one of {known}"
         )
-    kind = one.outputs[names[0]]
-    answer = f"({elements(f't.{chr(34)}{names[0]}{chr(34)}', kind)})[1]"
-    if is_real(kind):
-        return f"({answer}::DOUBLE >= 0.5) <> (l.label::DOUBLE >= 0.5)"
-    return f"{answer}::VARCHAR <> l.label::VARCHAR"
+    kind, output = one.outputs[names[0]], names[0].removeprefix(OUTPUT_PREFIX)
+    numbers = elements(f"t.{chr(34)}{names[0]}{chr(34)}", kind)
+    most = 2 if is_real(kind) else 1
+    widest = connection.execute(f"SELECT max(len({numbers})) FROM {one.source} t").fetchone()[0] or 1
+    if widest > most:
+        raise InvalidInput(
+            f"output {output!r} has {widest} values a row, of which none is the answer that labels are compared with: "
+            "name one with a value a row as quality_output, or with the probabilities of no and yes"
+        )
+    if not is_real(kind):
+        return f"({numbers})[1]::VARCHAR <> l.label::VARCHAR"
+    text = connection.execute("SELECT any_value(label) FROM labels WHERE TRY_CAST(label AS DOUBLE) IS NULL").fetchone()
+    if text[0] is not None:
+        raise InvalidInput(
+            f"label {str(text[0])!r} of {rule.labels} is no number, and output {output!r} is one: write 0 or 1, or "
+            "name the output with the class as quality_output"
+        )
+    return f"(({numbers})[-1]::DOUBLE >= 0.5) <> (l.label::DOUBLE >= 0.5)"

@@ -16,7 +16,7 @@ from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import FailedPrecondition, TidegateError
 from tidegate_serving.contract.servable import ServableId, State
 from tidegate_serving.control_client import ControlClient, Outcome, ServableStatus
-from tidegate_serving.journal.entry import Kind
+from tidegate_serving.journal.entry import Kind, is_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +83,12 @@ def _roll_back(
 
 def _done_before(client: ControlClient, servable: str, requested_by: str, reason: str) -> Outcome | None:
     """What became of the same rollback, asked for before: ordinary clients are meant for a version by now."""
-    wanted = (Kind.CONTROL, "rollback", requested_by, reason)
+    wanted = (Kind.CONTROL, "rollback", reason)
     journal = client.journal(servable=servable)
-    if not any((entry.kind, entry.action, entry.requested_by, entry.reason) == wanted for entry in journal):
+    if not any(
+        (entry.kind, entry.action, entry.reason) == wanted and is_by(entry.requested_by, requested_by)
+        for entry in journal
+    ):
         return None
     stable = client.desired(servable).stable
     return Outcome(f"{servable} went back before, for {reason!r}, and is on version {stable}", False, None, stable)

@@ -49,12 +49,13 @@ class TeamGrant:
 @dataclass(frozen=True, slots=True)
 class Caller:
     """Who asks: a name for the audit log, and what they may do. `kind` is how they are known: `local`, `token` or
-    `oidc`. `groups` are what their provider says they belong to."""
+    `oidc`. `groups` are what their provider says they belong to, `email` is the address that it has verified."""
 
     name: str
     kind: str = "local"
     grants: tuple[TeamGrant, ...] = ()
     groups: frozenset[str] = frozenset()
+    email: str = ""
 
     @property
     def teams(self) -> frozenset[str]:

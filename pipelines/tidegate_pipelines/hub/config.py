@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +132,8 @@ class RunConfig:
     parallel: releases that run at the same time here.
     lease_seconds: a release that nobody vouched for so long is taken up again by any hub.
     attempts: how often a release that crashed is taken up before it counts as failed.
-    patience_seconds: how long a release is tried again because an engine or the registry does not answer.
+    patience_seconds: how long a release is tried again because an engine or the registry does not answer, from the first
+        time in a row.
     """
 
     runner: Runner = Runner.HERE
@@ -293,12 +294,31 @@ class HubConfig:
         InvalidInput for an unknown key or an engine that is not named.
         """
         where = f"models.{model}"
-        table = {**self.models.get(model, {}), **(settings or {})}
+        table = _merged(self.models.get(model, {}), settings or {})
         asked = read_config(ReleaseConfig, table, where)
-        found = replace(self.releases, **{key: getattr(asked, key) for key in table})
+        found: ReleaseConfig = _over(self.releases, asked, table)
         if found.engine and found.engine not in self.engines:
             known = ", ".join(self.engines) or "a table [engines.NAME]"
             raise InvalidInput(f"{where}: engine {found.engine!r} is unknown: use {known}")
         if not found.engine and len(self.engines) > 1:
             raise InvalidInput(f"{where}: several engines are there: say engine = one of {', '.join(self.engines)}")
         return found
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables in both key by key: who writes one number of a rule keeps the others."""
+    both = {**below, **above}
+    for key, value in above.items():
+        under = below.get(key)
+        if isinstance(value, Mapping) and isinstance(under, Mapping):
+            both[key] = _merged(under, value)
+    return both
+
+
+def _over(found: Any, asked: Any, table: Mapping[str, Any]) -> Any:
+    """`found` with what `table` names as `asked` has it, in its tables key by key."""
+    changes = {}
+    for key, value in table.items():
+        new, old = getattr(asked, key), getattr(found, key)
+        changes[key] = _over(old, new, value) if isinstance(value, Mapping) and is_dataclass(old) else new
+    return replace(found, **changes)

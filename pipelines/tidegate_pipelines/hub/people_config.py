@@ -27,7 +27,8 @@ class OidcConfig:
     client_id: of this hub at the provider.
     client_secret_file: a file with the client's secret; None for a public client.
     scopes: what is asked of the provider.
-    name_claim: the claim that people are called by in pages and the audit log.
+    name_claim: the claim that people are called by in pages and the audit log; their subject where it is missing, or is
+        an address that the provider has not verified.
     groups_claim: the claim that lists a person's groups.
     leeway_seconds: how far the provider's clock may be from the hub's.
     """

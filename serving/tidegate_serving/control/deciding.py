@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from tidegate_serving.contract.desired_state import STABLE, DesiredState, Split, VersionReference
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput
 from tidegate_serving.control.overrides import Block, Freeze, Note, Outcome, Overrides, Pin, SplitOverride
-from tidegate_serving.journal.entry import Entry, Kind
+from tidegate_serving.journal.entry import MOST_WHO, Entry, Kind
 
-MOST_WHO = 200
 MOST_WHY = 4000
 Decided = tuple[Overrides, Outcome]
 

@@ -16,7 +16,9 @@ from tidegate_serving.contract.words import cut
 
 FORMAT_KIND = "journal"
 VERSION = "1"
+MOST_WHO = 200
 _MOST_CHARACTERS = 8000
+_SAYS = " (says "
 _TEXTS = ("action", "text", "servable", "requested_by", "reason")
 
 
@@ -28,6 +30,25 @@ class Kind(enum.Enum):
     STATE = "state"  # a version entered a public state
     SOURCE = "source"  # a source proposed something, or could not be heard
     ENGINE = "engine"  # the engine started, stopped, or could not keep something
+
+
+def named(name: str, claim: str) -> str:
+    """Who asked, where access control knows them as `name` and they say that they ask for `claim`."""
+    if not claim or claim == name:
+        return name
+    return f"{name}{_SAYS}{claim[: MOST_WHO - len(name) - len(_SAYS) - 1]})"
+
+
+def claim_of(requested_by: str) -> str:
+    """For whom somebody said that they asked: what `named` was given, cut as it cuts."""
+    _, says, claim = requested_by.partition(_SAYS)
+    return claim.removesuffix(")") if says else requested_by
+
+
+def is_by(requested_by: str, claim: str) -> bool:
+    """Whether an entry is of whoever asked as `claim`, also where access control knows them by another name."""
+    name, says, _ = requested_by.partition(_SAYS)
+    return requested_by == (named(name, claim) if says else claim)
 
 
 @dataclass(frozen=True, slots=True)

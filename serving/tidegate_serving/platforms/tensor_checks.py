@@ -15,8 +15,11 @@ from tidegate_serving.contract.errors import InvalidInput, ModelFailed
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import DTYPES, FirstAxis, Signature, TensorSpec
 from tidegate_serving.contract.tensors import Array
+from tidegate_serving.contract.words import cut
 
 _TEXT_KINDS = "OSUT"
+_WHOLE = "iu"
+_SHOWN = 100
 _NUMPY_TYPES = {name: np.dtype(name) for name in DTYPES if name != "string"}
 
 
@@ -103,7 +106,13 @@ def _is_as_declared(value: Any, spec: TensorSpec, rows: int | None) -> TypeGuard
 
 def _as_array(id: ServableId, spec: TensorSpec, value: Any) -> Array:
     """What it is in memory: a class of somebody's own may say otherwise, and otherwise each time."""
+    if type(value) is np.ndarray:
+        return value
     if isinstance(value, np.ndarray):
+        if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):  # asked last: numpy.ma is slow to import
+            raise ModelFailed(
+                f"{id} gave output {spec.name!r} with masked values: say what they are to be, such as by .filled(0)"
+            )
         return np.asarray(value)
     try:
         return np.asarray(value, dtype=object if _holds_text(value) else None)
@@ -124,14 +133,35 @@ def _cast(id: ServableId, spec: TensorSpec, array: Array) -> Array:
     wanted = _NUMPY_TYPES[spec.dtype]
     if array.dtype == wanted:
         return array
-    if not np.can_cast(array.dtype, wanted, casting="same_kind"):
-        raise ModelFailed(f"{id} gave output {spec.name!r} of dtype {array.dtype}, its signature says {spec.dtype}")
-    return array.astype(wanted)
+    if array.dtype.kind in _WHOLE and wanted.kind in _WHOLE:
+        _check_range(id, spec, array)
+    elif not np.can_cast(array.dtype, wanted, casting="same_kind"):
+        raise ModelFailed(_other_dtype(id, spec, array))
+    with np.errstate(all="ignore"):  # a model's own np.seterr is not about this
+        return array.astype(wanted)
+
+
+def _check_range(id: ServableId, spec: TensorSpec, array: Array) -> None:
+    """ModelFailed for whole numbers that the signature's dtype does not hold, of which a cast would make others."""
+    bounds = np.iinfo(spec.dtype)
+    for found in (int(array.min()), int(array.max())) if array.size else ():
+        if not bounds.min <= found <= bounds.max:
+            raise ModelFailed(
+                f"{id} gave output {spec.name!r} with {found}, which {spec.dtype} does not hold: publish the version "
+                "with a wider dtype in its signature, or return smaller numbers"
+            )
+
+
+def _other_dtype(id: ServableId, spec: TensorSpec, array: Array) -> str:
+    return (
+        f"{id} gave output {spec.name!r} of dtype {array.dtype}, its signature says {spec.dtype}: return an array or a "
+        f"list of {spec.dtype}"
+    )
 
 
 def _as_bytes(id: ServableId, spec: TensorSpec, array: Array) -> Array:
     if array.dtype.kind not in _TEXT_KINDS:
-        raise ModelFailed(f"{id} gave output {spec.name!r} of dtype {array.dtype}, its signature says string")
+        raise ModelFailed(_other_dtype(id, spec, array))
     try:
         items = [item if isinstance(item, bytes) else _text(item) for item in array.ravel().tolist()]
     except ValueError as error:
@@ -142,8 +172,11 @@ def _as_bytes(id: ServableId, spec: TensorSpec, array: Array) -> Array:
 
 
 def _text(item: Any) -> bytes:
-    if item is None or item != item:  # NaN, as pandas has it for missing text
-        raise ValueError(f"{item} in it")
+    if isinstance(item, str):
+        return item.encode()
+    equal = item == item  # not for NaN, nor for pandas' NA, of which no bool comes
+    if item is None or not (isinstance(equal, bool | np.bool_) and equal):
+        raise ValueError(f"{cut(str(item), _SHOWN)} in it")
     return str(item).encode()
 
 

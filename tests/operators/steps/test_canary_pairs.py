@@ -126,5 +126,56 @@ def test_an_output_that_is_not_there_is_named(tmp_path: Path) -> None:
         read(tmp_path / "log", rule)
 
 
+def test_of_two_probabilities_a_row_the_second_is_that_of_a_yes(tmp_path: Path) -> None:
+    label(tmp_path / "labels.parquet", {"v1-0": 1, "v1-1": 1, "v2-0": 1})
+    rule = CanaryRule(mode=CanaryMode.TRAFFIC, labels=str(tmp_path / "labels.parquet"))
+    write(tmp_path / "log", 1, [1, 2], outputs={"y": np.array([[0.9, 0.1], [0.9, 0.1]], "f4")})
+    write(tmp_path / "log", 2, [1.5], outputs={"y": np.array([[0.1, 0.9]], "f4")})
+    found = read(tmp_path / "log", rule).beside
+    assert (found.labelled, found.wrong, found.primary_wrong) == (1, 0, 1)
+
+
+@pytest.mark.parametrize("outputs", [np.zeros((1, 3), "f4"), np.zeros((1, 2), "i8")])
+def test_an_output_of_more_values_a_row_is_no_answer_for_labels(tmp_path: Path, outputs: Any) -> None:
+    label(tmp_path / "labels.parquet", {"v1-0": 1})
+    rule = CanaryRule(mode=CanaryMode.TRAFFIC, labels=str(tmp_path / "labels.parquet"))
+    for version in (1, 2):
+        write(tmp_path / "log", version, [1], outputs={"y": outputs})
+    with pytest.raises(InvalidInput, match=r"output 'y' has [23] values a row"):
+        read(tmp_path / "log", rule)
+
+
+def test_labels_that_name_rows_count_for_these(tmp_path: Path) -> None:
+    told = {"request_id": ["v1-0", "v2-0", "v2-0", "v1-1"], "row": [0, 0, 1, 0], "label": [1, 0, 1, 1]}
+    pq.write_table(pa.table(told), tmp_path / "labels.parquet")
+    rule = CanaryRule(mode=CanaryMode.TRAFFIC, labels=str(tmp_path / "labels.parquet"))
+    write(tmp_path / "log", 1, [1, 2], outputs={"y": np.array([0.9, 0.9], "f4")})
+    write(tmp_path / "log", 2, [1.5], outputs={"y": np.array([0.1], "f4")})
+    found = read(tmp_path / "log", rule).beside
+    assert (found.labelled, found.wrong) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        (
+            {"id": ["v2-0"], "label": [1]},
+            r"the labels .*labels.parquet have no column 'request_id': they have id, label",
+        ),
+        ({"request_id": ["v2-0"], "y": [1]}, r"the labels .*labels.parquet have no column 'label'"),
+        ({"request_id": ["v2-0"], "label": ["late"]}, r"label 'late' of .*labels.parquet is no number"),
+        ({"request_id": ["a", "b"], "row": [None, 1], "label": [1, 1]}, r"some of the labels .* have no row"),
+        (None, r"the labels .*labels.parquet cannot be read"),
+    ],
+)
+def test_labels_that_cannot_be_used_are_named(tmp_path: Path, columns: dict[str, Any] | None, told: str) -> None:
+    path = tmp_path / "labels.parquet"
+    path.write_bytes(b"PAR1 no") if columns is None else pq.write_table(pa.table(columns), path)
+    write(tmp_path / "log", 1, [1, 2])
+    write(tmp_path / "log", 2, [1.5])
+    with pytest.raises(InvalidInput, match=told):
+        read(tmp_path / "log", CanaryRule(mode=CanaryMode.TRAFFIC, labels=str(path)))
+
+
 def test_nothing_logged_yet_is_zero(tmp_path: Path) -> None:
     assert read(tmp_path) == Seen(CanaryNumbers(), 0)

@@ -59,6 +59,11 @@ def ids_of(root: Path) -> list[str]:
         return [row[0] for row in connection.execute("SELECT request_id FROM log ORDER BY 1").fetchall()]
 
 
+def ids_of_files(root: Path) -> list[str]:
+    """Of files whose columns do not go together as one table, too."""
+    return sorted(one for file in root.rglob("1*.parquet") for one in pq.read_table(file)["request_id"].to_pylist())
+
+
 def files_of(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.parquet"))
 
@@ -91,6 +96,36 @@ def test_columns_that_some_files_lack_are_null_there(tmp_path: Path) -> None:
     with connect(tmp_path) as connection:
         rows = connection.execute('SELECT request_id, "in.y" FROM log ORDER BY 1').fetchall()
     assert rows == [("a", None), ("b", "new")]
+
+
+def required(path: Path) -> None:
+    """The file again with columns that are never null, as the engine writes inputs."""
+    table = pq.read_table(path)
+    fields = [field.with_nullable(nullable=False) for field in table.schema]
+    pq.write_table(table.cast(pa.schema(fields, table.schema.metadata)), path)
+
+
+def test_files_of_several_signatures_become_one(tmp_path: Path) -> None:
+    required(write(folder_of(tmp_path), ["a"]))
+    required(write(folder_of(tmp_path), ["b"], **{"in.text": ["hi"]}))
+    assert compacted(tmp_path, least_files=2).skipped == ()
+    (file,) = files_of(folder_of(tmp_path))
+    assert pq.read_table(file).select(["request_id", "in.text"]).to_pylist() == [
+        {"request_id": "a", "in.text": None},
+        {"request_id": "b", "in.text": "hi"},
+    ]
+    assert not pq.read_schema(file).field("in.x").nullable, "every file has it"
+
+
+def test_a_file_that_is_damaged_inside_leaves_its_day_as_it_is(tmp_path: Path) -> None:
+    broken = write(folder_of(tmp_path), ["a" * 1000])
+    write(folder_of(tmp_path), ["b"])
+    content = bytearray(broken.read_bytes())
+    content[4:60] = bytes(56)
+    broken.write_bytes(content)
+    (skipped,) = compacted(tmp_path, least_files=2).skipped
+    assert f"{broken.name} cannot be read as Parquet" in skipped.reason
+    assert len(files_of(folder_of(tmp_path))) == 2
 
 
 def test_what_was_hashed_in_some_files_is_known_of_the_merged_one(tmp_path: Path) -> None:
@@ -205,6 +240,31 @@ def test_rows_are_erased_by_a_columns_value(tmp_path: Path) -> None:
     assert files_of(folder_of(tmp_path, "2026-03-04")) == []
     with pytest.raises(InvalidInput, match="give either requests"):
         erase_from_log(tmp_path)
+
+
+def test_rows_are_erased_by_a_value_among_a_columns_elements(tmp_path: Path) -> None:
+    write(folder_of(tmp_path), ["a", "b", "c"], **{"in.user": pa.array([[8812], [77], None])})
+    write(folder_of(tmp_path), ["d", "e"], **{"in.user": pa.array([[[1, 2], []], [[3], [8812]]])})
+    done = erase_from_log(tmp_path, column="in.user", value="8812", grace=0)
+    assert (done.rows, done.files, done.skipped) == (2, 2, ())
+    assert ids_of_files(tmp_path) == ["b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        (
+            {"column": "in.user", "value": "1"},
+            r"no file of the log has a column 'in.user': use one of in.x, request_id",
+        ),
+        ({"column": "in.x", "value": "1", "model": "mm"}, r"nothing is logged of model 'mm' in .*: it has m"),
+        ({"requests": ["a"], "model": "mm"}, r"nothing is logged of model 'mm'"),
+    ],
+)
+def test_what_the_log_does_not_have_is_no_erasure_of_nothing(tmp_path: Path, what: Any, told: str) -> None:
+    write(folder_of(tmp_path), ["a"])
+    with pytest.raises(InvalidInput, match=told):
+        erase_from_log(tmp_path, grace=0, **what)
 
 
 KILLED = """

@@ -21,12 +21,13 @@ from tidegate_pipelines.hub.api.decisions import decision_routes
 from tidegate_pipelines.hub.app import create_app
 from tidegate_pipelines.hub.audit import AuditLog, Outcome, verify_database
 from tidegate_pipelines.hub.callers import LOCAL, Caller, TeamGrant
-from tidegate_pipelines.hub.config import HubConfig
+from tidegate_pipelines.hub.config import HubConfig, RunConfig
 from tidegate_pipelines.hub.decisions import Asked, Decisions, active_freeze, muted_features
 from tidegate_pipelines.hub.decisions.engine_actions import ENGINE_ACTIONS
 from tidegate_pipelines.hub.decisions.labels import keep, newest_labels, read_labels
 from tidegate_pipelines.hub.decisions.signed import sign_approval
 from tidegate_pipelines.hub.people_config import AccessConfig, AlertsConfig, ApprovalRule
+from tidegate_pipelines.hub.releases.claims import claim_next
 from tidegate_pipelines.hub.releases.requests import Request, request_release
 from tidegate_pipelines.hub.store import Database, DecisionRow, LabelRow, ReleaseRow, ReleaseState
 from tidegate_serving.admission import Role
@@ -91,6 +92,16 @@ def test_nobody_approves_what_they_asked_for_unless_the_rule_lets_them(database:
         strict.decide(ANNA, approve(release))
     lenient, _ = decisions_of(database, ApprovalRule(models=("*",), by=("anna",), own=True))
     assert lenient.decide(ANNA, approve(release)).who == "anna"
+
+
+def test_an_address_that_a_rule_names_is_one_that_the_provider_has_verified(database: Database) -> None:
+    decisions, _ = decisions_of(database, ApprovalRule(models=("*",), by=("Anna@example.com",)))
+    release = waiting(database, by="ben")
+    liar = Caller("Anna@example.com", "oidc", BEN.grants)
+    with pytest.raises(PermissionRefused, match="may not approve"):
+        decisions.decide(liar, approve(release))
+    anna = Caller("Anna of flights", "oidc", BEN.grants, email="anna@example.com")
+    assert decisions.decide(anna, approve(release)).who == "Anna of flights"
 
 
 def test_a_rule_without_names_means_whoever_may_operate_the_model(database: Database) -> None:
@@ -214,7 +225,11 @@ def test_a_freeze_holds_releases_back_until_it_ends(database: Database) -> None:
     assert wait.until == SOON
     assert wait.sentence.startswith("ops froze flights* until")
 
+    with database.writing() as session:
+        session.get_one(ReleaseRow, release).not_before = wait.until
+    assert claim_next(database, "one", RunConfig()) is None
     decisions.decide(OPS, Asked("unfreeze", "back", "u", model="flights*"))
+    assert claim_next(database, "one", RunConfig()) is not None, "it goes on at once"
     with database.reading() as session:
         assert active_freeze(session, "flights", database.now(session)) is None
     with pytest.raises(Conflict, match="there is no freeze"):
@@ -285,6 +300,39 @@ def test_an_engine_that_is_away_leaves_the_decision_begun_and_the_same_key_goes_
     assert log.newest(9) == []
 
     monkeypatch.setitem(ENGINE_ACTIONS, "rollback", lambda config, who, asked: f"{who} did")
+    assert decisions.decide(ANNA, asked).sentence == "anna did"
+    assert len(log.newest(9)) == 1
+
+
+def test_two_who_ask_an_engine_for_the_same_at_once_make_one_decision(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decisions, log = decisions_of(database)
+    asked = Asked("rollback", "late answers", "r", model="flights")
+    said: list[str] = []
+
+    def back(config: HubConfig, who: str, again: Asked) -> str:
+        with pytest.raises(Conflict, match="just being done"):
+            decisions.decide(ANNA, asked)
+        said.append(who)
+        return f"{who} did"
+
+    monkeypatch.setitem(ENGINE_ACTIONS, "rollback", back)
+    assert decisions.decide(ANNA, asked).sentence == "anna did"
+    assert decisions.decide(ANNA, asked).detail == {}
+    assert (said, len(log.newest(9))) == (["anna"], 1)
+
+
+def test_whoever_asked_an_engine_and_crashed_holds_nobody_up_for_ever(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decisions, log = decisions_of(database)
+    asked = Asked("rollback", "late answers", "r", model="flights")
+    monkeypatch.setitem(ENGINE_ACTIONS, "rollback", lambda config, who, asked: f"{who} did")
+    with database.writing() as session:
+        row = decisions._row(session, ANNA, asked)
+        row.detail = {"claim": "gone", "claimed_until": times.to_text(datetime.now(UTC) - timedelta(seconds=1))}
+        session.add(row)
     assert decisions.decide(ANNA, asked).sentence == "anna did"
     assert len(log.newest(9)) == 1
 

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import threading
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
-from sqlalchemy import select
+import pytest
+from sqlalchemy import select, update
 from tests.support.eventually import eventually
+from tests.support.neighbours.http_server import http_server
 
 from tidegate_operators.steps.canary import REPORT_NAME
-from tidegate_pipelines.hub.config import HubConfig, RunConfig
-from tidegate_pipelines.hub.decisions import Approvals
+from tidegate_pipelines.hub.audit import AuditLog
+from tidegate_pipelines.hub.callers import LOCAL
+from tidegate_pipelines.hub.config import AirflowConfig, HubConfig, MlflowConfig, RunConfig
+from tidegate_pipelines.hub.decisions import Approvals, Asked, Decisions
 from tidegate_pipelines.hub.people_config import ApprovalRule
+from tidegate_pipelines.hub.registry.mlflow_rest import MlflowRegistry
+from tidegate_pipelines.hub.releases import stages
+from tidegate_pipelines.hub.releases.airflow_runs import AirflowRuns
+from tidegate_pipelines.hub.releases.claims import claim_next
 from tidegate_pipelines.hub.releases.follow import Ended, Follower
+from tidegate_pipelines.hub.releases.record import Record
 from tidegate_pipelines.hub.releases.requests import Request, let_go_on, request_release
+from tidegate_pipelines.hub.releases.stages import put_off
 from tidegate_pipelines.hub.store import Database, DecisionRow, ReleaseEventRow, ReleaseRow
 from tidegate_serving.admission import Outcome
+from tidegate_serving.contract.errors import Unavailable
 from tidegate_serving.contract.repository import report_directory, version_directory
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.files import write_json
@@ -77,3 +91,126 @@ def test_a_run_elsewhere_starts_once_somebody_has_approved(database: Database, t
         assert [(one.release_id, one.text, one.data["numbers"]["compared"]) for one in found] == [
             (other, "prices:1 did well", 200)
         ]
+
+
+def test_a_run_that_cannot_be_looked_at_keeps_its_claim_and_holds_up_no_other(
+    database: Database, tmp_path: Path
+) -> None:
+    """Nothing newer of its model runs beside it, and other models' runs are followed as before."""
+    runs, looks = Runs(), {"run-1": 0}
+
+    def ended(run: str) -> Ended | None:
+        if run != "run-1":
+            return Ended(True, f"{run} is success")
+        looks[run] += 1
+        if looks[run] == 1:
+            raise Unavailable("Airflow answers with 503")
+        if looks[run] < 4:
+            raise ValueError("a fault of ours")
+        return Ended(True, f"{run} is success") if looks[run] > 6 else None
+
+    runs.ended = ended  # type: ignore[method-assign]
+    with database.writing() as session:
+        first = request_release(database, session, Request("flights", 1, "api", "anna")).id
+        other = request_release(database, session, Request("prices", 1, "api", "anna")).id
+    config = HubConfig(directory=tmp_path, run=RunConfig(lease_seconds=5.0))
+    follower = Follower(config, database, "one", runs, lambda row: "", 0.02)
+    follower.start()
+    try:
+        eventually(lambda: looks["run-1"] >= 1)
+        with database.writing() as session:
+            newer = request_release(database, session, Request("flights", 2, "api", "anna")).id
+        eventually(lambda: state(database, other)[0] == "RELEASED")
+        eventually(lambda: state(database, newer)[0] == "RELEASED")
+    finally:
+        follower.stop()
+    assert state(database, first) == ("RELEASED", "run-1 is success")
+    assert runs.started == [first, other, newer]
+    with database.reading() as session:
+        notes = session.scalars(select(ReleaseEventRow.text).where(ReleaseEventRow.kind == "note")).all()
+    assert notes == ["Airflow answers with 503; the run goes on, and is looked at again"]
+
+
+@pytest.mark.parametrize(("sign_in", "said"), [(503, "with 503 and no token"), (200, "no JSON")])
+def test_an_airflow_or_its_proxy_that_is_out_of_order_is_waited_for(tmp_path: Path, sign_in: int, said: str) -> None:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(sign_in)
+            self.end_headers()
+            self.wfile.write(b"<html>sign in</html>")
+
+        def do_POST(self) -> None:
+            self.do_GET()
+
+    password = tmp_path / "password"
+    password.write_text("gate")
+    password.chmod(0o600)
+    with http_server(Handler) as address:
+        runs = AirflowRuns(AirflowConfig(url=f"http://{address}", user="admin", password_file=password))
+        registry = MlflowRegistry(MlflowConfig(address=f"http://{address}"))
+        try:
+            with pytest.raises(Unavailable, match=said):
+                runs.ended("run-1")
+            with pytest.raises(Unavailable):
+                registry.wanted_of("flights")
+        finally:
+            runs.close()
+            registry.close()
+
+
+def test_the_patience_with_what_does_not_answer_begins_with_the_first_delay_in_a_row(
+    database: Database, tmp_path: Path
+) -> None:
+    config = HubConfig(directory=tmp_path)
+    long_ago = datetime.now(UTC) - timedelta(days=3)
+    away = Unavailable("engine 127.0.0.1:8502 does not answer")
+    with database.writing() as session:
+        row = request_release(database, session, Request("flights", 1, "api", "anna"))
+        number, row.requested_at = row.id, long_ago
+
+    def put_off_again() -> str:
+        with database.writing() as session:
+            session.get_one(ReleaseRow, number).not_before = None
+        claim = claim_next(database, "one", config.run)
+        assert claim is not None
+        put_off(Record(database, claim, threading.Event()), config, away)
+        return state(database, number)[0]
+
+    assert [put_off_again(), put_off_again()] == ["REQUESTED", "REQUESTED"]
+    with database.writing() as session:
+        session.execute(update(ReleaseEventRow).values(at=long_ago))
+    assert put_off_again() == "FAILED"
+
+
+def test_a_freeze_that_begins_during_the_canary_holds_the_promotion_back(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine is left out: what it is told, in which order, is what counts."""
+    config = HubConfig(directory=tmp_path)
+    decisions = Decisions(database, config, AuditLog(database))
+    done: list[str] = []
+    incident = Asked("freeze", "incident", "f", model="*", until=datetime.now(UTC) + timedelta(days=3))
+
+    def canary(**_: object) -> CanaryResult:
+        done.append("canary")
+        decisions.decide(LOCAL, incident)
+        return CanaryResult(Outcome.PASS, "it did well", CanaryNumbers(compared=200, disagreements=2))
+
+    monkeypatch.setattr(stages._Steps, "serves_already", lambda steps: "")
+    monkeypatch.setattr(stages._Steps, "fetched", lambda steps: tmp_path)
+    monkeypatch.setattr(stages._Steps, "judged", lambda steps, directory: ("ab", "it is fine"))
+    monkeypatch.setattr(stages, "push", lambda **_: done.append("push"))
+    monkeypatch.setattr(stages, "canary", canary)
+    monkeypatch.setattr(stages, "promote", lambda **_: done.append("promote"))
+    with database.writing() as session:
+        number = request_release(database, session, Request("flights", 1, "api", "anna")).id
+
+    def run() -> str:
+        claim = claim_next(database, "one", config.run)
+        assert claim is not None
+        stages.run_release(Record(database, claim, threading.Event(), Approvals(database, ())), config)
+        return state(database, number)[0]
+
+    assert (run(), done) == ("WAITING", ["push", "canary"])
+    decisions.decide(LOCAL, Asked("unfreeze", "over", "u", model="*"))
+    assert (run(), done) == ("RELEASED", ["push", "canary", "push", "promote"])

@@ -27,7 +27,8 @@ _API = "/apis/v2beta1"
 
 class Kubeflow:
     """Experiments and runs as the API server of Kubeflow Pipelines keeps them, over HTTP. `states` are those that a run
-    goes through, one at each look; `fault` is the status that everything answers with instead."""
+    goes through, one at each look; `fault` is the status that everything answers with instead, and
+    `only_token` the one that counts, where one is set."""
 
     def __init__(self) -> None:
         self.experiments: list[dict[str, Any]] = []
@@ -35,6 +36,7 @@ class Kubeflow:
         self.states = ["PENDING", "RUNNING", "SUCCEEDED"]
         self.fault = 0
         self.tokens: set[str] = set()
+        self.only_token = ""
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -51,7 +53,8 @@ class Kubeflow:
                 return split.path.removeprefix(_API), {k: v[0] for k, v in parse_qs(split.query).items()}
 
             def _answer(self, found: dict[str, Any] | None) -> None:
-                status = server.fault or (200 if found is not None else 404)
+                wrong = server.only_token and self.headers.get("Authorization") != server.only_token
+                status = 401 if wrong else server.fault or (200 if found is not None else 404)
                 data = json.dumps(found if status == 200 else {"error": "x", "message": "not so"}).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
@@ -184,3 +187,15 @@ def test_a_kubeflow_that_is_away_is_waited_for(tmp_path: Path) -> None:
 def test_a_runner_without_a_pipeline_is_refused() -> None:
     with pytest.raises(InvalidInput, match=r"package under \[kubeflow\]"):
         HubConfig(run=RunConfig(runner=Runner.KUBEFLOW))
+
+
+def test_a_token_that_was_replaced_meanwhile_is_read_again(kubeflow: Kubeflow, tmp_path: Path) -> None:
+    settings = config(kubeflow, tmp_path)
+    runs = KubeflowRuns(settings)
+    kubeflow.states = ["RUNNING"]
+    kubeflow.runs.append({"run_id": "run-1", "looks": 0})
+    assert runs.ended("run-1") is None
+    kubeflow.only_token = "Bearer new"
+    assert settings.kubeflow.token_file is not None
+    settings.kubeflow.token_file.write_text("new")
+    assert runs.ended("run-1") is None

@@ -119,6 +119,13 @@ def test_an_address_that_nobody_verified_makes_no_member(browser: Browser, provi
     assert_refused(browser, browser.sign_in("liar"), "is no member of this hub")
 
 
+def test_nobody_is_called_by_an_address_that_nobody_verified(browser: Browser, provider: OidcProvider) -> None:
+    provider.user("liar", email="ben@example.com", email_verified=False, groups=["flights-people"])
+    assert browser.sign_in("liar").status_code == 303
+    (line,) = browser.log.newest(1)
+    assert line.act.who == "liar"
+
+
 def at(seconds: float) -> int:
     return int(time.time() + seconds)
 

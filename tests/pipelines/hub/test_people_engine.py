@@ -9,16 +9,19 @@ import pytest
 from tests.support.engine.control import push_and_wait
 from tests.support.engine.process import EngineProcess
 from tests.support.models.versions import publish
+from typer.testing import CliRunner
 
+from tidegate_pipelines.cli.app import app
 from tidegate_pipelines.hub.audit import AuditLog, ExportStore, Outcome, verify_database, verify_export
 from tidegate_pipelines.hub.audit.engines import fetch
 from tidegate_pipelines.hub.audit.keeper import ASKED_BY_HUB, AuditKeeper
 from tidegate_pipelines.hub.callers import LOCAL
 from tidegate_pipelines.hub.config import EngineConfig, HubConfig
 from tidegate_pipelines.hub.decisions import Asked, Decisions
+from tidegate_pipelines.hub.decisions.engine_actions import ENGINE_ACTIONS
 from tidegate_pipelines.hub.people_config import AuditConfig
 from tidegate_pipelines.hub.store import Database
-from tidegate_serving.contract.errors import FailedPrecondition, NotFound
+from tidegate_serving.contract.errors import FailedPrecondition, NotFound, Unavailable
 from tidegate_serving.control_client import ControlClient
 
 
@@ -84,3 +87,48 @@ def test_what_is_decided_here_and_there_is_in_one_log(engine: str, database: Dat
     assert verify_database(log).whole
     assert verify_export(ExportStore(str(tmp_path / "copy")), log).whole
     assert log.exported() == log.head()[0]
+
+
+def test_behind_access_control_a_rollback_sent_again_is_one_and_in_the_log_once(
+    tmp_path: Path, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine knows the hub by its token, and whoever decided by what the hub says."""
+    root, access, tokens = tmp_path / "models", tmp_path / "access.toml", {}
+    versions = [publish(root, "m", number) for number in (1, 2, 3)]
+    for name in ("hub", "ben"):
+        tokens[name] = tmp_path / f"{name}.token"
+        new = ["token", "new", name, "--role", "operate", "--file", str(access), "--token-file", str(tokens[name])]
+        assert CliRunner().invoke(app, new).exit_code == 0
+    with EngineProcess(
+        tmp_path / "engine",
+        roots=[root],
+        allow_unverified=True,
+        state_directory=tmp_path / "state",
+        control_access=access,
+    ) as found:
+        control = str(found.addresses["control"])
+        config = HubConfig(engines={"one": EngineConfig(control=control, token_file=tokens["hub"])})
+        engine, log = config.connections()["one"], AuditLog(database)
+        with ControlClient(engine) as client:
+            for number in (1, 2, 3):
+                push_and_wait(client, *versions[:number], labels={"stable": number})
+        decisions, back = Decisions(database, config, log), Asked("rollback", "late answers", "r1", model="m")
+        real = ENGINE_ACTIONS["rollback"]
+
+        def lost(config: HubConfig, who: str, asked: Asked) -> str:
+            real(config, who, asked)
+            raise Unavailable("the connection broke before the answer came")
+
+        with monkeypatch.context() as patch:
+            patch.setitem(ENGINE_ACTIONS, "rollback", lost)
+            with pytest.raises(Unavailable):
+                decisions.decide(LOCAL, back)
+        assert "went back before" in decisions.decide(LOCAL, back).sentence
+        with ControlClient(engine) as client:
+            assert client.desired("m").stable == 2
+        ben = HubConfig(engines={"one": EngineConfig(control=control, token_file=tokens["ben"])}).connections()["one"]
+        with ControlClient(ben) as client:
+            client.override("freeze", "m", requested_by="hub: local", reason="nobody shall know that it was ben")
+        fetch(database, log, engine, ASKED_BY_HUB)
+    acts = [(line.act.who, line.act.action) for line in log.lines() if line.act.action in ("rollback", "freeze")]
+    assert acts == [("local", "rollback"), ("ben (says hub: local)", "freeze")]

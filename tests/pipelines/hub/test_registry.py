@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
 import pytest
 from sqlalchemy import delete, select
 
-from tidegate_pipelines.hub.config import HubConfig, MlflowConfig
+from tidegate_pipelines.hub.config import HubConfig, MlflowConfig, ReleaseConfig
 from tidegate_pipelines.hub.registry.mlflow_rest import MlflowRegistry, Wanted
 from tidegate_pipelines.hub.registry.reconcile import Reconciler
 from tidegate_pipelines.hub.registry.tell import Teller
 from tidegate_pipelines.hub.releases.requests import finish
 from tidegate_pipelines.hub.store import Database, EngineRow, ReleaseRow, ReleaseState, ServedVersionRow
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable
+from tidegate_validation.canary.rule import CanaryRule
 
 CONFIG = HubConfig(mlflow=MlflowConfig(address="http://127.0.0.1:1"), public_url="https://hub.example.com/")
 
@@ -191,3 +193,13 @@ def test_a_version_that_the_registry_has_a_fault_with_is_told_later_and_holds_up
 def test_a_registry_that_cannot_be_watched_so_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         MlflowConfig(**changes)
+
+
+def test_one_number_of_a_rule_leaves_the_others_as_they_were() -> None:
+    """A model's table, and the settings of one request, are laid over the releases' key by key."""
+    strict = CanaryRule(max_disagreement=0.001, max_error_share=0.002)
+    config = HubConfig(releases=ReleaseConfig(rule=strict), models={"flights": {"rule": {"pairs": 500}}})
+    assert config.release_of("flights").rule == replace(strict, pairs=500)
+    both = config.release_of("flights", {"rule": {"within_seconds": 600.0}, "canary": False})
+    assert both.rule == replace(strict, pairs=500, within_seconds=600.0)
+    assert config.release_of("other").rule == strict

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed
@@ -52,6 +53,26 @@ def test_good_outputs_come_in_their_dtypes() -> None:
     assert set(outputs) == {"y", "t", "v"}
     assert outputs["y"].dtype == np.float32
     assert outputs["t"].tolist() == [b"a", "é".encode(), b"\xff"]
+
+
+@pytest.mark.parametrize("kind", ["uint8", "uint64", "int8", "int64"])
+def test_whole_numbers_may_come_in_any_dtype_that_holds_them(kind: str) -> None:
+    signature = Signature((TensorSpec("x", "float32"),), (TensorSpec("v", kind),))
+    for given in ([0, 1, 127], np.array([0, 1, 127], "u4"), np.array([], "i8")):
+        found = check_outputs(ID, signature, len(given), {"v": given})["v"]
+        assert (found.dtype.name, found.tolist()) == (kind, list(given))
+    with pytest.raises(ModelFailed, match=f"which {kind} does not hold"):
+        check_outputs(ID, signature, 1, {"v": [-1] if kind.startswith("u") else np.array([2**64 - 1], "u8")})
+
+
+def test_a_mask_that_hides_nothing_is_as_none() -> None:
+    found = check_outputs(ID, SIGNATURE, 3, {**GOOD_OUT, "y": np.ma.array([1.0, 2.0, 3.0], mask=False)})
+    assert found["y"].tolist() == [1.0, 2.0, 3.0]
+
+
+def test_what_a_model_told_numpy_to_raise_is_not_raised_for_its_outputs() -> None:
+    with np.errstate(all="raise"):
+        assert check_outputs(ID, SIGNATURE, 3, {**GOOD_OUT, "y": np.full(3, 1e300)})["y"].tolist() == [np.inf] * 3
 
 
 def test_outputs_of_an_assumed_batch_are_not_held_against_their_shapes() -> None:
@@ -102,11 +123,19 @@ class Refusing:
         ({"y": np.float32(1)}, r"output 'y' of shape \[\]"),
         ({"y": np.zeros(3, "c8")}, "output 'y' of dtype complex64"),
         ({"y": ["a", "b", "c"]}, "output 'y' of dtype"),
-        ({"v": np.zeros((3, 2), "f4")}, "output 'v' of dtype float32, its signature says int32"),
+        ({"v": np.zeros((3, 2), "f4")}, "output 'v' of dtype float32, its signature says int32: return an array or a"),
+        ({"v": np.full((3, 2), 2**40 + 5)}, "output 'v' with 1099511627781, which int32 does not hold: publish"),
+        ({"v": np.full((3, 2), 2**31, "u4")}, "output 'v' with 2147483648, which int32 does not hold"),
+        (
+            {"y": np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False])},
+            r"output 'y' with masked values: say .* \.filled\(0\)",
+        ),
         ({"v": np.zeros((3, 3), "i4")}, r"output 'v' of shape \[3, 3\]"),
         ({"t": np.zeros(3)}, "output 't' of dtype float64, its signature says string"),
         ({"t": ["a", None, "b"]}, "output 't' with None in it: give text for every row"),
         ({"t": np.array(["a", np.nan, "b"], dtype=object)}, "output 't' with nan in it"),
+        ({"t": np.array(["a", np.arange(2), "b"], dtype=object)}, r"output 't' with \[0 1\] in it"),
+        ({"t": np.array(["a", pd.NA, "b"], dtype=object)}, "output 't' with <NA> in it: give text for every row"),
         ({"t": ["a", "\udcff", "b"]}, "output 't' with 'utf-8' codec can't encode"),
     ],
 )

@@ -12,7 +12,7 @@ import pytest
 from tests.validation import world
 from tests.validation.world import HONEST, Draft, before_return
 
-from tidegate_operators.steps.backtest import PastData, PastModels, backtest, read_released, usual_delay
+from tidegate_operators.steps.backtest import PastData, PastModels, _with_labels, backtest, read_released, usual_delay
 from tidegate_serving.contract.errors import InvalidInput, NotFound, PermissionRefused
 from tidegate_validation.backtest import BacktestRule, History
 from tidegate_validation.backtest.drifts import stability_indexes
@@ -152,8 +152,6 @@ def test_pickles_are_told_before_anything_is_judged_unless_the_policy_allows_the
 
 
 def test_labels_that_come_late_twice_and_for_nobody_are_joined_by_key() -> None:
-    from tidegate_operators.steps.backtest import _with_labels
-
     rows = pa.table({"request_id": ["a", "b", "c"], "x": [1.0, 2.0, 3.0]})
     labels = pa.table(
         {"request_id": ["b", "z", "a", "b", "a"], "late": [1, 1, 0, 0, 1], "at": [5, 1, 9, 2, None]},
@@ -164,6 +162,18 @@ def test_labels_that_come_late_twice_and_for_nobody_are_joined_by_key() -> None:
     assert _with_labels(rows, PastData(rows, "x", "late", in_order))["late"].to_pylist() == [1, 0, None]
     with pytest.raises(InvalidInput, match="labels have no column 'order'"):
         _with_labels(rows.append_column("order", rows["x"]), PastData(rows, "x", "late", labels, key="order"))
+
+
+def test_labels_that_name_rows_belong_to_these_rows() -> None:
+    rows = pa.table(
+        {"request_id": ["a", "a", "b"], "row": [0, 1, 0], "sent": [date(2026, 1, day) for day in (1, 2, 3)]}
+    )
+    labels = pa.table(
+        {"request_id": ["a", "a"], "row": [1, 0], "late": [1, 0], "at": [date(2026, 1, 4), date(2026, 1, 9)]}
+    )
+    data = PastData(rows, "sent", "late", labels)
+    assert _with_labels(rows, data)["late"].to_pylist() == [0, 1, None]
+    assert usual_delay(rows, "sent", data) == 8
 
 
 def test_labels_say_themselves_how_late_they_are_known() -> None:

@@ -156,6 +156,29 @@ def test_a_baseline_that_cannot_answer_does_not_hold_its_successor_back(tmp_path
     assert any(one.subject == "baseline" for one in found)
 
 
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        "score = np.where(np.arange(len(score)) == 3, np.nan, score)",
+        'self.calls = getattr(self, "calls", 0) + 1; self.calls > 4 and __import__("os")._exit(0)',
+    ],
+)
+def test_a_baseline_that_fails_on_some_rows_is_compared_on_the_others(tmp_path: Path, trouble: str) -> None:
+    worse = Draft(HONEST.replace("0.45", "0.1"))
+    found = judged(tmp_path, worse, Draft(before_return(trouble)), held_out(), QualityRule(batch_rows=1000))
+    assert named(found, "AUC").outcome is Outcome.FAIL
+    told = named(found, "predictions", "baseline")
+    assert told.outcome is Outcome.WARN
+    assert "of 4000 held-out examples, and is compared on the others" in told.sentence
+
+
+def test_a_baseline_that_answers_too_few_rows_is_not_compared_with(tmp_path: Path) -> None:
+    broken = before_return("score = np.where(np.arange(len(score)) % 40 > 0, np.nan, score)")
+    found = judged(tmp_path, Draft(), Draft(broken), held_out())
+    assert "nothing is compared with it" in named(found, "predictions", "baseline").sentence
+    assert not any(one.check == "churn" for one in found)
+
+
 def test_scores_that_are_no_probabilities_any_more_fail(tmp_path: Path) -> None:
     source = HONEST.replace("(1 / (1 + np.exp(-score)))", "score")
     found = judged(tmp_path, Draft(source), Draft(), held_out())

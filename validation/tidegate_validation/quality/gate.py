@@ -134,17 +134,21 @@ def _unusable(made: Predictions, held: HeldOut, model: Model) -> list[Finding]:
 
 
 def _score(subject: _Pair, held: HeldOut, mine: Predictions, rule: QualityRule) -> tuple[ScoredExamples, list[Finding]]:
-    """Both models' scores on the rows that both can be sent; a baseline that fails is a finding, not the end."""
+    """Both models' scores on the rows that both answer with a number; a baseline that fails on some of them is a
+    finding, and one that leaves too few to compare is none."""
     alone = ScoredExamples(_rows(held, mine.rows), mine.scores, None, subject.candidate.inputs)
     if subject.baseline is None:
         return alone, []
     with subject.session(subject.baseline) as session:
         theirs = _ask(subject.baseline, session, held, rule)
-    if not theirs.usable or not len(theirs.scores):
+    finite = np.delete(np.arange(len(theirs.scores)), theirs.strange())
+    common, first, second = np.intersect1d(mine.rows, theirs.rows[finite], return_indices=True)
+    compared = _rows(held, common)
+    if not len(common) or (not theirs.usable and compared.too_little(rule) is not None):
         return alone, [_baseline_unusable(theirs.failure)]
-    common, first, second = np.intersect1d(mine.rows, theirs.rows, return_indices=True)
-    pair: tuple[Floats, Floats] = mine.scores[first], theirs.scores[second]
-    return ScoredExamples(_rows(held, common), *pair, subject.candidate.inputs), []
+    pair: tuple[Floats, Floats] = mine.scores[first], theirs.scores[finite][second]
+    trouble = [] if theirs.usable else [_baseline_in_part(theirs, len(mine.rows) - len(common), len(mine.rows))]
+    return ScoredExamples(compared, *pair, subject.candidate.inputs), trouble
 
 
 def _rows(held: HeldOut, rows: Any) -> HeldOut:
@@ -186,3 +190,10 @@ def _baseline_unusable(answer: Answer | None) -> Finding:
     why = answer.words if answer is not None else "it answers NaN or infinity"
     sentence = f"{SERVING} cannot answer the held-out examples, so nothing is compared with it: {why}"
     return Finding("predictions", "baseline", Outcome.WARN, sentence)
+
+
+def _baseline_in_part(theirs: Predictions, lost: int, rows: int) -> Finding:
+    """The baseline failed on some rows; the others are compared."""
+    why = theirs.failure.words if theirs.failure is not None else "it answers NaN or infinity"
+    sentence = f"{SERVING} cannot answer {lost} of {rows} held-out examples, and is compared on the others: {why}"
+    return Finding("predictions", "baseline", Outcome.WARN, sentence, number=lost / rows)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
+
 from tidegate_operators.steps.log_upkeep.folders import Skipped, data_files, day_folders, upkeep
 from tidegate_operators.steps.log_upkeep.parquet import LogFiles, common_schema, first_of, rows_of, tables_of
 from tidegate_serving.contract.errors import InvalidInput
@@ -63,10 +65,13 @@ def _changed(files: Sequence[Path]) -> float:
 
 def _merge(files: Sequence[Path], target_bytes: int, aside: Path) -> None:
     schema = common_schema(files)
-    with LogFiles(aside, schema, first_of(files), target_bytes) as written:
-        for file in files:
-            for table in tables_of(file, schema):
-                written.add(table)
+    try:
+        with LogFiles(aside, schema, first_of(files), target_bytes) as written:
+            for file in files:
+                for table in tables_of(file, schema):
+                    written.add(table)
+    except pa.ArrowException as error:
+        raise InvalidInput(f"its files cannot be merged ({error}): move those that differ out of the log") from error
     expected, found = sum(map(rows_of, files)), sum(map(rows_of, written.paths))
     if expected != found:
         raise InvalidInput(f"{expected} rows became {found}: look at the files' metadata")

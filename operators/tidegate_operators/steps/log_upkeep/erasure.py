@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -41,12 +42,13 @@ def erase_from_log(
     model: str = "",
     grace: float = GRACE_SECONDS,
 ) -> Erasure:
-    """Erases the rows of these requests, or those whose `column` (`in.user_id`, say) is `value`, of one model or all.
+    """Erases the rows of these requests, or those whose `column` (`in.user_id`, say) is `value` or has it among its
+    elements, of one model or all.
 
     Files that hold none of them stay as they are; the rows are gone from the disk when this returns, also those that
     came while it ran. Reports, golden requests and copies made of the log before are not looked at. Raises as
-    `folders.upkeep`, InvalidInput unless exactly one of requests and column is given, Unsupported where folders cannot
-    be exchanged in one step.
+    `folders.upkeep`, InvalidInput unless exactly one of requests and column is given and where nothing is logged of the
+    model or no file has the column, Unsupported where folders cannot be exchanged in one step.
     """
     if bool(requests) == bool(column):
         raise InvalidInput("give either requests, or a column and its value")
@@ -55,9 +57,10 @@ def erase_from_log(
     rows, files = 0, 0
     skipped: dict[Path, Skipped] = {}
     with upkeep(root, grace) as work:
-        for folder in day_folders(root):
-            if model and folder.parents[1].name != f"model={model}":
-                continue
+        folders = _folders(root, model)
+        if column:
+            _check_column(folders, column)
+        for folder in folders:
             for _ in range(_PASSES):
                 try:
                     found = _holding(folder, needed, chosen)
@@ -71,6 +74,28 @@ def erase_from_log(
                     break
                 rows, files = rows + sum(found.values()), files + len(found)
     return Erasure(rows, files, tuple(skipped.values()))
+
+
+def _folders(root: Path, model: str) -> list[Path]:
+    """The days of the model, or of all."""
+    everything = day_folders(root)
+    found = [folder for folder in everything if not model or folder.parents[1].name == f"model={model}"]
+    if model and not found:
+        known = sorted({folder.parents[1].name.removeprefix("model=") for folder in everything})
+        raise InvalidInput(f"nothing is logged of model {model!r} in {root}: it has {', '.join(known) or 'no model'}")
+    return found
+
+
+def _check_column(folders: Sequence[Path], column: str) -> None:
+    """InvalidInput where no file that can be read has the column; of folders without a file nothing is said."""
+    known: set[str] = set()
+    for file in (file for folder in folders for file in data_files(folder)):
+        with contextlib.suppress(pa.ArrowException, OSError):  # its folder is told as skipped
+            known.update(pq.read_schema(file).names)
+        if column in known:
+            return
+    if known:
+        raise InvalidInput(f"no file of the log has a column {column!r}: use one of {', '.join(sorted(known))}")
 
 
 def _holding(folder: Path, needed: str, chosen: Chosen) -> dict[Path, int]:
@@ -104,9 +129,15 @@ def _by_request(requests: Any, table: Any) -> Any:
 
 
 def _by_value(column: str, value: str, table: Any) -> Any:
-    values = table[column]
+    """Rows whose value it is, or, in lists of any depth, one of their elements."""
+    values = table[column].combine_chunks()
+    rows = pa.array(range(table.num_rows), pa.int64())
+    while pa.types.is_nested(values.type):
+        rows = rows.take(pc.list_parent_indices(values))
+        values = pc.list_flatten(values)
     try:
         wanted = pa.scalar(value).cast(values.type)
     except pa.ArrowException:
         return pa.array([False] * table.num_rows)
-    return pc.fill_null(pc.equal(values, wanted), fill_value=False)
+    having = rows.filter(pc.fill_null(pc.equal(values, wanted), fill_value=False))
+    return pc.is_in(pa.array(range(table.num_rows), pa.int64()), value_set=having)

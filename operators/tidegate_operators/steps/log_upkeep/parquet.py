@@ -18,8 +18,8 @@ _GROUP_BYTES = 16 << 20
 
 
 def common_schema(files: Sequence[Path]) -> Any:
-    """The pyarrow.Schema that all rows fit, each column of any file in it; metadata are the first file's, and what any
-    file says of columns that were hashed or left out.
+    """The pyarrow.Schema that all rows fit, each column of any file in it, nullable unless every file has it and says
+    that it has no nulls; metadata are the first file's, and what any file says of columns that were hashed or left out.
 
     InvalidInput for a file that cannot be read, and where a column has types that do not go together.
     """
@@ -33,6 +33,9 @@ def common_schema(files: Sequence[Path]) -> Any:
         found = pa.unify_schemas([schema.remove_metadata() for schema in schemas])
     except (pa.ArrowException, TypeError) as error:
         raise InvalidInput(f"its files have columns of types that do not go together ({error})") from error
+    for place, field in enumerate(found):
+        full = all(field.name in schema.names and not schema.field(field.name).nullable for schema in schemas)
+        found = found.set(place, field.with_nullable(not full))
     rules = {
         key: value
         for schema in schemas
@@ -48,14 +51,19 @@ def rows_of(file: Path) -> int:
 
 
 def tables_of(file: Path, schema: Any) -> Iterator[Any]:
-    """The rows of a file, some at a time, with exactly the columns of `schema`; what it lacks is null."""
-    with pq.ParquetFile(file) as opened:
-        for batch in opened.iter_batches():
-            columns = [
-                batch.column(name).cast(kind) if name in batch.schema.names else pa.nulls(len(batch), kind)
-                for name, kind in zip(schema.names, schema.types, strict=True)
-            ]
-            yield pa.Table.from_arrays(columns, schema=schema)
+    """The rows of a file, some at a time, with exactly the columns of `schema`; what it lacks is null. InvalidInput for
+    a file that is damaged inside.
+    """
+    try:
+        with pq.ParquetFile(file) as opened:
+            for batch in opened.iter_batches():
+                columns = [
+                    batch.column(name).cast(kind) if name in batch.schema.names else pa.nulls(len(batch), kind)
+                    for name, kind in zip(schema.names, schema.types, strict=True)
+                ]
+                yield pa.Table.from_arrays(columns, schema=schema)
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidInput(f"{file.name} cannot be read as Parquet ({error}): move it out of the log") from error
 
 
 class LogFiles:

@@ -98,7 +98,8 @@ class Provider:
         groups = claims.get(self._config.groups_claim, ())
         listed = tuple(str(one) for one in groups) if isinstance(groups, list) else ()
         subject = str(claims["sub"])
-        return Person(str(claims.get(self._config.name_claim) or subject)[:200], subject, email, listed)
+        called = email if self._config.name_claim == "email" else str(claims.get(self._config.name_claim) or "")
+        return Person((called or subject)[:200], subject, email, listed)
 
     def _signed(self, token: str) -> dict[str, Any]:
         """The claims of a token that the provider signed. A key that is not known yet may be a new one: its keys are

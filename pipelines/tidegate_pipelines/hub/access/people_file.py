@@ -130,7 +130,7 @@ class People:
                 f"({subject}), a verified e-mail address or one of their groups added to its access file"
             )
         grants = tuple(grant for one in found for grant in self._grants(one.role, one.teams))
-        return Caller(name, "oidc", grants, frozenset(groups))
+        return Caller(name, "oidc", grants, frozenset(groups), email)
 
     def _grants(self, role: Role, teams: tuple[str, ...]) -> tuple[TeamGrant, ...]:
         return tuple(TeamGrant(role.value, name, (ALL,) if name == ALL else self.team[name].models) for name in teams)

@@ -13,10 +13,10 @@ from sqlalchemy.orm import Session
 from tidegate_pipelines.hub.audit.line import Act, Outcome
 from tidegate_pipelines.hub.audit.log import AuditLog, lock
 from tidegate_pipelines.hub.store.database import Database
-from tidegate_pipelines.hub.store.people import EngineEntryRow
+from tidegate_pipelines.hub.store.people import DecisionRow, EngineEntryRow
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.control_client import ControlClient, Entry
-from tidegate_serving.journal.entry import Kind, to_line
+from tidegate_serving.journal.entry import Kind, claim_of, to_line
 
 _KINDS = {Kind.CONTROL: Outcome.DONE, Kind.REFUSED: Outcome.REFUSED}
 _OVERLAP_US = 3600 * 1_000_000
@@ -39,12 +39,25 @@ def _fetch_one(database: Database, log: AuditLog, connection: EngineConnection, 
     since = max(0, known_until - _OVERLAP_US)
     with ControlClient(connection) as client:
         entries = [entry for entry in client.journal(since_us=since) if entry.kind in _KINDS]
-    theirs = [entry for entry in entries if not (asked_by_hub and entry.requested_by.startswith(asked_by_hub))]
     with database.writing() as session:
+        theirs = [entry for entry in entries if not (asked_by_hub and _is_ours(session, entry, asked_by_hub))]
         kept = _keep(session, log, name, theirs)
         old = EngineEntryRow.engine == name, EngineEntryRow.at_us < since
         session.execute(delete(EngineEntryRow).where(*old))
     return kept
+
+
+def _is_ours(session: Session, entry: Entry, asked_by_hub: str) -> bool:
+    """Whether the hub has it in its log already. Behind access control whoever has a token may say that they ask for
+    the hub: there it counts where the hub has such a decision."""
+    if entry.requested_by.startswith(asked_by_hub):
+        return True
+    claim = claim_of(entry.requested_by)
+    if entry.kind is not Kind.CONTROL or not claim.startswith(asked_by_hub):
+        return False
+    same = DecisionRow.kind == entry.action, DecisionRow.model == entry.servable
+    who = DecisionRow.who.startswith(claim.removeprefix(asked_by_hub), autoescape=True)
+    return session.scalar(select(DecisionRow.id).where(*same, who).limit(1)) is not None
 
 
 def _keep(session: Session, log: AuditLog, name: str, entries: Sequence[Entry]) -> int:

@@ -61,6 +61,8 @@ def _is_named(one: str, caller: Caller) -> bool:
         return one.removeprefix(_GROUP) in caller.groups
     if one.startswith(_TEAM):
         return one.removeprefix(_TEAM) in caller.teams
+    if "@" in one and caller.kind == "oidc":
+        return one.casefold() == caller.email.casefold()  # People choose by what name their provider calls them.
     return one == caller.name
 
 

@@ -6,8 +6,9 @@ as begun first, then asked of the engine in a way that can be repeated, then wri
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -25,10 +26,22 @@ from tidegate_pipelines.hub.decisions.clearance import Approvals, may_approve
 from tidegate_pipelines.hub.decisions.engine_actions import ENGINE_ACTIONS
 from tidegate_pipelines.hub.decisions.overrides import keep_overrides
 from tidegate_pipelines.hub.decisions.signed import check_signed
-from tidegate_pipelines.hub.releases.requests import VERDICT, Request, finish, let_go_on, locked, request_release
+from tidegate_pipelines.hub.releases.requests import (
+    VERDICT,
+    Request,
+    finish,
+    let_go_on,
+    locked,
+    look_again,
+    request_release,
+)
 from tidegate_pipelines.hub.store import Database, DecisionRow, ReleaseRow, ReleaseState
 from tidegate_serving.contract import times
 from tidegate_serving.contract.errors import Conflict, NotFound, TidegateError, Unavailable
+
+_CLAIM, _UNTIL = "claim", "claimed_until"
+_CLAIMED = timedelta(minutes=10)
+"""As long as nobody else asks an engine for the same decision: longer than an engine is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +174,8 @@ class Decisions:
             ended = lasting.end(session, kind, asked.model, asked.feature, now)
             if not ended:
                 raise Conflict(f"there is no {kind} of {asked.model} {asked.feature}".rstrip() + " to end: look again")
+            if kind == "freeze":
+                look_again(session, asked.model, now)
             return f"{caller.name} ended the {kind} of {asked.model} {asked.feature}".rstrip()
         assert asked.until is not None
         until, what = times.to_text(asked.until), f"{asked.model} {asked.feature}".rstrip()
@@ -204,32 +219,62 @@ class Decisions:
         return f"{caller.name} let it in: {gates}. Release {again.id} goes on with it"
 
     def _by_engine(self, caller: Caller, asked: Asked, address: str) -> Decision:
+        claim = uuid.uuid4().hex
         try:
-            with self._database.writing() as session:
-                row = session.scalar(select(DecisionRow).where(DecisionRow.key == asked.key))
-                if row is None:
-                    row = self._row(session, caller, asked)
-                    session.add(row)
+            known = self._begun(caller, asked, claim)
         except IntegrityError as error:
             return self._other(caller, asked, error)
+        if known is not None:
+            return known
         try:
             sentence = ENGINE_ACTIONS[asked.kind](self._config, caller.name, asked)
-        except TidegateError as error:
-            self._forget(asked, error)
+        except Exception as error:
+            self._give_back(
+                asked, claim, forget=isinstance(error, TidegateError) and not isinstance(error, Unavailable)
+            )
             raise
         with self._database.writing() as session:
-            row = session.scalars(select(DecisionRow).where(DecisionRow.key == asked.key).with_for_update()).one()
+            row = _locked(session, asked.key)
+            if row is None:
+                row = self._row(session, caller, asked)
+                session.add(row)
             if not row.sentence:
-                row.sentence = sentence
+                row.sentence, row.detail = sentence, {}
                 self._audit.add(_act(caller, asked, address, sentence), session)
-        return _decision(row)
+            session.flush()
+            return _decision(row)
 
-    def _forget(self, asked: Asked, error: TidegateError) -> None:
+    def _begun(self, caller: Caller, asked: Asked, claim: str) -> Decision | None:
+        """Writes down that `claim` asks the engine now; the decision where it was made meanwhile. Conflict while
+        another claim asks for it."""
+        with self._database.writing() as session:
+            row = _locked(session, asked.key)
+            if row is None:
+                row = self._row(session, caller, asked)
+                session.add(row)
+            if row.sentence:
+                return _decision(row)
+            now = self._database.now(session)
+            if row.detail and times.from_text(row.detail[_UNTIL], _UNTIL) > now:
+                raise Conflict(f"key {asked.key!r} is just being done: look again")
+            row.detail = {_CLAIM: claim, _UNTIL: times.to_text(now + _CLAIMED)}
+            session.flush()
+            return None
+
+    def _give_back(self, asked: Asked, claim: str, *, forget: bool) -> None:
         """What the engine did not do is no decision; what nobody knows stays begun, and the same key goes on."""
         with self._database.writing() as session:
-            row = session.scalar(select(DecisionRow).where(DecisionRow.key == asked.key))
-            if row is not None and not row.sentence and not isinstance(error, Unavailable):
+            row = _locked(session, asked.key)
+            if row is None or row.detail.get(_CLAIM) != claim:
+                return
+            if forget:
                 session.delete(row)
+            else:
+                row.detail = {}
+
+
+def _locked(session: Session, key: str) -> DecisionRow | None:
+    return session.scalar(select(DecisionRow).where(DecisionRow.key == key).with_for_update())
 
 
 def _same(caller: Caller, asked: Asked) -> tuple[object, ...]:

@@ -114,8 +114,7 @@ class MlflowRegistry:
         except httpx.HTTPError as error:
             raise Unavailable(f"{where} does not answer ({type(error).__name__}: {error})") from error
         if answer.is_success:
-            found: dict[str, Any] = answer.json()
-            return found
+            return _object(answer, where)
         said = _said(answer)
         if said.get("error_code") in _MISSING:
             raise NotFound(f"{where}: {said.get('message', 'it is not there')}")
@@ -133,6 +132,17 @@ def _quoted(text: str, mark: str) -> str:
     if mark in text:
         raise InvalidInput(f"{text!r} has a {mark} in it, which MLflow's search cannot be asked for: take it out")
     return text
+
+
+def _object(answer: httpx.Response, where: str) -> dict[str, Any]:
+    """Unavailable for what is no JSON, as the page of a proxy that wants somebody to sign in."""
+    try:
+        found = answer.json()
+    except ValueError as error:
+        raise Unavailable(f"{where} answers {answer.status_code} with no JSON: is a proxy before it?") from error
+    if not isinstance(found, dict):
+        raise Unavailable(f"{where} answers {answer.status_code} with no JSON object: check its address")
+    return found
 
 
 def _said(answer: httpx.Response) -> dict[str, Any]:

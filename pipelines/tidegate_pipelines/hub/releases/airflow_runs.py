@@ -14,7 +14,7 @@ from tidegate_serving.connection import read_token
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, Unauthenticated, Unavailable
 
 _TIMEOUT = 20.0
-_CONFLICT, _UNAUTHORIZED, _MISSING = 409, 401, 404
+_CONFLICT, _UNAUTHORIZED, _MISSING, _BUSY = 409, 401, 404, 429
 _SUCCESS, _FAILED = "success", "failed"
 
 
@@ -57,12 +57,11 @@ class AirflowRuns:
             self._token = self._sign_in()
             answer = self._send(method, path, body, {"Authorization": f"Bearer {self._token}"})
         if answer.is_success or answer.status_code in fine:
-            found: dict[str, Any] = answer.json()
-            return found
+            return self._object(answer)
         where = f"Airflow at {self._config.url} answers {path} with {answer.status_code}"
         if answer.status_code == _MISSING:
             raise FailedPrecondition(f"{where}: check the name of the DAG, dag under [airflow]")
-        if answer.is_client_error and answer.status_code != 429:
+        if answer.is_client_error and answer.status_code != _BUSY:
             raise FailedPrecondition(f"{where}: {answer.text[:500]}")
         raise Unavailable(where)
 
@@ -74,9 +73,23 @@ class AirflowRuns:
             raise InvalidInput("nothing signs in to Airflow: give user and password_file, or token_file, in [airflow]")
         said = {"username": config.user, "password": read_token(config.password_file)}
         answer = self._send("POST", "/auth/token", said, {})
-        if not answer.is_success:
+        if answer.is_client_error and answer.status_code != _BUSY:
             raise Unauthenticated(f"Airflow at {config.url} does not let {config.user!r} in: check the password file")
-        return str(answer.json()["access_token"])
+        token = self._object(answer).get("access_token") if answer.is_success else None
+        if not isinstance(token, str):
+            raise Unavailable(f"Airflow at {config.url} answers /auth/token with {answer.status_code} and no token")
+        return token
+
+    def _object(self, answer: httpx.Response) -> dict[str, Any]:
+        """Unavailable for what is no JSON, as the page of a proxy that wants somebody to sign in."""
+        where = f"Airflow at {self._config.url} answers {answer.url.path} with {answer.status_code}"
+        try:
+            found = answer.json()
+        except ValueError as error:
+            raise Unavailable(f"{where} and no JSON: is a proxy before it?") from error
+        if not isinstance(found, dict):
+            raise Unavailable(f"{where} and no JSON object: check url under [airflow]")
+        return found
 
     def _send(
         self, method: str, path: str, body: Mapping[str, Any] | None, headers: Mapping[str, str]

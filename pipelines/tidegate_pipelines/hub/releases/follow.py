@@ -114,22 +114,29 @@ class Follower:
         try:
             renew(self._database, claim, self._config.run)
             row = record.change(lambda change: change.row)
-            return self._begun(record, row) if not row.external_run else self._looked(record, row)
+            return self._looked(record, row) if row.external_run else self._begun(record, row)
         except ClaimLost:
             return False
         except Unavailable as error:
-            put_off(record, self._config, error)
+            logger.warning("release %d: %s; it is looked at again", claim.release_id, error.message)
         except TidegateError as error:
             record.finish(ReleaseState.FAILED, error.message)
-        return False
+            return False
+        except Exception:
+            logger.exception("release %d: this is a fault of Tidegate; it is looked at again", claim.release_id)
+        return True
 
     def _begun(self, record: Record, row: ReleaseRow) -> bool:
-        if why := self._no_longer_wanted(row):
-            record.finish(ReleaseState.SUPERSEDED, why)
+        try:
+            if why := self._no_longer_wanted(row):
+                record.finish(ReleaseState.SUPERSEDED, why)
+                return False
+            if not record.cleared():
+                return False
+            run = self._runs.start(row)
+        except Unavailable as error:
+            put_off(record, self._config, error)
             return False
-        if not record.cleared():
-            return False
-        run = self._runs.start(row)
 
         def edit(change: Change) -> None:
             change.row.external_run, change.row.stage = run, "run"
@@ -139,7 +146,12 @@ class Follower:
         return True
 
     def _looked(self, record: Record, row: ReleaseRow) -> bool:
-        ended = self._runs.ended(row.external_run)
+        """A run that nobody can be asked about goes on: it keeps its claim, so that no newer one runs beside it."""
+        try:
+            ended = self._runs.ended(row.external_run)
+        except Unavailable as error:
+            _say_once(record, row, f"{error.message}; the run goes on, and is looked at again")
+            return True
         if ended is None:
             return True
         state, sentence = (ReleaseState.RELEASED if ended.well else ReleaseState.FAILED), ended.sentence
@@ -177,6 +189,15 @@ class Follower:
     def _directory(self, row: ReleaseRow) -> Path:
         repository = self._config.release_of(row.model).repository or self._config.repository
         return version_directory(repository, ServableId(row.model, row.version))
+
+
+def _say_once(record: Record, row: ReleaseRow, sentence: str) -> None:
+    def edit(change: Change) -> None:
+        change.row.sentence = sentence
+        change.add("note", sentence)
+
+    if row.sentence != sentence:
+        record.change(edit)
 
 
 def _is_of(row: ReleaseRow, path: Path) -> bool:

@@ -71,6 +71,15 @@ class KubeflowRuns:
         return {name: known.get(value, value) if isinstance(value, str) else value for name, value in given.items()}
 
     def _ask(self, call: Callable[[Client], T]) -> T:
+        """What a call says; where Kubeflow does not take the token, with what the file has by now: such tokens are
+        replaced every hour or so."""
+        try:
+            return self._ask_once(call)
+        except Unauthenticated:
+            self._client = None
+            return self._ask_once(call)
+
+    def _ask_once(self, call: Callable[[Client], T]) -> T:
         """What a call says. Unavailable where Kubeflow does not answer, FailedPrecondition where it will not."""
         try:
             from kfp_server_api.exceptions import ApiException, ApiTypeError, ApiValueError

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from fnmatch import fnmatchcase
 from typing import Any
 
 from sqlalchemy import or_, select, update
@@ -116,6 +117,15 @@ def let_go_on(database: Database, session: Session, release_id: int, *, because:
     row.state, row.not_before, row.sentence = ReleaseState.REQUESTED, None, because
     note(session, row, database.now(session), "state", because, state=row.state.value)
     return row
+
+
+def look_again(session: Session, pattern: str, now: datetime) -> None:
+    """Releases of models like `pattern` that wait for a moment, as for the end of a freeze, look at once whether they
+    still have to."""
+    waiting = select(ReleaseRow).where(ReleaseRow.state == ReleaseState.WAITING, ReleaseRow.not_before > now)
+    for row in session.scalars(waiting.with_for_update(key_share=True)).all():
+        if fnmatchcase(row.model, pattern):
+            row.not_before = now
 
 
 def locked(session: Session, release_id: int) -> ReleaseRow:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from sqlalchemy import select
@@ -28,7 +28,7 @@ from tidegate_pipelines.hub.releases.claims import ClaimLost
 from tidegate_pipelines.hub.releases.fetch import MLFLOW, fetch, is_of_registry
 from tidegate_pipelines.hub.releases.record import Change, Record
 from tidegate_pipelines.hub.releases.requests import VERDICT, finish
-from tidegate_pipelines.hub.store import ReleaseRow, ReleaseState, VerdictRow
+from tidegate_pipelines.hub.store import ReleaseEventRow, ReleaseRow, ReleaseState, VerdictRow
 from tidegate_serving.admission import Verdict, open_verdict
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract import times
@@ -100,7 +100,8 @@ def put_off(record: Record, config: HubConfig, error: Unavailable) -> None:
 
     def edit(change: Change) -> None:
         row, patience = change.row, timedelta(seconds=config.run.patience_seconds)
-        if change.now - row.requested_at >= patience:
+        since = _put_off_since(change)
+        if since is not None and change.now - since >= patience:
             sentence = f"{error.message}; it was tried {row.delays + 1} times"
             finish(change.session, row, change.now, ReleaseState.FAILED, sentence)
             return
@@ -108,10 +109,25 @@ def put_off(record: Record, config: HubConfig, error: Unavailable) -> None:
         row.delays += 1
         row.state, row.claimed_by, row.claimed_until, row.attempts = ReleaseState.REQUESTED, "", None, 0
         row.sentence = error.message
-        change.add("state", f"{error.message}; it is tried again", state=row.state.value)
+        change.add("state", f"{error.message}; it is tried again", state=row.state.value, put_off=True)
 
     with contextlib.suppress(ClaimLost):
         record.change(edit)
+
+
+def _put_off_since(change: Change) -> datetime | None:
+    """When it was put off for the first time in a row: since it was asked for, waited, or came to a new step."""
+    events = select(ReleaseEventRow).where(ReleaseEventRow.release_id == change.row.id).order_by(ReleaseEventRow.id)
+    since, begun = None, set()
+    for event in change.session.scalars(events):
+        if event.kind == "stage" and event.stage not in begun:
+            begun.add(event.stage)
+            since = None
+        elif event.data.get("put_off"):
+            since = since or event.at
+        elif event.data.get("state") in (ReleaseState.REQUESTED.value, ReleaseState.WAITING.value):
+            since = None
+    return since
 
 
 class _Steps:
@@ -143,6 +159,8 @@ class _Steps:
             self.record.note("finding", tried.sentence, outcome=tried.outcome.value, numbers=tried.numbers.to_dict())
             require_passed(tried)
         self.record.stage("promote")
+        if not self.record.cleared():
+            raise _Waits  # A freeze began while the canary ran.
         promote(control=self.engine, servable=name, version=version, timeout=timeout, reason=why, requested_by=who)
         return sentence
 

@@ -17,9 +17,8 @@ from tidegate_serving.contract.errors import PermissionRefused, TidegateError, U
 from tidegate_serving.control.access.access_file import Access
 from tidegate_serving.control.access.grants import Grant
 from tidegate_serving.control.access.rules import Call, Rule, rule_of
-from tidegate_serving.control.deciding import MOST_WHO
 from tidegate_serving.control.handlers import Handler, abort, origin
-from tidegate_serving.journal.entry import Entry, Kind
+from tidegate_serving.journal.entry import Entry, Kind, named
 from tidegate_serving.journal.journal import Journal
 
 REFUSALS_A_MINUTE = 20
@@ -138,12 +137,7 @@ def check(call: Call, grant: Grant) -> None:
 
 def name_asker(asker: Any, grant: Grant) -> None:
     """`requested_by` says who is known to ask, and beside it whom the client says it asks for."""
-    claim = asker.requested_by
-    if claim and claim != grant.name:
-        room = MOST_WHO - len(grant.name) - len(" (says )")
-        asker.requested_by = f"{grant.name} (says {claim[:room]})"
-    else:
-        asker.requested_by = grant.name
+    asker.requested_by = named(grant.name, asker.requested_by)
 
 
 class RefusalLog:

@@ -20,7 +20,7 @@ import inspect
 import itertools
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from functools import partial
 from importlib.util import find_spec
 from numbers import Integral
@@ -94,7 +94,8 @@ def _made(package: str, module: ModuleType, path: Path, version: tuple[Path, Man
     model = kind(directory) if _takes_folder(kind, manifest) else kind()
     dropped = () if getattr(kind, "uses_event_time", False) else (manifest.event_time,)
     held = _device_bytes(model, manifest)
-    return PythonServable(package, _methods(manifest, model), tuple(name for name in dropped if name), held)
+    streaming = frozenset(name for name, signature in manifest.signatures.items() if signature.streaming)
+    return PythonServable(package, _methods(manifest, model), streaming, tuple(name for name in dropped if name), held)
 
 
 def _device_bytes(model: Any, manifest: Manifest) -> dict[str, int]:
@@ -192,10 +193,16 @@ class PythonServable:
     """Calls the user's object; its package leaves `sys.modules` when it closes."""
 
     def __init__(
-        self, package: str, methods: Mapping[str, Any], dropped: tuple[str, ...], held: Mapping[str, int]
+        self,
+        package: str,
+        methods: Mapping[str, Any],
+        streaming: Set[str],
+        dropped: tuple[str, ...],
+        held: Mapping[str, int],
     ) -> None:
         self._package = package
         self._methods = methods
+        self._streaming = streaming
         self._dropped = dropped
         self._held = held
 
@@ -206,13 +213,23 @@ class PythonServable:
         for name in self._dropped:
             given.pop(name, None)
         result = self._methods[signature](given)
-        if type(result) is dict or isinstance(result, Mapping | Answer | Iterator):
+        if type(result) is dict or isinstance(result, Mapping | Answer):
             return result
+        if isinstance(result, Iterator):
+            return self._messages(signature, result)
         if hasattr(result, "columns") and hasattr(result, "to_numpy"):
             return {str(name): result[name].to_numpy() for name in result.columns}
         raise ModelFailed(
             f"the model returned {type(result).__name__}: return a dict of arrays by output name, or a DataFrame with "
             "a column for each output"
+        )
+
+    def _messages(self, signature: str, result: Iterator[Any]) -> Iterator[Any]:
+        if signature in self._streaming:
+            return result
+        raise ModelFailed(
+            f"the model returned {type(result).__name__}, but signature {signature!r} answers once: return a dict of "
+            'arrays by output name, or give the signature "streaming": true and the first axis "free"'
         )
 
     def device_bytes(self) -> Mapping[str, int]:

@@ -56,6 +56,13 @@ def test_a_table_with_named_columns_is_an_answer(tmp_path: Path) -> None:
     assert {name: one.tolist() for name, one in given.items()} == {"y": [2.0, 3.0]}
 
 
+@pytest.mark.parametrize("given", ["(one for one in ({'y': inputs['x']},))", "iter([{'y': inputs['x']}])"])
+def test_messages_of_a_signature_that_answers_once_are_refused(tmp_path: Path, given: str) -> None:
+    source = f"class Model:\n    def predict(self, inputs):\n        return {given}\n"
+    with pytest.raises(ModelFailed, match=r"returned \w+, but signature 'serving_default' answers once: return a dict"):
+        loaded(tmp_path, source)
+
+
 def test_the_constructor_may_have_the_directory(tmp_path: Path) -> None:
     source = "class Model:\n    def __init__(self, directory):\n        self.n = len(list(directory.iterdir()))\n"
     source += "    def predict(self, inputs):\n        return {'y': inputs['x'] + self.n}\n"

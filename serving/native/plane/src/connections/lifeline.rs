@@ -37,6 +37,10 @@ const GONE: u8 = 2;
 const CALL: usize = 4 << 10;
 const FIELD: usize = 104;
 
+/// A connection without more calls open may use what is kept for small requests, for calls that take no more bytes.
+const FEW_CALLS: usize = 4;
+const LITTLE: usize = 8 << 10;
+
 /// One connection.
 #[derive(Debug)]
 pub struct Lifeline {
@@ -276,14 +280,16 @@ impl OpenCall {
         &self.lifeline
     }
 
-    /// Counts what the call takes for as long as it stays: its message comes later, or its answer has no end. It gets
+    /// Counts what the call takes for as long as it stays: its message comes later, or its answer does. One of many gets
     /// nothing of what is kept for small requests.
     pub fn hold(&mut self, head: &request::Parts, share: &Arc<Share>) -> Result<(), Status> {
         if self.held.is_none() {
             // A field stands in the frame that it came in, too.
             let fields = head.headers.iter().map(|(name, value)| FIELD + 2 * (name.as_str().len() + value.len()));
+            let bytes = CALL + 2 * head.uri.path().len() + fields.sum::<usize>();
+            let asks_little = bytes <= LITTLE && self.lifeline.open_calls() <= FEW_CALLS;
             let mut held = Box::new(share.reservation());
-            held.grow(CALL + 2 * head.uri.path().len() + fields.sum::<usize>(), usize::MAX)?;
+            held.grow(bytes, if asks_little { bytes } else { usize::MAX })?;
             self.held = Some(held);
         }
         Ok(())
@@ -308,5 +314,34 @@ impl Drop for OpenCall {
     fn drop(&mut self) {
         self.lifeline.completed.store(true, Ordering::Relaxed);
         self.lifeline.open_calls.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_engine::memory::Memory;
+
+    use super::*;
+
+    const MB: usize = 1 << 20;
+
+    /// The head of a call with a field of so many bytes.
+    fn head(bytes: usize) -> request::Parts {
+        let request = http::Request::builder().uri("/s/m").header("a", "v".repeat(bytes));
+        request.body(()).unwrap().into_parts().0
+    }
+
+    #[test]
+    fn who_has_few_small_calls_open_is_let_in_while_others_hold_all_but_what_is_kept_for_small_requests() {
+        let memory = Arc::new(Memory::new(80 * MB, MB));
+        let mut others: Vec<Reservation> = (0..5).map(|_| memory.of_connection().reservation()).collect();
+        others.iter_mut().for_each(|other| other.grow(14 * MB, usize::MAX).unwrap());
+        let (lifeline, share) = (Lifeline::new(Endpoint::Grpc, false), memory.of_connection());
+        let mut calls: Vec<OpenCall> = (0..FEW_CALLS).map(|_| lifeline.begin_call()).collect();
+        assert!(calls[0].hold(&head(LITTLE), &share).is_err(), "it takes much");
+        calls.iter_mut().for_each(|call| call.hold(&head(100), &share).unwrap());
+        assert!(lifeline.begin_call().hold(&head(100), &share).is_err(), "it is one of many");
+        drop(others);
+        assert!(lifeline.begin_call().hold(&head(LITTLE), &share).is_ok());
     }
 }
