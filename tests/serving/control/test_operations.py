@@ -252,6 +252,15 @@ def test_a_block_says_what_takes_the_place(
     assert bench.operations.block(ANNA, 2).sentence.startswith(f"m:2 must not serve; {then}")
 
 
+def test_a_source_that_takes_over_what_was_pushed_has_the_labels_of_the_config(bench: OperationsBench) -> None:
+    bench.reconciler.set_labels("m", {"stable": 1})
+    bench.push(2)
+    assert (bench.serving, bench.labels) == (2, {})
+    bench.push()
+    bench.want(1, 2)
+    assert (bench.there(), bench.serving, bench.labels) == ([1, 2], 1, {"stable": 1})
+
+
 def test_a_freeze_keeps_what_took_the_place_of_a_blocked_version(bench: OperationsBench) -> None:
     bench.push(1, stable=1)
     bench.push(2, stable=2)
