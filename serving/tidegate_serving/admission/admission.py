@@ -101,6 +101,7 @@ class VerdictAdmission:
                 f"{signed.path} could not judge {manifest.id} again, which was admitted before: {verdict.sentence}"
             )
         else:
+            self._admitted.withdraw(digest)
             overrides = overrides_for(signed, directory, ring, self._rules.value(), at)
             check_date(signed, at)
             for override in overrides:

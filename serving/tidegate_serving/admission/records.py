@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,8 @@ class OverrideRecord:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRecord:
-    """One admission. Digests are SHA-256 in hex; one with overrides was denied and admits no longer than they do."""
+    """One admission. Digests are SHA-256 in hex; one with overrides was denied and admits no longer than they do, and
+    one that was `withdrawn` by a later verdict admits no more."""
 
     manifest_digest: str
     name: str
@@ -43,6 +44,7 @@ class AdmissionRecord:
     key_name: str
     admitted_at: str
     overrides: tuple[OverrideRecord, ...] = ()
+    withdrawn: bool = False
 
 
 class AdmissionRecords:
@@ -57,9 +59,9 @@ class AdmissionRecords:
             self._remember(record)
 
     def __contains__(self, digest: str) -> bool:
-        """Whether it was admitted for good: by a verdict, not by an override."""
+        """Whether it was admitted for good: by a verdict that none has withdrawn since, not by an override."""
         record = self._records.get(digest)
-        return record is not None and not record.overrides
+        return record is not None and not record.overrides and not record.withdrawn
 
     def record(self, digest: str) -> AdmissionRecord | None:
         """How a digest came in last, None where it never did."""
@@ -81,6 +83,11 @@ class AdmissionRecords:
                 self._keep(self._file, record)
             self._remember(record)
 
+    def withdraw(self, digest: str) -> None:
+        """A later verdict refuses what was admitted for good; raises as `add`."""
+        if digest in self:
+            self.add(replace(self._records[digest], withdrawn=True))
+
     def _keep(self, file: RecordFile, record: AdmissionRecord) -> None:
         """Once most lines are of records that another replaced, the file is written anew without them."""
         if file.lines < 2 * len(self._records) + _SPARE_LINES:
@@ -97,11 +104,13 @@ class AdmissionRecords:
 
 
 def _same(one: AdmissionRecord, other: AdmissionRecord) -> bool:
-    return (one.verdict_digest, one.overrides) == (other.verdict_digest, other.overrides)
+    return all(getattr(one, key) == getattr(other, key) for key in ("verdict_digest", "overrides", "withdrawn"))
 
 
 def _document(record: AdmissionRecord) -> dict[str, Any]:
-    return {"format": f"tidegate.admitted/{_VERSION}", **asdict(record)}
+    """A line of the file; only one that was withdrawn says so."""
+    document = {"format": f"tidegate.admitted/{_VERSION}", **asdict(record)}
+    return document if record.withdrawn else {key: value for key, value in document.items() if key != "withdrawn"}
 
 
 def _read(file: RecordFile) -> Iterator[AdmissionRecord]:
@@ -109,7 +118,8 @@ def _read(file: RecordFile) -> Iterator[AdmissionRecord]:
         check_format(document, kind="admitted", version=_VERSION, where=where)
         try:
             overrides = tuple(OverrideRecord(**_known(OverrideRecord, one)) for one in document["overrides"])
-            yield AdmissionRecord(**{**_known(AdmissionRecord, document), "overrides": overrides})
+            said = {"withdrawn": False, **document, "overrides": overrides}
+            yield AdmissionRecord(**_known(AdmissionRecord, said))
         except MALFORMED as error:
             raise InvalidInput(f"{where} is no admission ({error!r}): restore the file, or remove it") from error
 

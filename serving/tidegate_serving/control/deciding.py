@@ -131,7 +131,8 @@ def blocked(facts: Facts, requester: Requester, version: VersionReference) -> De
     instead = next((one for one in reversed(others) if one.fingerprint != version.fingerprint), None)
     pin, split = overrides.pin, overrides.split
     if facts.serving == number:
-        said += _then(_place_of(number, facts.desired, instead))
+        usable = tuple(one for one in facts.desired.versions if overrides.block_of(one) is None)
+        said += _then(_place_of(number, replace(facts.desired, versions=usable), instead))
     outcome = Outcome(said, True, to_version=number)
     return replace(
         overrides,

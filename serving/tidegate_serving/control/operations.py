@@ -7,7 +7,6 @@ answered.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from tidegate_serving.contract.desired_state import DesiredState, VersionReference
 from tidegate_serving.contract.errors import NotFound
@@ -141,10 +140,8 @@ class Operations:
 
     def _facts(self, name: str, overrides: Overrides) -> Facts:
         desired, routing = self._reconciler.desired(name), self._reconciler.routing(name)
-        usable = tuple(one for one in desired.versions if overrides.block_of(one) is None)
-        kept = replace(desired, versions=usable, unusable={})
         serving = routing.serving.version if routing.serving is not None else None
-        return Facts(name, overrides, kept, routing.numbers, serving, routing.history.served)
+        return Facts(name, overrides, desired, routing.numbers, serving, routing.history.served)
 
     def _known(self, requester: Requester) -> str:
         requester.check_named()

@@ -59,7 +59,7 @@ class _Reload:
 class Reconciler:
     """`submit` runs a task soon on another thread; `keep_previous` says of a servable whether the version that served
     before stays loaded although its desired state does not say so, `follow_stable` whether its ordinary requests follow
-    that label; `labels` are those that the config gives."""
+    that label; `labels` are those that the config gives, for sources that bring none."""
 
     def __init__(
         self,
@@ -80,9 +80,8 @@ class Reconciler:
         # only the second lock is taken, under which nobody calls the manager.
         self._turn = threading.RLock()
         self._lock = threading.Lock()
-        self._servables = {
-            name: _Servable(DesiredState(name, labels=dict(given))) for name, given in (labels or {}).items() if given
-        }
+        self._given = {name: dict(given) for name, given in (labels or {}).items() if given}
+        self._servables = {name: _Servable(DesiredState(name, labels=given)) for name, given in self._given.items()}
         self._reload: _Reload | None = None
         self._unfollowed: set[str] = set()
 
@@ -99,13 +98,17 @@ class Reconciler:
     # What sources say
 
     def set_aspired_versions(self, name: str, versions: Sequence[AspiredVersion[VersionReference]]) -> None:
-        """The versions that a source wants of one servable. During a reload labels that wait go with them, and an empty
-        set waits for whoever takes the servable over."""
+        """The versions that a source wants of one servable; one that takes it over has the labels that were given for
+        it. During a reload labels that wait go with them, and an empty set waits for whoever takes the servable over.
+        """
         with self._turn:
             if self._reload is not None and not versions:
                 self._reload.leaving.add(name)
                 return
-            desired = _with_versions(self.desired(name), versions)
+            before = self.desired(name)
+            if not before.versions and not before.unusable:
+                before = replace(before, labels=self._given.get(name, before.labels))
+            desired = _with_versions(before, versions)
             if self._reload is not None:
                 desired = replace(desired, labels=self._reload.labels.get(name, desired.labels))
             self.set_desired_state(desired)
@@ -126,6 +129,7 @@ class Reconciler:
     def set_labels(self, name: str, labels: Mapping[str, int]) -> None:
         """The whole label set that is desired. During a reload it waits for the versions that come with it."""
         with self._turn:
+            self._given[name] = dict(labels)
             if self._reload is not None:
                 self._reload.labels[name] = dict(labels)
             else:

@@ -149,7 +149,14 @@ def make_sources(live: LiveConfig, lifecycle: Lifecycle) -> Sources:
     expiry = Expiry(lambda name: _end_expired(name, rpc, operations), lambda: _meant_until(store, reconciler))
     operations = Operations(reconciler, locator, journal, expiry.note)
     checks = VersionChecks(
-        roots, admission, plan.registry.check, available, operations.permit, operations.blocks, pushed.bring
+        roots,
+        admission,
+        plan.registry.check,
+        available,
+        operations.permit,
+        operations.blocks,
+        pushed.bring,
+        reconciler.known,
     )
     rpc = RpcSource(reconciler.set_desired_state, checks, store, owners, journal, expiry.note)
     return Sources(

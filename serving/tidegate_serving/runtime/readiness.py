@@ -17,6 +17,7 @@ from tidegate_serving.config.fleet import PROBLEM as FLEET
 from tidegate_serving.contract.servable import ServableId, State, StateChange
 from tidegate_serving.control.access.access_file import CERTIFICATE, DATA_CERTIFICATE, DATA_NAME
 from tidegate_serving.control.access.access_file import NAME as ACCESS_FILE
+from tidegate_serving.control.reconciler import Reconciler
 from tidegate_serving.lifecycle.manager import AspiredVersionsManager
 from tidegate_serving.lifecycle.monitor import StateMonitor
 from tidegate_serving.runtime.log_problem import NAME as INFERENCE_LOG
@@ -45,10 +46,12 @@ class Served(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ServedNames:
-    """Those of which a version is aspired, and those that the config names, even while none of them can be loaded."""
+    """Those of which a version is aspired, and those that the config names, even while none of them can be loaded;
+    without those that operators have blocked whole."""
 
     manager: AspiredVersionsManager
     files: FileSystemSource
+    reconciler: Reconciler
     problems: SourceProblems
 
     def names(self) -> frozenset[str]:
@@ -57,12 +60,16 @@ class ServedNames:
 
     def is_served(self, name: str) -> bool:
         """Whether one of them is."""
-        return self.manager.is_aspired(name) or self.files.is_configured(name)
+        return self.manager.is_aspired(name) or (self.files.is_configured(name) and not self._is_blocked(name))
 
     def blind(self) -> str:
         """Why nothing at all is served, where a source cannot be read; else empty."""
         said = [one.error.message for one in self.problems.of_sources() if one.source not in _BESIDE]
         return f"nothing is served: {'; '.join(said)}" if said and not self.names() else ""
+
+    def _is_blocked(self, name: str) -> bool:
+        desired, overrides = self.reconciler.desired(name), self.reconciler.overrides(name)
+        return bool(desired.versions) and all(overrides.block_of(one) is not None for one in desired.versions)
 
     def why(self, name: str) -> str:
         """Why no version is there of one that the config names."""

@@ -104,7 +104,7 @@ class RunningEngine:
         data_ports.watch(plane)
         sources.workers.show_in(plane)
         parts.events.subscribe(ModelStates(parts.monitor, plane.set_states).heard)
-        names = ServedNames(parts.manager, sources.files, sources.problems)
+        names = ServedNames(parts.manager, sources.files, sources.reconciler, sources.problems)
         self._readiness = readiness = Readiness(parts.monitor, names, plane.set_ready, names.blind)
         readiness.start()
         parts.events.subscribe(readiness.heard)

@@ -163,6 +163,24 @@ def test_a_judgement_that_could_not_be_made_takes_nothing_back(
     check(admission(validator, memory), directory)
 
 
+@pytest.mark.parametrize("outcome", [Outcome.ERROR, Outcome.INCONCLUSIVE])
+def test_a_judgement_that_could_not_be_made_gives_nothing_back_that_a_no_took(
+    tmp_path: Path, validator: Validator, directory: Path, outcome: Outcome
+) -> None:
+    memory = tmp_path / "admitted.jsonl"
+    check(admission(validator, memory), directory)
+    validator.sign(directory, allowed=False)
+    with pytest.raises(Refused):
+        check(admission(validator, memory), directory)
+    validator.sign(directory, allowed=False, denied_by=outcome)
+    with pytest.raises(Refused):
+        check(admission(validator, memory), directory)
+    validator.sign(directory)
+    check(admission(validator, memory), directory)
+    validator.sign(directory, allowed=False, denied_by=outcome)
+    check(admission(validator, memory), directory)
+
+
 def test_a_memory_of_a_later_format_is_refused(tmp_path: Path) -> None:
     memory = tmp_path / "admitted.jsonl"
     memory.write_text(json.dumps({"format": "tidegate.admitted/3"}) + "\n")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from tests.support.lifecycle.operations_bench import ANNA, OperationsBench
-from tests.support.models.versions import edit_manifest, publish
+from tests.support.models.versions import digest_of, edit_manifest, publish
 
-from tidegate_serving.contract.desired_state import DesiredState
+from tidegate_serving.contract.desired_state import DesiredState, VersionReference
 from tidegate_serving.contract.errors import (
     FailedPrecondition,
     InvalidInput,
@@ -21,8 +21,10 @@ from tidegate_serving.contract.errors import (
     ResourceExhausted,
     TidegateError,
 )
+from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.control.deciding import Requester
 from tidegate_serving.journal import Kind
+from tidegate_serving.sources.target import AspiredVersion
 
 
 def test_a_pin_holds_whatever_the_source_proposes_and_survives_a_restart(bench: OperationsBench) -> None:
@@ -248,6 +250,54 @@ def test_a_block_says_what_takes_the_place(
         bench.operations.pin(ANNA, pinned)
         assert bench.serving == pinned
     assert bench.operations.block(ANNA, 2).sentence.startswith(f"m:2 must not serve; {then}")
+
+
+def test_a_source_that_takes_over_what_was_pushed_has_the_labels_of_the_config(bench: OperationsBench) -> None:
+    bench.reconciler.set_labels("m", {"stable": 1})
+    bench.push(2)
+    assert (bench.serving, bench.labels) == (2, {})
+    bench.push()
+    bench.want(1, 2)
+    assert (bench.there(), bench.serving, bench.labels) == ([1, 2], 1, {"stable": 1})
+
+
+def test_a_freeze_keeps_what_took_the_place_of_a_blocked_version(bench: OperationsBench) -> None:
+    bench.push(1, stable=1)
+    bench.push(2, stable=2)
+    bench.operations.block(ANNA, 2)
+    bench.operations.freeze(ANNA)
+    for _ in range(2):
+        assert (bench.there(), bench.serving, bench.off) == ([1], 1, "")
+        bench.restart()
+    bench.operations.unfreeze(ANNA)
+    assert (bench.there(), bench.serving) == ([1], 1)
+
+
+def test_a_freeze_keeps_a_version_that_would_not_be_let_in_again(bench: OperationsBench) -> None:
+    bench.want(1)
+    gone: AspiredVersion[VersionReference] = AspiredVersion(
+        ServableId("m", 1), None, error=NotAdmitted("its verdict is gone")
+    )
+    bench.reconciler.set_aspired_versions("m", [gone])
+    assert (bench.there(), bench.serving) == ([1], 1)
+    bench.operations.freeze(ANNA)
+    assert (bench.there(), bench.serving) == ([1], 1)
+
+
+def test_other_files_under_the_number_of_a_version_that_is_kept_are_refused(
+    bench: OperationsBench,
+) -> None:
+    bench.keep = True
+    bench.push(1, stable=1)
+    bench.push(2, stable=2)
+    assert bench.there() == [1, 2]
+    other = publish(bench.root / "elsewhere", "m", 1)
+    pushed = VersionReference(1, other, digest_of(other), "python")
+    with pytest.raises(FailedPrecondition, match=r"m:1 serves now from .* and cannot be replaced: publish under a new"):
+        bench.rpc.set_desired_state(DesiredState("m", (pushed,), {"stable": 1}, requested_by="ben"))
+    assert bench.serving == 2
+    bench.push(1, stable=1)
+    assert bench.serving == 1
 
 
 def test_a_candidate_does_not_take_the_place_of_a_blocked_version_but_what_served_before(

@@ -170,7 +170,13 @@ class Life:
         locator = Locator(self.reconciler, self.admit)
         self.operations = Operations(self.reconciler, locator, self.journal)
         checks = VersionChecks(
-            (world.repository,), self, str, self.available, self.operations.permit, self.operations.blocks
+            (world.repository,),
+            self,
+            str,
+            self.available,
+            self.operations.permit,
+            self.operations.blocks,
+            known=self.reconciler.known,
         )
         states = DesiredStateStore(world.state)
         self.rpc = RpcSource(self.reconciler.set_desired_state, checks, states, self.owners, self.journal)

@@ -89,6 +89,7 @@ class OperationsBench:
             self.available,
             self.operations.permit,
             self.operations.blocks,
+            known=self.reconciler.known,
         )
         states = DesiredStateStore(self.folder / "state")
         self.rpc = RpcSource(self.reconciler.set_desired_state, checks, states, self.owners, self.journal)

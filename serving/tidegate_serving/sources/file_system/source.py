@@ -132,12 +132,13 @@ class FileSystemSource:
         return True
 
     def configured(self) -> frozenset[str]:
-        """Servables that are named one by one."""
-        return frozenset(self._options.paths)
+        """Servables that are named one by one, without those of which no version is wanted."""
+        return frozenset(filter(self.is_configured, self._options.paths))
 
     def is_configured(self, name: str) -> bool:
-        """Whether a servable is named by itself."""
-        return name in self._options.paths
+        """Whether a servable is named by itself, and any version of it is wanted."""
+        options = self._options
+        return name in options.paths and options.of(name).policy.specific != frozenset()
 
     def waiting(self) -> frozenset[str]:
         """Servables without a version, because a directory is not yet known to be complete."""

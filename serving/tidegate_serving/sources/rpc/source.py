@@ -43,9 +43,10 @@ class VersionChecks:
     """What a pushed version has to pass: lie under a root, be of a known platform, be admitted.
 
     `check_platform` raises Unsupported for an unknown one; `available` says whether this very version serves now, and
-    then its files are not read again. `permit` raises where operators decided against a desired state, given the one
-    before it, `blocked` says whether they blocked a version. `fetch` brings the version at an address in an object
-    store, with this manifest digest, to a folder.
+    then its files are not read again; `known` is what the engine has under a number, as of a version that it keeps.
+    `permit` raises where operators decided against a desired state, given the one before it, `blocked` says whether
+    they blocked a version. `fetch` brings the version at an address in an object store, with this manifest digest, to
+    a folder.
     """
 
     roots: Sequence[Path]
@@ -55,6 +56,7 @@ class VersionChecks:
     permit: Callable[[DesiredState, DesiredState], None] = lambda desired, present: None
     blocked: Callable[[ServableId, VersionReference], bool] = lambda version, reference: False
     fetch: Fetch = no_stores
+    known: Callable[[str, int], VersionReference | None] = lambda name, version: None
 
 
 @dataclass(slots=True)
@@ -188,9 +190,11 @@ class RpcSource:
         numbers = [version.version for version in desired.versions]
         if len(set(numbers)) < len(numbers):
             raise InvalidInput(f"versions of {desired.servable!r} are {numbers}: name each once")
-        known = {version.version: version for version in (*present.versions, *((loaded,) if loaded else ()))}
+        name = desired.servable
+        kept = [self._checks.known(name, number) for number in numbers if present.versions]
+        known = {one.version: one for one in (*kept, *present.versions, loaded) if one is not None}
         return tuple(
-            self._check_version(ServableId(desired.servable, version.version), version, known.get(version.version))
+            self._check_version(ServableId(name, version.version), version, known.get(version.version))
             for version in desired.versions
         )
 

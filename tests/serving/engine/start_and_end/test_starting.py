@@ -26,11 +26,12 @@ from tests.support.models.versions import (
     publish,
 )
 
-from tidegate_serving.config import EngineConfig
+from tidegate_serving.config import EngineConfig, ModelConfig
 from tidegate_serving.contract.desired_state import DesiredState, Shadow, VersionReference
 from tidegate_serving.contract.errors import FailedPrecondition, NotAdmitted, Tampered, TidegateError
 from tidegate_serving.contract.repository import verdict_path
 from tidegate_serving.contract.servable import State
+from tidegate_serving.control_client import ControlClient
 from tidegate_serving.engine import Engine
 
 X = np.array([1.0], dtype=np.float32)
@@ -51,6 +52,45 @@ def signed(validator: Validator, root: Path, version: int) -> Path:
 def gated(folder: Path, validator: Validator, **values: Any) -> EngineProcess:
     config = {"roots": [folder / "r"], "trusted_keys": [validator.public], "state_directory": folder / "state"}
     return EngineProcess(folder / "engine", **{**config, **values})
+
+
+def test_an_engine_is_ready_without_a_model_of_which_no_version_is_wanted(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        publish(tmp_path / "models", name, 1, adding(1))
+
+    def config(versions: str | None = None) -> EngineConfig:
+        models = {
+            "a": ModelConfig(path=str(tmp_path / "models" / "a")),
+            "b": ModelConfig(path=str(tmp_path / "models" / "b"), versions=versions),
+        }
+        state = tmp_path / "state"
+        return EngineConfig(
+            grpc_address="",
+            rest_address=ANY,
+            control_address=ANY,
+            models=models,
+            allow_unverified=True,
+            state_directory=state,
+        )
+
+    def is_ready(engine: Engine) -> bool:
+        return rest.call(engine.addresses.rest, "GET", "/v2/health/ready").status == 200
+
+    with Engine(config()) as engine:
+        assert is_ready(engine)
+        engine.reload(config("none"))
+        assert eventually(lambda: engine.status("b").servables[0].versions[0].state is State.END)
+        assert eventually(lambda: is_ready(engine))
+        engine.reload(config())
+        engine.wait_until("b", 1, State.AVAILABLE, 30)
+        with ControlClient(engine.addresses.control) as control:
+            control.block("b", 1, requested_by="anna", reason="it is late")
+        assert eventually(lambda: engine.status("b").servables[0].versions[0].state is State.END)
+        assert eventually(lambda: is_ready(engine))
+    with Engine(config()) as engine:
+        assert is_ready(engine), "also where the block is from before"
+    with Engine(config("none")) as engine:
+        assert is_ready(engine)
 
 
 def test_a_restart_replays_what_the_control_port_was_told(tmp_path: Path, validator: Validator) -> None:
