@@ -130,3 +130,13 @@ def test_where_summer_time_begins_or_ends_in_training_its_last_days_say_by_how_m
     report = report_on_tables(rows[day < days], served, Columns(time="at"))
     for name in ("hour", "local"):
         assert report.feature(name).cause == like({"kind": "clock", "offset": hours})
+
+
+def test_stamps_that_come_as_unix_seconds_were_not_sorted() -> None:
+    rows = readings(2, 7, 16_055)
+    now = rows.assign(stored=rows["at"] + 3600, sent=rows["at"] + 60)
+    found = report_on_table(training(), as_table(now, "the week"), COLUMNS)
+    for stamp in ("sent", "stored"):
+        first = found.feature(stamp)
+        assert first.outcome is Outcome.FAIL
+        assert first.cause is None or first.cause["kind"] != "sorted", first.sentence
