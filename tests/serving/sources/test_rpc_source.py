@@ -304,6 +304,16 @@ def test_nothing_is_kept_of_names_that_were_refused(bench: Bench) -> None:
     assert not bench.source._turns
 
 
+def test_nothing_is_kept_of_names_under_which_nothing_was_ever_wanted(bench: Bench) -> None:
+    for number in range(100):
+        nothing = DesiredState(f"m{number}", requested_by="somebody")
+        assert bench.source.set_desired_state(nothing) == 0
+        assert bench.source.desired(nothing.servable) is None
+    assert (bench.source.names(), bench.target.calls, list((bench.folder / "state").rglob("*m7*"))) == ([], [], [])
+    bench.owners.claim("m", "file system source")
+    assert "belongs to the file system source" in bench.refusal(FailedPrecondition)
+
+
 def test_one_push_of_a_servable_at_a_time(bench: Bench) -> None:
     inside, most = 0, 0
 

@@ -120,6 +120,7 @@ class RpcSource:
     ) -> int:
         """Accepts a desired state and returns its revision, or raises and changes nothing.
 
+        Nothing at all, under a name that nobody ever had, changes nothing, and its revision stays 0.
         `expected_revision` is the revision that the caller saw, 0 for none yet, None for any: Conflict where the
         servable is at another. `action` is its name in the journal; `loaded` a version of it that is AVAILABLE now,
         whose files are not read again.
@@ -128,6 +129,8 @@ class RpcSource:
         with self._turn(name):
             present = self._store.get(name) or DesiredState(name)
             check_revision(present, expected_revision)
+            if not (present.revision or desired.is_anything or self._owners.owner(name)):
+                return 0
             self._checks.permit(desired, present)
             versions = self._checked(desired, present, loaded)
             check_traffic(desired)
