@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 from starlette.testclient import TestClient
 from tests.support.hub.access import PEOPLE, TOKENS, make_hub, people_file
 
@@ -24,7 +25,7 @@ from tidegate_pipelines.hub.callers import LOCAL, Caller, TeamGrant
 from tidegate_pipelines.hub.config import HubConfig, RunConfig
 from tidegate_pipelines.hub.decisions import Asked, Decisions, active_freeze, muted_features
 from tidegate_pipelines.hub.decisions.engine_actions import ENGINE_ACTIONS
-from tidegate_pipelines.hub.decisions.labels import keep, newest_labels, read_labels
+from tidegate_pipelines.hub.decisions.labels import Label, Labels, keep, newest_labels, read_labels
 from tidegate_pipelines.hub.decisions.signed import sign_approval
 from tidegate_pipelines.hub.people_config import AccessConfig, AlertsConfig, ApprovalRule
 from tidegate_pipelines.hub.releases.claims import claim_next
@@ -469,6 +470,81 @@ def test_without_a_log_nothing_is_called_unknown(database: Database, tmp_path: P
     labels = read_labels(lines({"request_id": "a", "label": 1}))
     for log in (None, tmp_path / "on another machine"):
         assert keep(database, lambda model, log=log: log, "flights", labels, "anna").unknown is None  # type: ignore[misc]
+
+
+class Stopped(Labels):
+    """Labels that call `stop` with how many were read, each time they are gone through."""
+
+    stop: Callable[[int], None] = staticmethod(lambda read: None)
+
+    def __iter__(self) -> Iterator[Label]:
+        for read, label in enumerate(super().__iter__()):
+            self.stop(read)
+            yield label
+
+
+def numbered(count: int) -> Stopped:
+    return Stopped(lines(*({"request_id": f"r{number}", "label": number} for number in range(count))))
+
+
+def test_while_labels_arrive_others_write_and_none_of_them_counts_yet(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidegate_pipelines.hub.decisions.labels._AT_ONCE", 2)
+    labels, seen = numbered(5), []
+
+    def write(read: int) -> None:
+        with database.writing() as session:
+            session.execute(update(LabelRow).values(known=None))
+            seen.append((read, len(session.scalars(select(LabelRow.id)).all())))
+        assert dict(newest_labels(database, "flights")) == {}
+
+    labels.stop = write
+    assert keep(database, lambda model: None, "flights", labels, "anna").labels == 5
+    assert seen == [(0, 0), (1, 0), (2, 2), (3, 2), (4, 4)]
+    assert dict(newest_labels(database, "flights")) == {f"r{number}": number for number in range(5)}
+
+
+def test_an_upload_that_breaks_off_never_counts_and_is_removed_later(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidegate_pipelines.hub.decisions.labels._AT_ONCE", 2)
+    broken = numbered(5)
+
+    def break_off(read: int) -> None:
+        if read == 3:
+            raise Unavailable("the database is away")
+
+    broken.stop = break_off
+    with pytest.raises(Unavailable):
+        keep(database, lambda model: None, "flights", broken, "anna")
+
+    def kept() -> list[str]:
+        keep(database, lambda model: None, "spam", read_labels(lines({"request_id": "b", "label": 1})), "anna")
+        assert dict(newest_labels(database, "flights")) == {}
+        with database.reading() as session:
+            return sorted(session.scalars(select(LabelRow.request_id)))
+
+    assert kept() == ["b", "r0", "r1"]
+    later = datetime.now(UTC) + timedelta(minutes=11)
+    monkeypatch.setattr(database, "now", lambda session: later)
+    assert kept() == ["b", "b"]
+
+
+def test_an_upload_that_was_given_up_does_not_go_on(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegate_pipelines.hub.decisions.labels._AT_ONCE", 2)
+    slow = numbered(5)
+
+    def stand_still(read: int) -> None:
+        if read == 4:
+            later = datetime.now(UTC) + timedelta(minutes=11)
+            monkeypatch.setattr(database, "now", lambda session: later)
+            keep(database, lambda model: None, "flights", numbered(1), "ben")
+
+    slow.stop = stand_still
+    with pytest.raises(Conflict, match="given up; none of it counts: send it again"):
+        keep(database, lambda model: None, "flights", slow, "anna")
+    assert dict(newest_labels(database, "flights")) == {"r0": 0}
 
 
 @pytest.mark.parametrize(

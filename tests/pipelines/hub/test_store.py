@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import select, text
+from sqlalchemy import create_engine, select, text
 from sqlalchemy.exc import IntegrityError, StatementError
 
+from tidegate_pipelines.hub.decisions.labels import newest_labels
 from tidegate_pipelines.hub.store import Base, Database, ReleaseRow, ReleaseState
+from tidegate_pipelines.hub.store.database import migrations
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, Unavailable
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -29,6 +32,22 @@ def a_release(model: str = "m", state: ReleaseState = ReleaseState.REQUESTED, ke
 def test_the_migrations_make_what_the_tables_say(database: Database) -> None:
     with database.reading() as session:
         assert compare_metadata(MigrationContext.configure(session.connection()), Base.metadata) == []
+
+
+@pytest.mark.parametrize("called", ["latest", "heads"])
+def test_a_database_from_before_uploads_is_brought_up_to_date_with_its_labels(database_url: str, called: str) -> None:
+    engine = create_engine(Database(database_url).url)
+    with engine.begin() as connection:
+        command.upgrade(migrations(connection), "latest")
+        connection.execute(text("UPDATE alembic_version SET version_num = :called"), {"called": called})
+        kept = "'flights', 'a', '1', '2026-05-01', '2026-05-01', 'anna'"
+        names = "model, request_id, label, labelled_at, received_at, who"
+        connection.execute(text(f"INSERT INTO labels ({names}) VALUES ({kept})"))
+    engine.dispose()
+    database = Database(database_url)
+    database.migrate()
+    assert list(newest_labels(database, "flights")) == [("a", 1)]
+    database.close()
 
 
 def test_hubs_that_start_at_once_make_the_tables_once(database_url: str) -> None:

@@ -1,27 +1,34 @@
 """Labels that arrive late: what was right for a request that a model answered some time ago.
 
 All are kept as they came. Of several for one request the one with the newest time counts, then the last to arrive.
+
+A file is written in batches, each a short transaction of its own, so that nobody waits for a large one. Its labels
+stand under the number of their upload, and count all at once when a last small transaction says that it has arrived.
 """
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, delete, exists, insert, or_, select, update
 
-from tidegate_pipelines.hub.store import Database, LabelRow
+from tidegate_pipelines.hub.store import Database, LabelRow, LabelUploadRow
 from tidegate_serving.contract import times
-from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError
+from tidegate_serving.contract.errors import Conflict, InvalidInput, NotFound, TidegateError
 from tidegate_serving.contract.servable import check_name
 
 _MOST_ID = 200
 _SHOWN = 100
 _AT_ONCE = 5000
+_PATIENCE = timedelta(minutes=10)
+_ARRIVING, _COUNTS, _GIVEN_UP, _REMOVED = "arriving", "counts", "given-up", "removed"
 FindLog = Callable[[str], Path | None]
 """The inference log of a model, where this machine can read it."""
 
@@ -48,46 +55,67 @@ class Received:
     sentence: str
 
 
-def read_labels(data: bytes) -> list[Label]:
+class Labels:
+    """A file of labels that was read through once. It is parsed anew, line by line, each time it is gone through."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.request_ids: set[str] = set()
+        self.count = 0
+        for label in self:
+            self.request_ids.add(label.request_id)
+            self.count += 1
+
+    def __iter__(self) -> Iterator[Label]:
+        for number, line in enumerate(io.BytesIO(self._data), start=1):
+            if line.strip():
+                yield _label(line, number)
+
+
+def read_labels(data: bytes) -> Labels:
     """Labels from JSON lines, `{"request_id": ..., "label": ..., "at": ...}`. InvalidInput naming the line; then none
     of them counts."""
-    labels = [_label(line, number) for number, line in enumerate(data.splitlines(), start=1) if line.strip()]
-    if not labels:
+    labels = Labels(data)
+    if not labels.count:
         raise InvalidInput('there is no label in it: send lines such as {"request_id": "a1", "label": 1}')
     return labels
 
 
-def keep(database: Database, find_log: FindLog, model: str, labels: Sequence[Label], who: str) -> Received:
-    """Keeps labels of a model, all or none, and says of which nobody knows the request."""
+def keep(database: Database, find_log: FindLog, model: str, labels: Labels, who: str) -> Received:
+    """Keeps labels of a model, all or none, and says of which nobody knows the request. Conflict where the upload stood
+    still so long that it was given up."""
     check_name(model)
-    known = _known(find_log, model, {label.request_id for label in labels})
+    _remove_given_up(database)
+    known = _known(find_log, model, labels.request_ids)
     with database.writing() as session:
         now = database.now(session)
-        there = _there(database, model, labels)
-        again = 0
-        for label in labels:
-            at = label.at or now
-            mark = (label.request_id, label.label, at if label.at else None)
-            again += mark in there
-            there.add(mark)
-            session.add(
-                LabelRow(
-                    model=model,
-                    request_id=label.request_id,
-                    label=label.label,
-                    labelled_at=at,
-                    received_at=now,
-                    who=who,
-                    known=None if known is None else label.request_id in known,
-                )
-            )
-    unknown = None if known is None else sorted({label.request_id for label in labels} - set(known))
+        upload = LabelUploadRow(model=model, who=who, state=_ARRIVING, seen_at=now)
+        session.add(upload)
+    again = 0
+    for batch in _batches(labels):
+        again += _again(database, upload, batch)
+        rows = [
+            {
+                "model": model,
+                "request_id": label.request_id,
+                "label": label.label,
+                "labelled_at": label.at or now,
+                "received_at": now,
+                "who": who,
+                "known": None if known is None else label.request_id in known,
+                "upload": upload.id,
+            }
+            for label in batch
+        ]
+        _write(database, upload, _ARRIVING, rows)
+    _write(database, upload, _COUNTS)
+    unknown = None if known is None else sorted(labels.request_ids - known)
     return Received(
-        len(labels),
+        labels.count,
         again,
         None if unknown is None else len(unknown),
         tuple((unknown or ())[:_SHOWN]),
-        _said(labels, unknown),
+        _said(labels.count, unknown),
     )
 
 
@@ -95,13 +123,14 @@ def newest_labels(database: Database, model: str) -> Iterator[tuple[str, Any]]:
     """Request id and label, each request once, with the label that counts."""
     after = ""
     while True:
-        ids = select(LabelRow.request_id).where(LabelRow.model == model, LabelRow.request_id > after).distinct()
+        more = LabelRow.model == model, LabelRow.request_id > after, _counts()
+        ids = select(LabelRow.request_id).where(*more).distinct()
         with database.reading() as session:
             page = session.scalars(ids.order_by(LabelRow.request_id).limit(_AT_ONCE)).all()
             if not page:
                 return
-            mine = LabelRow.model == model, LabelRow.request_id > after, LabelRow.request_id <= page[-1]
-            rows = session.scalars(select(LabelRow).where(*mine).order_by(LabelRow.labelled_at, LabelRow.id)).all()
+            these = select(LabelRow).where(*more, LabelRow.request_id <= page[-1])
+            rows = session.scalars(these.order_by(LabelRow.labelled_at, LabelRow.id)).all()
         newest = {row.request_id: row.label for row in rows}
         yield from ((request_id, json.loads(newest[request_id])) for request_id in page)
         after = page[-1]
@@ -125,16 +154,64 @@ def _label(line: bytes, number: int) -> Label:
     return Label(request_id, json.dumps(found["label"]), at)
 
 
-def _there(database: Database, model: str, labels: Sequence[Label]) -> set[tuple[str, str, datetime | None]]:
-    """What is kept already of these requests, with and without its time."""
-    ids = sorted({label.request_id for label in labels})
-    found: set[tuple[str, str, datetime | None]] = set()
-    for begin in range(0, len(ids), _AT_ONCE):
-        mine = LabelRow.model == model, LabelRow.request_id.in_(ids[begin : begin + _AT_ONCE])
-        with database.reading() as session:
-            for row in session.scalars(select(LabelRow).where(*mine)):
-                found |= {(row.request_id, row.label, row.labelled_at), (row.request_id, row.label, None)}
-    return found
+def _batches(labels: Iterable[Label]) -> Iterator[list[Label]]:
+    rest = iter(labels)
+    while batch := list(islice(rest, _AT_ONCE)):
+        yield batch
+
+
+def _write(database: Database, upload: LabelUploadRow, state: str, rows: Sequence[dict[str, Any]] = ()) -> None:
+    """Adds rows to an upload that is arriving, and has it in `state`."""
+    mine = LabelUploadRow.id == upload.id, LabelUploadRow.state == _ARRIVING
+    with database.writing() as session:
+        now = database.now(session)
+        vouched = update(LabelUploadRow).where(*mine).values(state=state, seen_at=now).returning(LabelUploadRow.id)
+        if session.scalar(vouched) is None:
+            raise Conflict(
+                f"the upload of labels of {upload.model} stood still for over {_PATIENCE} and was given up; none of it "
+                "counts: send it again"
+            )
+        if rows:
+            session.execute(insert(LabelRow), rows)
+
+
+def _counts() -> ColumnElement[bool]:
+    """Whether the label's upload has arrived."""
+    return ~exists().where(LabelUploadRow.id == LabelRow.upload, LabelUploadRow.state != _COUNTS)
+
+
+def _again(database: Database, upload: LabelUploadRow, batch: Sequence[Label]) -> int:
+    """How many of a batch are there already, with the same time, or at whatever time if they name none."""
+    there: set[tuple[str, str, datetime | None]] = set()
+    ids = sorted({label.request_id for label in batch})
+    kept = LabelRow.request_id, LabelRow.label, LabelRow.labelled_at
+    mine = LabelRow.model == upload.model, LabelRow.request_id.in_(ids), or_(_counts(), LabelRow.upload == upload.id)
+    with database.reading() as session:
+        for request_id, label, at in session.execute(select(*kept).where(*mine)):
+            there |= {(request_id, label, at), (request_id, label, None)}
+    again = 0
+    for one in batch:
+        again += (one.request_id, one.label, one.at) in there
+        there |= {(one.request_id, one.label, one.at), (one.request_id, one.label, None)}
+    return again
+
+
+def _remove_given_up(database: Database) -> None:
+    """Gives up what has stood still, such as the uploads of a hub that was killed, and removes their labels."""
+    with database.writing() as session:
+        still = LabelUploadRow.state == _ARRIVING, LabelUploadRow.seen_at < database.now(session) - _PATIENCE
+        session.execute(update(LabelUploadRow).where(*still).values(state=_GIVEN_UP))
+    with database.reading() as session:
+        given_up = session.scalars(select(LabelUploadRow.id).where(LabelUploadRow.state == _GIVEN_UP)).all()
+    for upload in given_up:
+        some = select(LabelRow.id).where(LabelRow.upload == upload).limit(_AT_ONCE)
+        left = True
+        while left:
+            with database.writing() as session:
+                gone = delete(LabelRow).where(LabelRow.id.in_(some)).returning(LabelRow.id)
+                left = bool(session.scalars(gone).all())
+        with database.writing() as session:
+            session.execute(update(LabelUploadRow).where(LabelUploadRow.id == upload).values(state=_REMOVED))
 
 
 def _known(find_log: FindLog, model: str, ids: Collection[str]) -> set[str] | None:
@@ -155,8 +232,8 @@ def _known(find_log: FindLog, model: str, ids: Collection[str]) -> set[str] | No
     return {str(row[0]) for row in found}
 
 
-def _said(labels: Sequence[Label], unknown: Sequence[str] | None) -> str:
-    kept = f"{len(labels)} labels are kept"
+def _said(count: int, unknown: Sequence[str] | None) -> str:
+    kept = f"{count} labels are kept"
     if unknown is None:
         return f"{kept}; there is no inference log here to look their requests up in"
     if not unknown:

@@ -20,6 +20,7 @@ from tidegate_pipelines.hub.store.people import (
     DecisionRow,
     EngineEntryRow,
     LabelRow,
+    LabelUploadRow,
     PendingSignInRow,
     SessionRow,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "FeatureProfileRow",
     "Json",
     "LabelRow",
+    "LabelUploadRow",
     "ModelRow",
     "PendingSignInRow",
     "RegisteredModelRow",

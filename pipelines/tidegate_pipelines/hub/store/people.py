@@ -113,10 +113,14 @@ class DecisionRow(Base):
 
 class LabelRow(Base):
     """A label as it came: every one is kept, and of several for a request the newest `labelled_at` counts, then the
-    last to arrive. `known` says whether the inference log had its request when it came."""
+    last to arrive. `known` says whether the inference log had its request when it came. It counts once its upload does;
+    those from before there were uploads have none, and count."""
 
     __tablename__ = "labels"
-    __table_args__ = (Index("ix_labels_model_request_id", "model", "request_id"),)
+    __table_args__ = (
+        Index("ix_labels_model_request_id", "model", "request_id"),
+        Index("ix_labels_upload", "upload"),
+    )
 
     id: Mapped[Counted]
     model: Mapped[Name]
@@ -126,6 +130,21 @@ class LabelRow(Base):
     received_at: Mapped[datetime]
     who: Mapped[Name]
     known: Mapped[bool | None]
+    upload: Mapped[Number | None]
+
+
+class LabelUploadRow(Base):
+    """A file of labels. `state` is `arriving` while it is written, last at `seen_at`; then `counts`, or `given-up`
+    where nobody wrote on, and `removed` once its labels are."""
+
+    __tablename__ = "label_uploads"
+    __table_args__ = (Index("ix_label_uploads_state", "state"),)
+
+    id: Mapped[Counted]
+    model: Mapped[Name]
+    who: Mapped[Name]
+    state: Mapped[Word]
+    seen_at: Mapped[datetime]
 
 
 class AlertRow(Base):

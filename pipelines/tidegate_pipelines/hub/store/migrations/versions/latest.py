@@ -8,7 +8,7 @@ from alembic import op
 
 from tidegate_pipelines.hub.store.base import Json
 
-revision = "heads"
+revision = "latest"
 down_revision = "people"
 branch_labels = None
 depends_on = None
