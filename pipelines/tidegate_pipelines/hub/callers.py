@@ -100,8 +100,9 @@ class CurrentUser(Protocol):
 class Audit(Protocol):
     """Writes down what somebody did or was refused, before the answer leaves."""
 
-    def __call__(self, actor: str, action: str, thing: str, outcome: str, detail: str = "") -> None:
-        """One line, such as `anna`, `release`, `flights:3`, `refused`, `her role is look`."""
+    def __call__(self, actor: str, action: str, thing: str, outcome: str, detail: str = "", *, address: str) -> None:
+        """One line, such as `anna`, `release`, `model flights:3`, `refused`, `her role is look`; `address` is where the
+        request came from."""
 
 
 def require(caller: Caller, role: str, model: str = "") -> None:

@@ -197,6 +197,18 @@ def test_a_second_pruning_may_remove_the_word_of_the_first(database: Database) -
     assert [line.number for line in log.lines()] == [6, 7]
 
 
+def test_a_line_by_a_clock_that_was_behind_takes_no_younger_ones_with_it(database: Database) -> None:
+    clock = Clock()
+    log = AuditLog(database, clock)
+    for moment in (1, 2, 500, 3, 501):
+        clock.us = moment
+        log.add(Act("anna", "pin", "model m"))
+
+    assert log.prune(100, who="hub", exported_only=False) == 2
+    assert [line.number for line in log.lines()] == [3, 4, 5, 6]
+    assert verify_database(log).whole
+
+
 def test_lines_in_no_export_are_not_pruned(database: Database, tmp_path: Path) -> None:
     log = filled(database)
 

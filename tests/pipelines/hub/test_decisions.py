@@ -18,9 +18,11 @@ from tests.support.hub.access import PEOPLE, TOKENS, make_hub, people_file
 
 from tidegate_operators.steps.keys import new_key
 from tidegate_pipelines.hub.alerts import AlertBook, Wrong
+from tidegate_pipelines.hub.api import api_router
 from tidegate_pipelines.hub.api.decisions import decision_routes
 from tidegate_pipelines.hub.app import create_app
 from tidegate_pipelines.hub.audit import AuditLog, Outcome, verify_database
+from tidegate_pipelines.hub.audit.log import Wanted
 from tidegate_pipelines.hub.callers import LOCAL, Caller, TeamGrant
 from tidegate_pipelines.hub.config import HubConfig, RunConfig
 from tidegate_pipelines.hub.decisions import Asked, Decisions, active_freeze, muted_features
@@ -370,6 +372,27 @@ def test_a_program_decides_with_json_and_a_page_with_a_form(database: Database, 
     assert len(client.get("/api/v1/decisions?model=flights").json()) == 1
     assert json.loads(client.get("/api/v1/audit").text.splitlines()[0])["action"] == "mute"
     assert verify_database(log).whole
+
+
+def test_who_asked_for_a_release_and_cancelled_it_is_found_by_the_model_with_their_address(
+    database: Database, tmp_path: Path
+) -> None:
+    hub, access, log = make_hub(database, AccessConfig(file=people_file(tmp_path, PEOPLE)))
+    app = create_app(hub, [api_router], access=access)
+    headers = {"authorization": f"Bearer {TOKENS['boss']}"}
+    client = TestClient(app, "http://127.0.0.1:8600", headers=headers, client=("10.0.0.7", 1))
+
+    asked = client.post("/api/v1/releases", json={"model": "flights", "version": 3, "reason": "a fix"}).json()
+    for status in (200, 409):
+        assert client.post(f"/api/v1/releases/{asked['id']}/cancel", json={"reason": "x"}).status_code == status
+
+    found = [line.act for line in log.newest(9, Wanted(model="flights"))]
+    assert [(act.action, act.outcome.value) for act in found] == [
+        ("cancel", "refused"),
+        ("cancel", "done"),
+        ("release", "done"),
+    ]
+    assert {(act.thing, act.address) for act in found} == {("model flights:3", "10.0.0.7")}
 
 
 def test_what_is_refused_on_the_way_names_the_decision_in_the_audit_log(database: Database, tmp_path: Path) -> None:

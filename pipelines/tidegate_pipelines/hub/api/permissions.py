@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import Request
 
 from tidegate_pipelines.hub.access import Caller
+from tidegate_pipelines.hub.access.protection import client_address
 from tidegate_pipelines.hub.app import Hub
 from tidegate_pipelines.hub.callers import require_somewhere
 from tidegate_serving.contract.errors import PermissionRefused
@@ -18,6 +19,6 @@ def caller(hub: Hub, request: Request, role: str, action: str = "", thing: str =
         require_somewhere(found, role)
     except PermissionRefused as error:
         if action:
-            hub.audit(found.name, action, thing, "refused", error.message)
+            hub.audit(found.name, action, thing, "refused", error.message, address=client_address(request.scope))
         raise
     return found

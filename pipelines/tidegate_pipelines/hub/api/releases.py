@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from sqlalchemy import select
 
+from tidegate_pipelines.hub.access.protection import client_address
 from tidegate_pipelines.hub.api.documents import Event, Reason, Release, ReleaseRequest, Verdict, WholeVerdict
 from tidegate_pipelines.hub.api.permissions import caller
 from tidegate_pipelines.hub.app import Hub
@@ -27,7 +28,7 @@ def releases_router(hub: Hub) -> APIRouter:
     @router.post("/releases", status_code=201)
     def ask(asked: ReleaseRequest, request: Request) -> Release:
         """Asks for a release; what it differs in from the hub's config takes the role `operate`."""
-        thing = f"{asked.model}:{asked.version}"
+        thing = f"model {asked.model}:{asked.version}"
         user = caller(hub, request, "operate" if asked.settings else "release", "release", thing)
         wanted = Asked(
             asked.model, asked.version, "api", user.name, asked.reason, asked.settings, asked.key and f"api:{asked.key}"
@@ -38,9 +39,9 @@ def releases_router(hub: Hub) -> APIRouter:
                 hub.config.release_of(asked.model, asked.settings)
                 row = request_release(hub.database, session, wanted)
         except TidegateError as error:
-            hub.audit(user.name, "release", thing, "refused", error.message)
+            hub.audit(user.name, "release", thing, "refused", error.message, address=client_address(request.scope))
             raise
-        hub.audit(user.name, "release", thing, "done", asked.reason)
+        hub.audit(user.name, "release", thing, "done", asked.reason, address=client_address(request.scope))
         hub.on_request()
         return Release.model_validate(row)
 
@@ -50,14 +51,14 @@ def releases_router(hub: Hub) -> APIRouter:
         user = caller(hub, request, "release", "cancel", f"release {release_id}")
         row = _seen(hub, request, release_id)
         check_model(user, row.model, "release")
-        thing = f"{row.model}:{row.version}"
+        thing = f"model {row.model}:{row.version}"
         try:
             with hub.database.writing() as session:
                 row = cancel(hub.database, session, release_id, by=user.name, reason=why.reason)
         except TidegateError as error:
-            hub.audit(user.name, "cancel", thing, "refused", error.message)
+            hub.audit(user.name, "cancel", thing, "refused", error.message, address=client_address(request.scope))
             raise
-        hub.audit(user.name, "cancel", thing, "done", why.reason)
+        hub.audit(user.name, "cancel", thing, "done", why.reason, address=client_address(request.scope))
         return Release.model_validate(row)
 
     _add_looks(hub, router)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Query, Request
 from sqlalchemy import func, select
 
+from tidegate_pipelines.hub.access.protection import client_address
 from tidegate_pipelines.hub.api.documents import (
     Deliveries,
     Engine,
@@ -138,13 +139,18 @@ def _add_measures(hub: Hub, router: APIRouter) -> None:
     @router.post("/skew", status_code=201)
     def keep_skew(report: Annotated[dict[str, Any], Body()], request: Request) -> dict[str, int]:
         """Keeps a skew report, as `tidegate skew --report` writes it; a window is kept once."""
-        thing = str(report.get("model", ""))[:200]
+        model = str(report.get("model", ""))[:200]
+        thing = f"model {model}"
         user = caller(hub, request, "release", "keep skew report", thing)
-        check_model(user, thing, "release")
+        check_model(user, model, "release")
         try:
             kept = keep_report(hub.database, report, "the report")
         except TidegateError as error:
-            hub.audit(user.name, "keep skew report", thing, "refused", error.message)
+            hub.audit(
+                user.name, "keep skew report", thing, "refused", error.message, address=client_address(request.scope)
+            )
             raise
-        hub.audit(user.name, "keep skew report", thing, "done", f"{kept} features")
+        hub.audit(
+            user.name, "keep skew report", thing, "done", f"{kept} features", address=client_address(request.scope)
+        )
         return {"kept": kept}

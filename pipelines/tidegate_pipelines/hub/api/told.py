@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from tidegate_pipelines.hub.access.protection import client_address
 from tidegate_pipelines.hub.api.documents import Moment, Release
 from tidegate_pipelines.hub.api.permissions import caller
 from tidegate_pipelines.hub.app import Hub
@@ -47,15 +48,15 @@ def told_router(hub: Hub) -> APIRouter:
     @router.post("/releases/elsewhere", status_code=201)
     def keep(sent: ToldRelease, request: Request) -> Release:
         """Keeps a release that ran without the hub; verdict and canary are read from the hub's model repository."""
-        thing = f"{sent.model}:{sent.version}"
+        thing = f"model {sent.model}:{sent.version}"
         user = caller(hub, request, "release", _ACTION, thing)
         try:
             check_model(user, sent.model, "release")
             row = keep_told(hub.database, hub.config, _told(sent, user.name))
         except TidegateError as error:
-            hub.audit(user.name, _ACTION, thing, "refused", error.message)
+            hub.audit(user.name, _ACTION, thing, "refused", error.message, address=client_address(request.scope))
             raise
-        hub.audit(user.name, _ACTION, thing, "done", row.sentence)
+        hub.audit(user.name, _ACTION, thing, "done", row.sentence, address=client_address(request.scope))
         return Release.model_validate(row)
 
     return router

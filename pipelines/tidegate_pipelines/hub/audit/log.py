@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
-from sqlalchemy import ColumnElement, delete, select, update
+from sqlalchemy import ColumnElement, delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -69,9 +69,9 @@ class AuditLog:
         self._database = database
         self._clock = clock
 
-    def __call__(self, actor: str, action: str, thing: str, outcome: str, detail: str = "") -> None:
+    def __call__(self, actor: str, action: str, thing: str, outcome: str, detail: str = "", *, address: str) -> None:
         """Keeps one line, as every room of the hub asks for it."""
-        self.add(Act(actor, action, thing, Outcome(outcome), reason=detail))
+        self.add(Act(actor, action, thing, Outcome(outcome), reason=detail, address=address))
 
     def add(self, act: Act, session: Session | None = None) -> Line:
         """Keeps an act, in a transaction of its own, or in that of `session`, so that both are there or neither.
@@ -136,14 +136,16 @@ class AuditLog:
             return tuple(session.scalars(query))
 
     def prune(self, before_us: int, *, who: str, exported_only: bool) -> int:
-        """Removes lines from before a time, and says so in a line with number and hash of the last one removed, from
-        which the rest verifies. How many were removed.
+        """Removes the lines from before a time with which the log begins, and says so in a line with number and hash of
+        the last one removed, from which the rest verifies. How many were removed.
 
-        The newest line stays. FailedPrecondition with `exported_only` where some of them are in no export yet.
+        A line that was written by a clock that was behind goes with its neighbours. The newest line stays.
+        FailedPrecondition with `exported_only` where some of them are in no export yet.
         """
         with self._database.writing() as session:
             head = lock(session)
-            old = AuditLineRow.at_us < before_us, AuditLineRow.number < head.number
+            young = select(func.min(AuditLineRow.number)).where(AuditLineRow.at_us >= before_us).scalar_subquery()
+            old = AuditLineRow.number < func.coalesce(young, head.number), AuditLineRow.number < head.number
             last = session.scalars(
                 select(AuditLineRow).where(*old).order_by(AuditLineRow.number.desc()).limit(1)
             ).first()
