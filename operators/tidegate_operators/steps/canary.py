@@ -24,6 +24,7 @@ from tidegate_operators.steps.decided import check_not_blocked
 from tidegate_operators.steps.superseded import (
     check_beside,
     check_not_promoted,
+    check_other_gets_requests,
     check_shadow_is_free,
     check_shadow_is_ours,
     require_live,
@@ -160,9 +161,12 @@ def begin(
         (report_directory(directory) / REPORT_NAME).unlink(missing_ok=True)
     resumption = resumption or Resumption(datetime.now(UTC))
     since = resumption.since
-    if primary is None or primary == identity.version:
+    if desired.stable in (None, identity.version) and primary in (None, identity.version):
         return Observation(identity, directory, None, since, Path(), rule)
     try:
+        if primary is None or primary == identity.version:
+            group.check(identity.name, lambda status: check_other_gets_requests(status, identity.version))
+            raise FailedPrecondition(f"{identity} got all ordinary requests when its canary began: release it again")
         log_path = _require_log(log_root)
         if rule.mode is CanaryMode.TRAFFIC:
             group.tell(lambda client: _check_clock_in(client, identity))
