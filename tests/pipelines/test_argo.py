@@ -16,11 +16,11 @@ import jsonschema
 import pytest
 import yaml
 from tests.support.command import Command
+from tests.support.models.versions import digest_of
 from tests.support.neighbours.certificates import Authority
 from tests.support.release.world import NAME, World, make_world
 
-from tidegate_operators.steps.canary import write_result
-from tidegate_operators.steps.canary_turns import RECORD_NAME
+from tidegate_operators.steps.canary import RECORD_NAME, write_result
 from tidegate_pipelines.argo import CanaryEndpoint, Protection, analysis_template
 from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import InvalidInput
@@ -151,11 +151,13 @@ def test_argo_waits_goes_on_and_steps_back_with_the_canary(world: World) -> None
         url = f"https://127.0.0.1:{endpoint.address.rpartition(':')[2]}"
         seen = [measured(template, url, 2, TOKEN, tls)]
         for outcome in (Outcome.PASS, Outcome.WARN, Outcome.FAIL, Outcome.INCONCLUSIVE):
-            write_result(directory, CanaryResult(outcome, f"it ended in {outcome}", numbers))
+            write_result(directory, CanaryResult(outcome, f"it ended in {outcome}", numbers), digest_of(directory))
             seen.append(measured(template, url, 2, TOKEN, tls))
         assert seen == ["Inconclusive", "Successful", "Successful", "Failed", "Failed"]
         status, document = ask(f"{url}/v1/canaries/{NAME}/2", TOKEN, tls)
         assert (status, document["sentence"], document["compared"]) == (200, "it ended in INCONCLUSIVE", 400)
+        write_result(directory, CanaryResult(Outcome.PASS, "other files passed", numbers), "0" * 64)
+        assert measured(template, url, 2, TOKEN, tls) == "Inconclusive", "other files under the number passed"
         going_on = {
             "format": "tidegate.canary-run/1",
             "run": "again",

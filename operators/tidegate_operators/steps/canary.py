@@ -24,6 +24,7 @@ from tidegate_operators.steps.decided import check_not_blocked
 from tidegate_operators.steps.superseded import (
     check_beside,
     check_not_promoted,
+    check_other_gets_requests,
     check_shadow_is_free,
     check_shadow_is_ours,
     require_live,
@@ -33,6 +34,7 @@ from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState, Shadow
 from tidegate_serving.contract.errors import FailedPrecondition, Refused, Tampered, TidegateError
 from tidegate_serving.contract.formats import MALFORMED, check_format
+from tidegate_serving.contract.manifest import FILE_NAME, read_manifest
 from tidegate_serving.contract.repository import report_directory
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.control_client import ControlClient, ServableStatus
@@ -43,6 +45,8 @@ from tidegate_validation.canary.rule import CanaryMode, CanaryRule
 from tidegate_validation.progress import SILENT, Progress, working
 
 REPORT_NAME = "canary.json"
+RECORD_NAME = "canary-run.json"
+"""What a canary in turns knows between two of them; see `canary_turns`."""
 _VERSION = "1"
 _POLL_SECONDS = 0.5
 _CLOCKS_SECONDS = 60.0
@@ -75,7 +79,10 @@ def canary(
     try:
         with working(progress, f"canary of {observation.id}", rule.pairs, rule.seconds):
             result = observe(lambda: observation.look(group, progress), rule.seconds)
-        write_result(observation.directory, result)
+        write_result(observation.directory, result, observation.manifest_digest)
+    except BaseException as error:
+        write_failure(observation.directory, error, observation.manifest_digest)
+        raise
     finally:
         _end(observation, group, result)
     return result
@@ -101,6 +108,7 @@ class Observation:
 
     id: ServableId
     directory: Path
+    manifest_digest: str
     primary: int | None
     since: datetime
     log_path: Path
@@ -155,19 +163,25 @@ def begin(
     """Turns the shadow, or the first share, on; with `resumption` an observation that was interrupted goes on."""
     desired, primary, log_root = group.begin(identity)
     live = desired.version(identity.version)
-    directory = Path() if live is None else live.directory
+    directory, digest = (Path(), "") if live is None else (live.directory, live.manifest_digest)
     if not group.resumed:
-        (report_directory(directory) / REPORT_NAME).unlink(missing_ok=True)
+        for name in (REPORT_NAME, RECORD_NAME):
+            (report_directory(directory) / name).unlink(missing_ok=True)
     resumption = resumption or Resumption(datetime.now(UTC))
     since = resumption.since
-    if primary is None or primary == identity.version:
-        return Observation(identity, directory, None, since, Path(), rule)
+    if desired.stable in (None, identity.version) and primary in (None, identity.version):
+        return Observation(identity, directory, digest, None, since, Path(), rule)
     try:
+        if primary is None or primary == identity.version:
+            group.check(identity.name, lambda status: check_other_gets_requests(status, identity.version))
+            raise FailedPrecondition(f"{identity} got all ordinary requests when its canary began: release it again")
         log_path = _require_log(log_root)
         if rule.mode is CanaryMode.TRAFFIC:
             group.tell(lambda client: _check_clock_in(client, identity))
             step = resumption.step or StepBegun(0, since)
-            growing = TrafficObservation(identity, directory, primary, since, log_path, rule, step, resumption.keep)
+            growing = TrafficObservation(
+                identity, directory, digest, primary, since, log_path, rule, step, resumption.keep
+            )
             begin_traffic(group, growing)
             return growing
         group.tell(lambda client: _turn_on(client, identity, rule, since))
@@ -175,28 +189,43 @@ def begin(
         if group.resumed and is_away(error):
             raise
         why = f"the canary of {identity} could not begin"
-        group.tell(lambda client: give_up(client, identity.name, identity.version, why))
+        try:
+            write_failure(directory, error, digest)
+        finally:
+            group.tell(lambda client: give_up(client, identity.name, identity.version, why))
         raise
-    return Observation(identity, directory, primary, since, log_path, rule)
+    return Observation(identity, directory, digest, primary, since, log_path, rule)
 
 
-def write_result(directory: Path, result: CanaryResult) -> None:
-    """Writes the result into the version's report directory, where the version lies on this machine."""
+def write_result(directory: Path, result: CanaryResult, manifest_digest: str) -> None:
+    """Writes the result into the version's report directory, where the version lies on this machine; the digest is that
+    of the manifest that the engine loaded."""
     if directory.is_dir():
-        write_json(report_directory(directory) / REPORT_NAME, result.to_dict())
+        document = {**result.to_dict(), "manifest_digest": manifest_digest}
+        write_json(report_directory(directory) / REPORT_NAME, document)
+
+
+def write_failure(directory: Path, error: BaseException, manifest_digest: str) -> None:
+    """Writes an error that ended the canary as its result, ERROR, so that whoever waits for one does not wait on."""
+    sentence = error.message if isinstance(error, TidegateError) else f"{type(error).__name__}: {error}"
+    write_result(directory, CanaryResult(Outcome.ERROR, sentence, CanaryNumbers()), manifest_digest)
+    (report_directory(directory) / RECORD_NAME).unlink(missing_ok=True)
 
 
 def read_result(directory: Path) -> CanaryResult | None:
-    """What `write_result` wrote; None where that was nothing, or a canary has begun since."""
+    """What `write_result` wrote; None where that was nothing, was of other files under this number, or a canary has
+    begun since."""
     path = report_directory(directory) / REPORT_NAME
     try:
         document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         check_format(document, kind="canary", version=_VERSION, where=str(path))
-        return CanaryResult(Outcome(document["outcome"]), document["sentence"], CanaryNumbers.from_dict(document))
+        tried = document["manifest_digest"]
+        result = CanaryResult(Outcome(document["outcome"]), document["sentence"], CanaryNumbers.from_dict(document))
     except FileNotFoundError:
         return None
     except MALFORMED as error:
         raise Tampered(f"{path} is no canary's result ({error}): remove it, and try the version again") from error
+    return result if (directory / FILE_NAME).is_file() and tried == read_manifest(directory)[1] else None
 
 
 def require_passed(result: CanaryResult) -> CanaryResult:

@@ -43,6 +43,7 @@ class TrafficObservation:
 
     id: ServableId
     directory: Path
+    manifest_digest: str
     primary: int
     since: datetime
     log_path: Path

@@ -12,14 +12,24 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tidegate_operators.steps.canary import Observation, Resumption, begin, observe, read_result, write_result
+from tidegate_operators.steps.away import is_away
+from tidegate_operators.steps.canary import (
+    RECORD_NAME,
+    Observation,
+    Resumption,
+    begin,
+    observe,
+    read_result,
+    write_failure,
+    write_result,
+)
 from tidegate_operators.steps.canary_group import CanaryGroup
 from tidegate_operators.steps.canary_pairs import StepBegun
 from tidegate_operators.steps.canary_traffic import TrafficObservation, has_split
 from tidegate_serving.admission import Outcome
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract import times
-from tidegate_serving.contract.errors import DeadlinePassed, Unavailable
+from tidegate_serving.contract.errors import DeadlinePassed, TidegateError, Unavailable
 from tidegate_serving.contract.formats import check_format
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import report_directory
@@ -30,7 +40,6 @@ from tidegate_validation.canary.judgement import CanaryResult
 from tidegate_validation.canary.numbers import CanaryNumbers
 from tidegate_validation.canary.rule import CanaryMode, CanaryRule
 
-RECORD_NAME = "canary-run.json"
 _VERSION = "1"
 
 
@@ -90,7 +99,7 @@ def canary_turn(
     ended = None if known is None else known.result
     if ended is not None:
         if not all(group.tell(lambda client: _was_pushed_again(client, manifest.id, ended))):
-            _end_again(group, manifest.id, directory, ended, rule, known.step if known else None)
+            _end_again(group, manifest.id, directory, ended, rule, known.step if known else None, digest)
             return ended
         known, group = None, CanaryGroup(control)
     record = known or _Record(turn.run, digest, clock())
@@ -100,7 +109,12 @@ def canary_turn(
         record = replace(record, step=step)
         record.write(directory)
 
-    observation = begin(group, manifest.id, rule, Resumption(record.since, record.step, keep))
+    try:
+        observation = begin(group, manifest.id, rule, Resumption(record.since, record.step, keep))
+    except TidegateError as error:
+        if known is not None and not is_away(error):
+            write_failure(directory, error, digest)
+        raise
     try:
         if known is None:
             record.write(directory)
@@ -108,19 +122,23 @@ def canary_turn(
         result = observe(lambda: observation.look(group), max(min(turn.patience, left), 0.0))
         if not result.decided and turn.patience < left:
             return None
-        write_result(directory, result)
+        write_result(directory, result, observation.manifest_digest)
         replace(record, result=result).write(directory)
     except (Unavailable, DeadlinePassed):  # the next turn goes on
         raise
-    except BaseException:
-        observation.end(group, passed=False)
+    except BaseException as error:
+        try:
+            write_failure(directory, error, observation.manifest_digest)
+        finally:
+            observation.end(group, passed=False)
         raise
     observation.end(group, result.allowed)
     return result
 
 
 def last_result(directory: Path) -> CanaryResult | None:
-    """How the last canary of the version in `directory` ended; None while it goes on, and where there was none.
+    """How the last canary of the version in `directory` ended; None while it goes on, where there was none, and where
+    it tried other files under this number; ERROR where an error ended it.
 
     Tampered or Unsupported for a file that is no such result.
     """
@@ -147,6 +165,7 @@ def _end_again(
     result: CanaryResult,
     rule: CanaryRule,
     reached: StepBegun | None,
+    digest: str,
 ) -> None:
     """What follows from a result, for a task that was killed between writing it and doing it."""
     states = group.tell(lambda client: client.desired(identity.name))
@@ -156,9 +175,9 @@ def _end_again(
         return
     if rule.mode is CanaryMode.TRAFFIC:
         step = reached or StepBegun(0, now)
-        TrafficObservation(identity, directory, primary, now, Path(), rule, step).end(group, result.allowed)
+        TrafficObservation(identity, directory, digest, primary, now, Path(), rule, step).end(group, result.allowed)
     else:
-        Observation(identity, directory, primary, now, Path(), rule).end(group, result.allowed)
+        Observation(identity, directory, digest, primary, now, Path(), rule).end(group, result.allowed)
 
 
 def _read(directory: Path) -> _Record | None:

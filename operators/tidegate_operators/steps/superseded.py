@@ -102,8 +102,19 @@ def check_beside(status: ServableStatus, version: int, primary: int) -> None:
         return  # or they will once it is loaded
     require_live(status, version, _FOR_A_CANARY)
     check_not_promoted(status, version)
-    name = status.servable
-    raise FailedPrecondition(
-        f"ordinary requests of {name!r} go to version {status.ordinary} and not any more to version {primary}, which "
-        f"{name}:{version} was tried beside{words_of(status.overrides)}: release it again once that is as it should be"
+    raise _not_beside(status, version, status.ordinary, primary)
+
+
+def check_other_gets_requests(status: ServableStatus, version: int) -> None:
+    """FailedPrecondition where ordinary requests are not for the version that is desired as stable but for this one, as
+    after a pin of it, or for none: there is nothing to compare it with, although it is no first version."""
+    if status.clients_get in (None, version) and status.desired.stable not in (None, version):
+        raise _not_beside(status, version, status.clients_get, status.desired.stable)
+
+
+def _not_beside(status: ServableStatus, version: int, ordinary: int | None, primary: int | None) -> FailedPrecondition:
+    name, now = status.servable, "no version" if ordinary is None else f"version {ordinary}"
+    return FailedPrecondition(
+        f"ordinary requests of {name!r} go to {now} and not any more to version {primary}, which {name}:{version} was "
+        f"tried beside{words_of(status.overrides)}: release it again once that is as it should be"
     )

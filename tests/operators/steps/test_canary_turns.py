@@ -14,6 +14,7 @@ from tests.support.eventually import eventually
 from tests.support.release.world import BETTER, RAISES, Endpoints, World, available, serve_first, traffic
 
 from tidegate_operators.steps import CanaryRule, CanaryTurn, canary_turn, push
+from tidegate_operators.steps.canary_turns import last_result
 from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.desired_state import DesiredState, Shadow
 from tidegate_serving.contract.errors import FailedPrecondition
@@ -140,6 +141,24 @@ def test_another_run_observes_anew_and_time_runs_out(endpoints: Endpoints, world
         canary_turn(directory=second, control=endpoints.control, turn=CanaryTurn("run 3", 0.0), rule=RULE)
 
 
+@pytest.mark.parametrize("under_way", [False, True])
+def test_a_version_that_is_pinned_is_no_first_one_and_does_not_pass(
+    endpoints: Endpoints, world: World, name: str, under_way: bool
+) -> None:
+    second = candidate(endpoints, world, name)
+    if under_way:
+        assert canary_turn(directory=second, control=endpoints.control, turn=IMPATIENT, rule=RULE) is None
+    with ControlClient(endpoints.control) as client:
+        client.pin(name, 2, requested_by="anna", reason="an audit")
+    said = rf"go to version 2 and not any more to version 1, which {name}:2 .*by anna \(an audit\)"
+    with pytest.raises(FailedPrecondition, match=said):
+        canary_turn(directory=second, control=endpoints.control, turn=IMPATIENT, rule=RULE)
+    assert desired(endpoints, name).shadow is None
+    found = last_result(second)
+    assert found is not None, "nobody waits on for what has ended"
+    assert (found.outcome, "by anna (an audit)" in found.sentence) == (Outcome.ERROR, True)
+
+
 def test_a_turn_that_fails_leaves_nothing(endpoints: Endpoints, world: World, name: str) -> None:
     second = candidate(endpoints, world, name)
     rule = CanaryRule(pairs=30, within_seconds=60.0)
@@ -148,6 +167,9 @@ def test_a_turn_that_fails_leaves_nothing(endpoints: Endpoints, world: World, na
             directory=second, control=endpoints.control, turn=IMPATIENT, rule=rule, clock=iter_clock(datetime.now(UTC))
         )
     assert (desired(endpoints, name).shadow, sorted(desired(endpoints, name).numbers)) == (None, [1])
+    found = last_result(second)
+    assert found is not None
+    assert (found.outcome, found.sentence) == (Outcome.ERROR, "ZeroDivisionError: the clock broke")
 
 
 def iter_clock(first: datetime) -> Callable[[], datetime]:

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select, update
 from tests.support.eventually import eventually
+from tests.support.models.versions import digest_of, publish
 from tests.support.neighbours.http_server import http_server
 
-from tidegate_operators.steps.canary import REPORT_NAME
+from tidegate_operators.steps.canary import write_result
 from tidegate_pipelines.hub.audit import AuditLog
 from tidegate_pipelines.hub.callers import LOCAL
 from tidegate_pipelines.hub.config import AirflowConfig, HubConfig, MlflowConfig, RunConfig
@@ -29,9 +30,6 @@ from tidegate_pipelines.hub.releases.stages import put_off
 from tidegate_pipelines.hub.store import Database, DecisionRow, ReleaseEventRow, ReleaseRow
 from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import Unavailable
-from tidegate_serving.contract.repository import report_directory, version_directory
-from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.files import write_json
 from tidegate_validation.canary.judgement import CanaryResult
 from tidegate_validation.canary.numbers import CanaryNumbers
 
@@ -66,11 +64,9 @@ def test_a_run_elsewhere_starts_once_somebody_has_approved(database: Database, t
     with database.writing() as session:
         number = request_release(database, session, Request("flights", 3, "api", "anna")).id
         other = request_release(database, session, Request("prices", 1, "api", "anna")).id
-    directory = version_directory(config.repository, ServableId("prices", 1))
-    directory.mkdir(parents=True)
-    report_directory(directory).mkdir()
+    directory = publish(config.repository, "prices", 1)
     tried = CanaryResult(Outcome.PASS, "prices:1 did well", CanaryNumbers(compared=200, disagreements=2))
-    write_json(report_directory(directory) / REPORT_NAME, tried.to_dict())
+    write_result(directory, tried, digest_of(directory))
     follower.start()
     try:
         eventually(lambda: state(database, number)[0] == "WAITING")

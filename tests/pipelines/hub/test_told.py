@@ -62,7 +62,7 @@ def test_a_release_is_kept_once_with_the_verdict_that_it_left(
     directory = publish(tmp_path / "models", "flights", 1)
     validator.sign(directory)
     numbers = CanaryNumbers(shadowed=120, compared=100)
-    write_result(directory, CanaryResult(Outcome.PASS, "The canary did well.", numbers))
+    write_result(directory, CanaryResult(Outcome.PASS, "The canary did well.", numbers), digest_of(directory))
     kept = keep(client)
     assert (kept["state"], kept["source"], kept["external_run"]) == ("RELEASED", "elsewhere", "dag run 1")
     assert (kept["sentence"], kept["digest"]) == ("It is as good as the one before.", digest_of(directory))
@@ -83,9 +83,13 @@ def test_a_no_of_the_gates_or_the_canary_is_a_refusal_and_everything_else_a_fail
     assert (refused["state"], refused["sentence"]) == ("REFUSED", "It is worse than the one before.")
     directory = publish(tmp_path / "models", "flights", 3)
     validator.sign(directory)
-    write_result(directory, CanaryResult(Outcome.FAIL, "The canary is worse.", CanaryNumbers()))
+    write_result(directory, CanaryResult(Outcome.FAIL, "The canary is worse.", CanaryNumbers()), digest_of(directory))
     outdone = keep(client, version=3, key="3", succeeded=False, sentence="The canary is worse.")
     assert (outdone["state"], outdone["sentence"]) == ("REFUSED", "The canary is worse.")
+    directory = publish(tmp_path / "models", "flights", 5)
+    validator.sign(directory)
+    write_result(directory, CanaryResult(Outcome.ERROR, "It was pinned.", CanaryNumbers()), digest_of(directory))
+    assert keep(client, version=5, key="5", succeeded=False, sentence="It was pinned.")["state"] == "FAILED"
     failed = keep(client, version=4, key="4", succeeded=False, sentence="the engine was away")
     assert (failed["state"], failed["sentence"], failed["directory"]) == ("FAILED", "the engine was away", "")
 

@@ -19,7 +19,7 @@ from tidegate_pipelines.hub.config import HubConfig
 from tidegate_pipelines.hub.releases.requests import finish, know_model, note
 from tidegate_pipelines.hub.releases.stages import STAGES, verdict_row
 from tidegate_pipelines.hub.store import Database, ReleaseRow, ReleaseState, VerdictRow
-from tidegate_serving.admission import claimed_verdict
+from tidegate_serving.admission import Outcome, claimed_verdict
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.repository import report_directory, verdict_path, version_directory
 from tidegate_serving.contract.servable import ServableId, check_name
@@ -140,7 +140,9 @@ def _canary(directory: Path, told: Told) -> tuple[datetime, CanaryResult] | None
 def _state(told: Told, verdict: VerdictRow | None, canary: CanaryResult | None) -> ReleaseState:
     if told.succeeded:
         return ReleaseState.RELEASED
-    denied = (verdict is not None and not verdict.allowed) or (canary is not None and not canary.allowed)
+    denied = (verdict is not None and not verdict.allowed) or (
+        canary is not None and not canary.allowed and canary.outcome is not Outcome.ERROR
+    )
     return ReleaseState.REFUSED if denied else ReleaseState.FAILED
 
 
