@@ -9,10 +9,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import select
 
-from tidegate_pipelines.hub.engines.record import note_status
+from tidegate_pipelines.hub.config import EngineConfig, HubConfig
+from tidegate_pipelines.hub.engines.record import note_away, note_status
 from tidegate_pipelines.hub.engines.traffic import counted, quantile
+from tidegate_pipelines.hub.engines.watch import EngineWatch
 from tidegate_pipelines.hub.pages.queries.traffic import latencies
-from tidegate_pipelines.hub.store import Database, TrafficRow
+from tidegate_pipelines.hub.store import Database, EngineRow, TrafficRow
 from tidegate_serving.contract.desired_state import DesiredState
 from tidegate_serving.contract.servable import State
 from tidegate_serving.control.status import EngineStatus, ServableStatus, VersionStatus
@@ -50,6 +52,24 @@ def test_what_came_since_is_added_with_its_latency(database: Database) -> None:
     then = counters(14, 2, {"0.0005": 1, "0.001": 6, "0.002": 12, "0.004": 16, "+Inf": 16})
     found = heard(database, first, then)
     assert found == [(5, 1, {"0.0005": 1.0, "0.001": 1.0, "0.004": 4.0})]
+
+
+def test_an_answer_by_a_clock_that_was_ahead_drops_no_later_ones(database: Database) -> None:
+    now = datetime.now(UTC)
+    for good, ahead in ((10, timedelta(hours=2)), (12, timedelta())):
+        note_status(database, "north", "127.0.0.1:1", status(counters(good)), now + ahead)
+    note_away(database, "north", "127.0.0.1:1", "does not answer")
+    note_status(database, "north", "127.0.0.1:1", status(counters(15)), datetime.now(UTC))
+    with database.reading() as session:
+        row = session.scalars(select(EngineRow)).one()
+    assert (row.state, row.last_seen is not None and row.last_seen <= datetime.now(UTC)) == ("UP", True)
+
+
+def test_an_engine_that_the_config_no_longer_has_is_forgotten(database: Database) -> None:
+    note_away(database, "old", "127.0.0.1:1", "does not answer")
+    EngineWatch(HubConfig(engines={"new": EngineConfig(control="127.0.0.1:1")}), database).look()
+    with database.reading() as session:
+        assert session.scalars(select(EngineRow.name)).all() == ["new"]
 
 
 def test_an_engine_that_began_again_is_counted_from_nothing(database: Database) -> None:

@@ -5,6 +5,7 @@ Counters are compared with those of the row under its lock, so several hubs may 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,8 +27,9 @@ def note_status(database: Database, name: str, address: str, status: EngineStatu
     with database.writing() as session:
         now = database.now(session)
         row = _row(session, name, address, now)
-        if row.last_seen is not None and asked <= row.last_seen:
-            return  # Another hub has asked it later.
+        asked = min(asked, now)
+        if row.last_seen is not None and asked <= row.last_seen <= now:
+            return  # Another hub has asked it later. What lies ahead is by a clock that was wrong.
         if row.state != UP:
             row.state, row.since = UP, now
         counts = counted(status.counters)
@@ -49,6 +51,16 @@ def note_away(database: Database, name: str, address: str, problem: str) -> None
         if row.state != AWAY:
             row.state, row.since = AWAY, now
         row.problem = problem
+
+
+def forget_others(database: Database, names: Collection[str]) -> None:
+    """Forgets how engines were that have none of these names, and what they served; their traffic stays."""
+    with database.reading() as session:
+        known = session.scalars(select(EngineRow.name)).all()
+    if gone := sorted(set(known) - set(names)):
+        with database.writing() as session:
+            session.execute(delete(ServedVersionRow).where(ServedVersionRow.engine.in_(gone)))
+            session.execute(delete(EngineRow).where(EngineRow.name.in_(gone)))
 
 
 def _row(session: Session, name: str, address: str, now: datetime) -> EngineRow:

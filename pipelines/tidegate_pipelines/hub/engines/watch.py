@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 from tidegate_pipelines.hub.config import HubConfig
-from tidegate_pipelines.hub.engines.record import note_away, note_status
+from tidegate_pipelines.hub.engines.record import forget_others, note_away, note_status
 from tidegate_pipelines.hub.engines.skew import read_reports
 from tidegate_pipelines.hub.rounds import Rounds
 from tidegate_pipelines.hub.store import Database
@@ -25,8 +25,9 @@ class EngineWatch:
         self._read: set[str] = set()
 
     def look(self) -> None:
-        """Asks all engines once, and reads skew reports that are new."""
+        """Asks all engines once, forgets those that the config no longer has, and reads skew reports that are new."""
         engines = each_engine(self._config)
+        forget_others(self._database, engines)
         with ThreadPoolExecutor(max(len(engines), 1), "engine") as pool:
             list(pool.map(self._ask, engines, engines.values()))
         if self._config.skew_reports is not None:
