@@ -6,8 +6,8 @@ from airflow.sdk import DAG
 
 from tidegate.airflow import PublishModelOperator, skew_asset
 
-EVENT = "(triggering_asset_events.values() | first | last).extra"
-NEXT = f"{{{{ {EVENT}['version'] | int + 1 }}}}"
+NEWEST = "ls '{{ var.value.flights_repository }}/flights' | grep -xE '[0-9]+' | sort -n | tail -n 1"
+NEXT = "{{ ti.xcom_pull(task_ids='newest') | int + 1 }}"
 NAMES = ("files", "platform", "training", "signature", "repository")
 FROM = {name: f"{{{{ var.value.get('flights_{name}', '') }}}}" for name in NAMES}
 CONF = {name: f"{{{{ var.value.flights_{name} }}}}" for name in ("held_out", "private_key", "training")}
@@ -15,5 +15,6 @@ CONF["directory"] = "{{ ti.xcom_pull(task_ids='publish')['directory'] }}"
 
 with DAG("flights_retrain", schedule=[skew_asset("flights")], max_active_runs=1) as dag:
     train = BashOperator(task_id="train", bash_command="{{ var.value.flights_train }}")
+    newest = BashOperator(task_id="newest", bash_command=NEWEST)
     publish = PublishModelOperator(task_id="publish", servable="flights", version=NEXT, label_column="late", **FROM)
-    train >> publish >> TriggerDagRunOperator(task_id="release", trigger_dag_id="flights_release", conf=CONF)
+    train >> newest >> publish >> TriggerDagRunOperator(task_id="release", trigger_dag_id="flights_release", conf=CONF)
