@@ -115,16 +115,18 @@ class VerdictAdmission:
         if (revoked := ring.revoked_versions.get(digest)) is not None:
             notes.append(f"REVOKED at {revoked.at}: {revoked.reason}; {_STAYS}")
         if record is not None:
+            if record.withdrawn:
+                notes.append(f"REFUSED LATER: a newer verdict says no; {_STAYS}")
             notes += _key_notes(ring, record)
             notes += [_override_note(override, at) for override in record.overrides]
             gates = [override.gate for override in record.overrides if not _is_over(override, at)]
         return Standing(record, tuple(notes), tuple(gates))
 
     def mark(self) -> object:
-        """Changes with the key ring, and when an override expires."""
+        """Changes with the key ring, with a verdict that refuses what was admitted, and when an override expires."""
         at = self._clock()
         expired = sum(_is_over(one, at) for record in self._admitted.overridden() for one in record.overrides)
-        return self._ring.value(), expired
+        return self._ring.value(), expired, self._admitted.withdrawals
 
     def _signed(self, path: Path, ring: KeyRing) -> SignedVerdict:
         """The verdict without its findings, read again only when file or ring changed: sources ask at every poll."""
@@ -187,7 +189,7 @@ class LiveAdmission:
         return id(now), now.mark()
 
 
-_OVERDUE = ("REVOKED", "KEY REVOKED", "KEY NO LONGER TRUSTED", "OVERRIDE EXPIRED")
+_OVERDUE = ("REVOKED", "REFUSED LATER", "KEY REVOKED", "KEY NO LONGER TRUSTED", "OVERRIDE EXPIRED")
 _STAYS = "what serves now goes on serving, and it will not load again"
 
 

@@ -55,6 +55,7 @@ class AdmissionRecords:
         self._lock = threading.Lock()
         self._records: dict[str, AdmissionRecord] = {}
         self._overridden: dict[str, AdmissionRecord] = {}
+        self.withdrawals = 0
         for record in () if self._file is None else _read(self._file):
             self._remember(record)
 
@@ -99,6 +100,7 @@ class AdmissionRecords:
     def _remember(self, record: AdmissionRecord) -> None:
         self._records[record.manifest_digest] = record
         self._overridden.pop(record.manifest_digest, None)
+        self.withdrawals += record.withdrawn
         if record.overrides:
             self._overridden[record.manifest_digest] = record
 

@@ -128,7 +128,9 @@ def test_behind_access_control_a_rollback_sent_again_is_one_and_in_the_log_once(
             assert client.desired("m").stable == 2
         ben = HubConfig(engines={"one": EngineConfig(control=control, token_file=tokens["ben"])}).connections()["one"]
         with ControlClient(ben) as client:
-            client.override("freeze", "m", requested_by="hub: local", reason="nobody shall know that it was ben")
+            client.rollback("m", 1, requested_by="hub: local", reason="nobody shall know that it was ben")
+            client.override("freeze", "m", requested_by="hub: local", reason="nor this")
         fetch(database, log, engine, ASKED_BY_HUB)
     acts = [(line.act.who, line.act.action) for line in log.lines() if line.act.action in ("rollback", "freeze")]
-    assert acts == [("local", "rollback"), ("ben (says hub: local)", "freeze")]
+    ben = "ben (says hub: local)"
+    assert acts == [("local", "rollback"), (ben, "rollback"), (ben, "freeze")]

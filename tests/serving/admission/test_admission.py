@@ -175,10 +175,19 @@ def test_a_judgement_that_could_not_be_made_gives_nothing_back_that_a_no_took(
     validator.sign(directory, allowed=False, denied_by=outcome)
     with pytest.raises(Refused):
         check(admission(validator, memory), directory)
+    gate, digest = admission(validator, memory), digest_of(directory)
+    (note,) = gate.standing(digest).overdue
+    assert note.startswith("REFUSED LATER: ")
+    before = gate.mark()
     validator.sign(directory)
-    check(admission(validator, memory), directory)
+    check(gate, directory)
+    assert gate.standing(digest).overdue == ()
     validator.sign(directory, allowed=False, denied_by=outcome)
-    check(admission(validator, memory), directory)
+    check(gate, directory)
+    validator.sign(directory, allowed=False)
+    with pytest.raises(Refused):
+        check(gate, directory)
+    assert gate.mark() != before
 
 
 def test_a_memory_of_a_later_format_is_refused(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tidegate_pipelines.hub.store.database import Database
 from tidegate_pipelines.hub.store.people import DecisionRow, EngineEntryRow
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.control_client import ControlClient, Entry
-from tidegate_serving.journal.entry import Kind, claim_of, to_line
+from tidegate_serving.journal.entry import Kind, claim_of, is_by, to_line
 
 _KINDS = {Kind.CONTROL: Outcome.DONE, Kind.REFUSED: Outcome.REFUSED}
 _OVERLAP_US = 3600 * 1_000_000
@@ -49,15 +49,23 @@ def _fetch_one(database: Database, log: AuditLog, connection: EngineConnection, 
 
 def _is_ours(session: Session, entry: Entry, asked_by_hub: str) -> bool:
     """Whether the hub has it in its log already. Behind access control whoever has a token may say that they ask for
-    the hub: there it counts where the hub has such a decision."""
+    the hub: there it counts where the hub has this very decision, with its reason and from about that time."""
     if entry.requested_by.startswith(asked_by_hub):
         return True
-    claim = claim_of(entry.requested_by)
-    if entry.kind is not Kind.CONTROL or not claim.startswith(asked_by_hub):
+    if entry.kind is not Kind.CONTROL or not claim_of(entry.requested_by).startswith(asked_by_hub):
         return False
     same = DecisionRow.kind == entry.action, DecisionRow.model == entry.servable
-    who = DecisionRow.who.startswith(claim.removeprefix(asked_by_hub), autoescape=True)
-    return session.scalar(select(DecisionRow.id).where(*same, who).limit(1)) is not None
+    return any(
+        is_by(entry.requested_by, asked_by_hub + row.who)
+        and entry.reason in (row.reason, told_reason(row.reason, row.key))
+        and abs(entry.at_us - row.at.timestamp() * 1e6) < _OVERLAP_US
+        for row in session.scalars(select(DecisionRow).where(*same))
+    )
+
+
+def told_reason(reason: str, key: str) -> str:
+    """The reason that an engine is told for a decision that must arrive once: its key tells it from others."""
+    return f"{reason} [{key}]"
 
 
 def _keep(session: Session, log: AuditLog, name: str, entries: Sequence[Entry]) -> int:

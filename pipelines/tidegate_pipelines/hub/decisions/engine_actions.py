@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tidegate_operators.steps import accept_reference, pushed_directory, require_log, rollback, serving_directory
 from tidegate_operators.steps.engine_group import engines_of, on_each
+from tidegate_pipelines.hub.audit.engines import told_reason
 from tidegate_pipelines.hub.audit.keeper import ASKED_BY_HUB
 from tidegate_pipelines.hub.config import HubConfig
 from tidegate_pipelines.hub.decisions.asked import Asked
@@ -24,7 +25,7 @@ def _roll_back(config: HubConfig, who: str, asked: Asked) -> str:
         servable=asked.model,
         version=asked.version,
         once=True,
-        reason=f"{asked.reason} [{asked.key}]",
+        reason=told_reason(asked.reason, asked.key),
         requested_by=HUB + who,
     )
     return done.sentence or f"{done.id} serves again"

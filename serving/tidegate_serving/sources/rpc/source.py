@@ -194,7 +194,8 @@ class RpcSource:
         if len(set(numbers)) < len(numbers):
             raise InvalidInput(f"versions of {desired.servable!r} are {numbers}: name each once")
         name = desired.servable
-        kept = [self._checks.known(name, number) for number in numbers if present.versions]
+        mine = self._owners.owner(name) in ("", NAME)
+        kept = [self._checks.known(name, number) for number in numbers if mine]
         known = {one.version: one for one in (*kept, *present.versions, loaded) if one is not None}
         return tuple(
             self._check_version(ServableId(name, version.version), version, known.get(version.version))
