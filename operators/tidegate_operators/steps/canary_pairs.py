@@ -14,8 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tidegate_operators.steps.away import outlast
 from tidegate_operators.steps.canary_log import Side, any_of, not_finite, side
-from tidegate_serving.contract.errors import InvalidInput, NotFound
+from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable
 from tidegate_serving.contract.log_record import OUTPUT_PREFIX, REQUEST_ID, ROW, Role, output_column
 from tidegate_serving.contract.servable import ServableId
 from tidegate_validation.canary.numbers import CanaryNumbers
@@ -96,7 +97,7 @@ def read_pairs(
         return Seen(CanaryNumbers(), 0)
     everything = rule.shares[step.number] >= 1.0
     with connect(log_root) as connection:
-        keys = _read_labels(connection, rule.labels)
+        keys = outlast(lambda: _read_labels(connection, rule.labels))
         for name, source in (("serving", served), ("canary", tried)):
             read_again(partial(_keep, connection, name, source, since, rule, keys))
         when = {"step": step.at.astimezone(UTC)}
@@ -152,7 +153,8 @@ def _requests(connection: Any, one: Side, rule: CanaryRule, keys: str) -> str:
 def _read_labels(connection: Any, place: str) -> str:
     """Puts the labels that came into a table and tells the columns that rows are found by; nothing where none came.
 
-    InvalidInput, naming the labels, where they cannot be read or lack a column.
+    Naming the labels: InvalidInput where they lack a column, Unavailable where a file cannot be read, which may only be
+    half written.
     """
     from tidegate_serving.inference_log.reader import duckdb_module
 
@@ -176,7 +178,7 @@ def _read_labels(connection: Any, place: str) -> str:
             raise InvalidInput(f"some of the labels {place} have no {ROW}: say it of each, or of none")
     except duckdb.Error as error:
         why, _, _ = str(error).partition("\n")
-        raise InvalidInput(f"the labels {place} cannot be read ({why}): write them anew as Parquet") from error
+        raise Unavailable(f"the labels {place} cannot be read ({why}): write them anew as Parquet") from error
     return keys
 
 

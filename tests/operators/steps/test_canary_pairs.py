@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 from tests.support.log_blocks import ARRIVED, FakeBlock, microseconds, write_log
 
+from tidegate_operators.steps import away, canary_pairs
 from tidegate_operators.steps.canary_pairs import Seen, StepBegun, read_pairs
-from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.errors import InvalidInput, Unavailable
 from tidegate_serving.contract.servable import ServableId
 from tidegate_validation.canary.numbers import CanaryNumbers
 from tidegate_validation.canary.rule import CanaryMode, CanaryRule
@@ -165,16 +167,30 @@ def test_labels_that_name_rows_count_for_these(tmp_path: Path) -> None:
         ({"request_id": ["v2-0"], "y": [1]}, r"the labels .*labels.parquet have no column 'label'"),
         ({"request_id": ["v2-0"], "label": ["late"]}, r"label 'late' of .*labels.parquet is no number"),
         ({"request_id": ["a", "b"], "row": [None, 1], "label": [1, 1]}, r"some of the labels .* have no row"),
-        (None, r"the labels .*labels.parquet cannot be read"),
     ],
 )
-def test_labels_that_cannot_be_used_are_named(tmp_path: Path, columns: dict[str, Any] | None, told: str) -> None:
+def test_labels_that_cannot_be_used_are_named(tmp_path: Path, columns: dict[str, Any], told: str) -> None:
     path = tmp_path / "labels.parquet"
-    path.write_bytes(b"PAR1 no") if columns is None else pq.write_table(pa.table(columns), path)
+    pq.write_table(pa.table(columns), path)
     write(tmp_path / "log", 1, [1, 2])
     write(tmp_path / "log", 2, [1.5])
     with pytest.raises(InvalidInput, match=told):
         read(tmp_path / "log", CanaryRule(mode=CanaryMode.TRAFFIC, labels=str(path)))
+
+
+def test_a_file_of_labels_that_is_half_written_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "labels.parquet"
+    path.write_bytes(b"PAR1 half")
+    write(tmp_path / "log", 1, [1, 2])
+    write(tmp_path / "log", 2, [1.5])
+    rule, labels = CanaryRule(mode=CanaryMode.TRAFFIC, labels=str(path)), {"v1-0": 1, "v1-1": 1, "v2-0": 1}
+    with monkeypatch.context() as patch:
+        patch.setattr(canary_pairs, "outlast", partial(away.outlast, pause=lambda seconds: label(path, labels)))
+        assert read(tmp_path / "log", rule).beside.labelled == 1
+    path.write_bytes(b"PAR1 for ever")
+    monkeypatch.setattr(away, "_AWAY_SECONDS", 0.0)
+    with pytest.raises(Unavailable, match=r"the labels .*labels.parquet cannot be read"):
+        read(tmp_path / "log", rule)
 
 
 def test_nothing_logged_yet_is_zero(tmp_path: Path) -> None:
