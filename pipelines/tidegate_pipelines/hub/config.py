@@ -14,6 +14,7 @@ from tidegate_pipelines.hub.people_config import AccessConfig, AlertsConfig, App
 from tidegate_serving.connection import EngineConnection, read_token
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.typed_config import check_bounds, read_config, read_toml, within
+from tidegate_validation.canary.rule import CanaryMode
 
 _SECONDS = (0.05, 86400.0)
 _PARALLEL = (1, 64)
@@ -296,7 +297,10 @@ class HubConfig:
         where = f"models.{model}"
         table = _merged(self.models.get(model, {}), settings or {})
         asked = read_config(ReleaseConfig, table, where)
-        found: ReleaseConfig = _over(self.releases, asked, table)
+        below = self.releases
+        if asked.rule.mode is CanaryMode.TRAFFIC:  # which has no two answers to one request
+            below = replace(below, rule=replace(below.rule, max_disagreement=None, max_difference=None))
+        found: ReleaseConfig = _over(below, asked, table)
         if found.engine and found.engine not in self.engines:
             known = ", ".join(self.engines) or "a table [engines.NAME]"
             raise InvalidInput(f"{where}: engine {found.engine!r} is unknown: use {known}")

@@ -132,5 +132,5 @@ def test_behind_access_control_a_rollback_sent_again_is_one_and_in_the_log_once(
             client.override("freeze", "m", requested_by="hub: local", reason="nor this")
         fetch(database, log, engine, ASKED_BY_HUB)
     acts = [(line.act.who, line.act.action) for line in log.lines() if line.act.action in ("rollback", "freeze")]
-    ben = "ben (says hub: local)"
-    assert acts == [("local", "rollback"), (ben, "rollback"), (ben, "freeze")]
+    told = "ben (says hub: local)"
+    assert acts == [("local", "rollback"), (told, "rollback"), (told, "freeze")]

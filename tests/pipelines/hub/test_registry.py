@@ -16,7 +16,7 @@ from tidegate_pipelines.hub.registry.tell import Teller
 from tidegate_pipelines.hub.releases.requests import finish
 from tidegate_pipelines.hub.store import Database, EngineRow, ReleaseRow, ReleaseState, ServedVersionRow
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable
-from tidegate_validation.canary.rule import CanaryRule
+from tidegate_validation.canary.rule import CanaryMode, CanaryRule
 
 CONFIG = HubConfig(mlflow=MlflowConfig(address="http://127.0.0.1:1"), public_url="https://hub.example.com/")
 
@@ -218,3 +218,5 @@ def test_one_number_of_a_rule_leaves_the_others_as_they_were() -> None:
     both = config.release_of("flights", {"rule": {"within_seconds": 600.0}, "canary": False})
     assert both.rule == replace(strict, pairs=500, within_seconds=600.0)
     assert config.release_of("other").rule == strict
+    in_traffic = config.release_of("flights", {"rule": {"mode": "traffic"}}).rule
+    assert in_traffic == CanaryRule(mode=CanaryMode.TRAFFIC, pairs=500, max_error_share=0.002)
