@@ -34,12 +34,10 @@ def test_the_migrations_make_what_the_tables_say(database: Database) -> None:
         assert compare_metadata(MigrationContext.configure(session.connection()), Base.metadata) == []
 
 
-@pytest.mark.parametrize("called", ["latest", "heads"])
-def test_a_database_from_before_uploads_is_brought_up_to_date_with_its_labels(database_url: str, called: str) -> None:
+def test_a_database_from_before_uploads_is_brought_up_to_date_with_its_labels(database_url: str) -> None:
     engine = create_engine(Database(database_url).url)
     with engine.begin() as connection:
         command.upgrade(migrations(connection), "latest")
-        connection.execute(text("UPDATE alembic_version SET version_num = :called"), {"called": called})
         kept = "'flights', 'a', '1', '2026-05-01', '2026-05-01', 'anna'"
         names = "model, request_id, label, labelled_at, received_at, who"
         connection.execute(text(f"INSERT INTO labels ({names}) VALUES ({kept})"))
