@@ -76,7 +76,8 @@ class MlflowSource:
         for name in self._options.models:
             number = self._good.get(name)
             if number is not None:
-                self._tell(name, number)
+                with reported(self._context.problems, name, NAME):
+                    self._tell(name, number)
         self._poller.start()
         self._poller.add(self._options.models)
         self._poller.wait_idle(self._options.models, self._options.timeout_seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -144,6 +145,11 @@ def test_without_the_registry_the_last_good_version_is_wanted_even_after_a_resta
     with place.source({"lasting": "alias:champion"}):
         assert place.target.numbers("lasting") == [1]
         assert "does not answer" in place.problem("lasting")
+    shutil.rmtree(place.folder / "repository" / "lasting" / "1")
+    with place.source({"lasting": "alias:champion"}):
+        (gone,) = place.target.wanted["lasting"]
+        assert gone.error is not None
+        assert "was not published" in gone.error.message
 
 
 def test_an_alias_that_is_not_set_is_a_problem_of_its_model_alone(place: Place, models: Models) -> None:
