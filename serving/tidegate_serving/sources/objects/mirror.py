@@ -159,7 +159,8 @@ class Mirror:
         (self._cache.manifest_path(manifest.id) / FILE_NAME).replace(folder / FILE_NAME)
 
     def _copy_documents(self, name: str, children: list[Child]) -> None:
-        """Copies new and changed verdicts and overrides to where admission looks for them."""
+        """Copies new and changed verdicts and overrides to where admission looks for them, and drops those that are gone
+        now or since an earlier run."""
         documents = [child for child in children if not child.is_folder and child.name.endswith(".json")]
         for child in documents:
             key = (name, child.name)
@@ -167,10 +168,11 @@ class Mirror:
                 target = self._cache.root / name / child.name
                 write_atomically(target, self._store.read(name, child.name))
                 self._stamps[key] = child.stamp
-        for key in [key for key in self._stamps if key[0] == name]:
-            if key[1] not in {child.name for child in documents} and self._is_gone(*key):
-                (self._cache.root / name / key[1]).unlink(missing_ok=True)
-                del self._stamps[key]
+        listed = {child.name for child in documents}
+        for copy in (self._cache.root / name).glob("*.json"):
+            if copy.name not in listed and self._is_gone(name, copy.name):
+                copy.unlink(missing_ok=True)
+                self._stamps.pop((name, copy.name), None)
 
     def _drop_vanished(self, name: str, present: set[int]) -> set[int]:
         """Removes versions that are no longer in the store. Numbers of those that its listing left out by mistake."""

@@ -192,6 +192,21 @@ def test_a_listing_that_leaves_things_out_takes_nothing_away(shelf: Shelf, fault
     assert not (shelf.cache.root / "m" / "2.verdict.json").exists()
 
 
+def test_a_verdict_that_was_withdrawn_while_nobody_looked_is_dropped(shelf: Shelf) -> None:
+    publish(shelf.root, "m", 1)
+    verdict = shelf.root / "m" / "1.verdict.json"
+    verdict.write_text("{}")
+    shelf.update()
+    copy = shelf.cache.root / "m" / "1.verdict.json"
+    assert copy.exists()
+    shelf.mirror.close()
+    verdict.unlink()
+    again = Shelf.over(shelf.root, shelf.cache.root)
+    again.update("m", parse_version_policy("latest:1"))
+    again.close()
+    assert not copy.exists()
+
+
 @pytest.mark.parametrize("name", ["99999999999999999999", "\N{SUPERSCRIPT TWO}", "2x", "-1"])
 def test_folders_that_are_no_versions_hurt_none(shelf: Shelf, name: str) -> None:
     publish(shelf.root, "m", 1)
