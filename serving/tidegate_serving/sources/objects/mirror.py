@@ -159,8 +159,8 @@ class Mirror:
         (self._cache.manifest_path(manifest.id) / FILE_NAME).replace(folder / FILE_NAME)
 
     def _copy_documents(self, name: str, children: list[Child]) -> None:
-        """Copies new and changed verdicts and overrides to where admission looks for them, and drops those that are gone
-        now or since an earlier run."""
+        """Copies new and changed verdicts and overrides to where admission looks for them, and removes those that are
+        gone, also where they went between two runs."""
         documents = [child for child in children if not child.is_folder and child.name.endswith(".json")]
         for child in documents:
             key = (name, child.name)
