@@ -7,12 +7,15 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import HTMLResponse
+from starlette.testclient import TestClient
 
 from tidegate_pipelines.hub.access import Access, require
+from tidegate_pipelines.hub.api.decisions import decision_routes
 from tidegate_pipelines.hub.api.sign_in import sign_in_routes
 from tidegate_pipelines.hub.app import Hub, create_app
 from tidegate_pipelines.hub.audit import AuditLog
 from tidegate_pipelines.hub.config import HubConfig
+from tidegate_pipelines.hub.decisions import Decisions
 from tidegate_pipelines.hub.people_config import AccessConfig
 from tidegate_pipelines.hub.store import Database
 from tidegate_serving.control.access.access_file import hash_of
@@ -67,6 +70,15 @@ def make_hub(
     log = AuditLog(database)
     access = Access(config, database, log)
     return Hub(HubConfig(access=config, public_url=public_url, **more), database, access, log), access, log
+
+
+def decisions_client(database: Database, folder: Path, token: str = "boss") -> tuple[TestClient, AuditLog]:
+    """A program that decides at a hub, known by its token; and the hub's audit log."""
+    hub, access, log = make_hub(database, AccessConfig(file=people_file(folder, PEOPLE)))
+    decisions = Decisions(database, hub.config, log)
+    app = create_app(hub, [lambda hub: decision_routes(hub, access, log, decisions)], access=access)
+    headers = {"authorization": f"Bearer {TOKENS[token]}"}
+    return TestClient(app, "http://127.0.0.1:8600", headers=headers, follow_redirects=False), log
 
 
 def make_app(hub: Hub, access: Access) -> FastAPI:
