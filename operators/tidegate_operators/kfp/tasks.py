@@ -177,8 +177,8 @@ def canary(given: Arguments) -> None:
         _require_same(directory, wanted)
     else:
         directory = pushed_directory(control=control, servable=wanted.name, version=wanted.version)
-    # an artifact has the same address when its pod starts again, and no other run has it; outputs of parameters are
-    # at the same path in every pod
+    # An artifact's address is this task's alone, also where its pod starts again; outputs of parameters have the same
+    # path in every pod.
     turn = CanaryTurn(given.artifact("metrics").uri, _TURN_SECONDS)
     result = None
     while result is None:

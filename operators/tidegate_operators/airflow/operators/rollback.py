@@ -53,10 +53,8 @@ class RollbackOperator(BaseOperator):
 
         with steps_errors():
             asked = asked_by(self, context)
-            if self.reason:
-                asked["reason"] = (
-                    f"{self.reason} ({task_of(context)})"  # by which a second run of this task is recognised
-                )
+            if self.reason:  # by the task in it a second run of it is recognised
+                asked["reason"] = f"{self.reason} ({task_of(context)})"
             done = rollback(
                 control=TidegateHook(self.tidegate_conn_id).engine,
                 servable=self.servable,
