@@ -20,6 +20,7 @@ from tidegate_serving.engine import Engine
 from tidegate_serving.lifecycle.memory import share_heaps
 from tidegate_serving.log_lines import log_to_stderr
 from tidegate_serving.runtime.ready_file import write_ready_file
+from tidegate_serving.runtime.reload import HalfReloaded
 from tidegate_serving.stop_signal import StoppedEarlyError, StopSignal
 
 USER_MISTAKE = 2
@@ -75,6 +76,8 @@ def reload(engine: Engine) -> None:
     """Has the config read again and lived by; says what changed, or what is wrong with it."""
     try:
         changes = engine.reread(requested_by="SIGHUP")
+    except HalfReloaded as error:
+        _log.error("%s", error)
     except TidegateError as error:
         _log.error("the config was not reloaded, nothing was changed: %s", error)
     else:

@@ -74,6 +74,10 @@ class PlatformRegistry:
             self._factories = {**self._factories, check_name(name): factory}
             self._added.add(name)
 
+    def copy(self) -> PlatformRegistry:
+        """What it makes platforms from now, whatever it takes over later."""
+        return PlatformRegistry(self._factories, self.warm_up)
+
     def take_over(self, other: PlatformRegistry) -> None:
         """Makes platforms as another registry does, from now on; what was added here stays."""
         with self._lock:

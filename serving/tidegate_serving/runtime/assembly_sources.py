@@ -95,6 +95,12 @@ class Sources:
         """What another config would tell them. Raises what `plan_sources` and `make_source` raise; changes nothing."""
         return replace(plan_sources(config, self.registry.names), extra=self.extra.plan(config.sources))
 
+    def in_force(self) -> SourcePlan:
+        """What they live by now, as it was read; `extra` is empty, as it depends on what changes."""
+        return SourcePlan(
+            self.admission.now, self.registry.copy(), self.files.options, self.static.versions, tuple(self.roots)
+        )
+
     def retell(self, plan: SourcePlan) -> None:
         """Lives by a new plan from now on. Who gives names up goes first, who may take them comes last; what one that
         comes may still want, once it has looked, stays until then."""

@@ -13,6 +13,7 @@ from collections.abc import Collection
 
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.config.view import ConfigDiff, diff
+from tidegate_serving.contract.errors import TidegateError, error_of
 from tidegate_serving.control.reconciler import Reconciler
 from tidegate_serving.journal import Entry, Kind
 from tidegate_serving.requests.limits import Limits
@@ -26,6 +27,10 @@ _WARM_UP = ("warm_up", "warm_up_iterations", "warm_up_batch_sizes")
 _LOADING = (*_ADMISSION, *_WARM_UP, "allow_pickle", "platforms", "load_retries")
 _SHOWN = 20
 _log = logging.getLogger(__name__)
+
+
+class HalfReloaded(TidegateError):
+    """A reload that failed, and whose undoing failed too: a part of either config is in force."""
 
 
 class Reloader:
@@ -43,7 +48,7 @@ class Reloader:
         """Lives by a config from now on, or with `dry_run` only says what would change.
 
         Raises the contract's errors for a config that cannot be used, FailedPrecondition for a key that only a restart
-        can change; nothing has changed then.
+        can change, what a source raises as it starts; nothing has changed then. HalfReloaded where that is not so.
         """
         with self._turn:
             before = self._live.now
@@ -72,14 +77,25 @@ class Reloader:
         return plan
 
     def _change(self, before: EngineConfig, after: EngineConfig, plan: SourcePlan) -> None:
-        admission = self._sources.admission.now
+        in_force = self._sources.in_force()
         with self._sources.reconciler.reload():
             try:
                 self._apply(before, after, plan)
-            except Exception:
+            except Exception as error:
                 _log.exception("the reload failed, the engine goes back to what it had")
-                self._apply(after, before, dataclasses.replace(self._plan(after, before), admission=admission))
+                self._take_back(before, after, in_force, error)
+                if isinstance(error, TidegateError):
+                    raise error_of(error.code, f"{error.message}; everything is as it was", error.details) from error
                 raise
+
+    def _take_back(self, before: EngineConfig, after: EngineConfig, in_force: SourcePlan, error: Exception) -> None:
+        """By what was in force, of which nothing is read again: it may have changed or gone since."""
+        try:
+            extra = self._sources.extra.plan(before.sources)
+            self._apply(after, before, dataclasses.replace(in_force, extra=extra))
+        except Exception as second:
+            text = f"the reload failed ({error}) and could not be taken back ({second})"
+            raise HalfReloaded(f"{text}: a part of either config is in force, restart the engine") from error
 
     def _apply(self, before: EngineConfig, after: EngineConfig, plan: SourcePlan) -> None:
         """Labels are said first and move with the versions of their servable."""

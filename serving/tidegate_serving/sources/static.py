@@ -45,20 +45,23 @@ class StaticSource:
     """Aspires the versions in some directories, whose manifests say what they are."""
 
     def __init__(self, versions: StaticVersions, target: Target[VersionReference], owners: Owners) -> None:
-        self._versions = versions
+        self.versions = versions
         self._target = target
         self._owners = owners
 
     def start(self) -> None:
-        """Calls its target once per servable."""
-        for name, aspired in self._versions.items():
+        """Calls its target once per servable. FailedPrecondition for one that another source has."""
+        for name, aspired in self.versions.items():
             self._owners.claim(name, NAME)
             self._target.set_aspired_versions(name, aspired)
 
     def give_up(self, versions: StaticVersions) -> None:
-        """Takes other versions, and gives up servables that are not among them; `start` aspires the new ones."""
-        before, self._versions = self._versions, versions
-        for name in before.keys() - versions.keys():
+        """Takes other versions, and gives up servables of its own that are not among them; `start` aspires the new
+        ones."""
+        before, self.versions = self.versions, versions
+        for name in sorted(before.keys() - versions.keys()):
+            if self._owners.owner(name) != NAME:
+                continue
             self._target.set_aspired_versions(name, [])
             self._owners.release(name, NAME)
 

@@ -131,6 +131,11 @@ class FileSystemSource:
             watched.has_versions, watched.aspired = True, None
         return True
 
+    @property
+    def options(self) -> FileSystemOptions:
+        """What it watches now."""
+        return self._options
+
     def configured(self) -> frozenset[str]:
         """Servables that are named one by one, without those of which no version is wanted."""
         return frozenset(filter(self.is_configured, self._options.paths))

@@ -18,6 +18,7 @@ from tidegate_serving.contract.servable import State
 from tidegate_serving.control_client import ControlClient
 from tidegate_serving.engine import Engine
 from tidegate_serving.journal import Kind
+from tidegate_serving.runtime.reload import HalfReloaded
 from tidegate_serving.sources.file_system.source import FileSystemSource
 
 
@@ -242,6 +243,36 @@ def test_a_step_that_fails_takes_back_the_ones_before_it(
     assert _labels(engine) == ()
     engine.reload(other)
     assert _labels(engine) == ("best",)
+
+
+def test_a_reload_that_fails_takes_back_what_it_gave_up_although_its_folder_is_gone_meanwhile(
+    engine: Engine, config: EngineConfig, tmp_path: Path
+) -> None:
+    fixed, other, pushed = (publish(tmp_path / "second", name, 1, adding(1)) for name in ("fixed", "other", "pushed"))
+    before = dataclasses.replace(config, directories=(fixed,), roots=(tmp_path / "second",))
+    engine.reload(before)
+    with ControlClient(engine.addresses.control) as control:
+        push_and_wait(control, pushed)
+    assert eventually(lambda: served(engine, "fixed") == [1])
+    shutil.rmtree(fixed)
+    with pytest.raises(FailedPrecondition, match="'pushed' belongs to .*; everything is as it was"):
+        engine.reload(dataclasses.replace(before, directories=(other, pushed), max_message_bytes=1000))
+    assert engine.config == before
+    assert engine.traffic.limits().max_message_bytes == before.max_message_bytes
+    assert eventually(lambda: served(engine, "other") == [])
+    for name in ("fixed", "pushed"):
+        assert changes_of(engine, name) == ["1 START", "1 LOADING", "1 AVAILABLE"]
+
+
+def test_a_reload_that_cannot_be_taken_back_either_says_so(
+    engine: Engine, config: EngineConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(source: FileSystemSource) -> None:
+        raise RuntimeError("the disk went away")
+
+    monkeypatch.setattr(FileSystemSource, "take_up", fails)
+    with pytest.raises(HalfReloaded, match=r"could not be taken back \(the disk went away\).* restart the engine"):
+        engine.reload(dataclasses.replace(config, load_threads=3))
 
 
 def _labels(engine: Engine) -> tuple[str, ...]:
