@@ -250,6 +250,10 @@ class Reconciler:
         """A version that is or was desired, or that a decision names, by its number."""
         return references(self.desired(name), self.overrides(name), self.routing(name)).get(version)
 
+    def needed(self, name: str) -> frozenset[VersionReference]:
+        """The versions that serve, are to, or that a decision names: their files must stay."""
+        return frozenset((*self.routing(name).known.values(), *self.overrides(name).references()))
+
     def refresh(self, name: str) -> None:
         """Something that counts has changed outside, such as the config."""
         with self._turn:

@@ -147,7 +147,7 @@ def make_sources(live: LiveConfig, lifecycle: Lifecycle) -> Sources:
     admission, available = LiveAdmission(plan.admission), _available(lifecycle.monitor)
     program = Program(Place(reconciler, lifecycle.monitor, owners, config.allow_unverified))
     store = DesiredStateStore(config.state_directory)
-    pushed = PushStores(config.push_stores, admission, lambda: _from_stores(store))
+    pushed = PushStores(config.push_stores, admission, lambda: _from_stores(store, reconciler))
     isolation = Isolation(live, lifecycle.front.batching)
     adapters = _adapters(plan.registry, admission, isolation, program, pushed.bring)
     router = Router(adapters, lifecycle.manager)
@@ -177,7 +177,8 @@ def make_sources(live: LiveConfig, lifecycle: Lifecycle) -> Sources:
         files=FileSystemSource(plan.files, SourceContext(reconciler, plan.admission, owners, problems)),
         static=StaticSource(plan.static, reconciler, owners),
         extra=ExtraSources(
-            config.sources, SourceContext(reconciler, admission, owners, problems, config.state_directory)
+            config.sources,
+            SourceContext(reconciler, admission, owners, problems, config.state_directory, reconciler.needed),
         ),
         program=program,
         admission=admission,
@@ -200,10 +201,11 @@ def _meant_until(store: DesiredStateStore, reconciler: Reconciler) -> Iterator[U
     yield from ((name, split.until_us) for name, split in splits if split is not None)
 
 
-def _from_stores(store: DesiredStateStore) -> set[ServableId]:
-    """Versions that are desired and came from an object store."""
-    desired = [(one.servable, version) for one in store.all() for version in one.versions]
-    return {ServableId(name, version.version) for name, version in desired if version.address}
+def _from_stores(store: DesiredStateStore, reconciler: Reconciler) -> set[ServableId]:
+    """Versions that came from an object store and are desired, serve or are named by a decision."""
+    found = [(one.servable, version) for one in store.all() for version in one.versions]
+    found += [(name, version) for name in reconciler.names() for version in reconciler.needed(name)]
+    return {ServableId(name, version.version) for name, version in found if version.address}
 
 
 def _check_platforms(config: EngineConfig, known: Sequence[str]) -> None:

@@ -16,6 +16,7 @@ from tidegate_serving.contract.errors import NotAdmitted, NotFound, Tampered, Ti
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest, read_manifest
 from tidegate_serving.contract.servable import ServableId, check_name, is_version
 from tidegate_serving.files import write_atomically
+from tidegate_serving.sources.context import Needed, needs_nothing
 from tidegate_serving.sources.file_system.version_policy import VersionPolicy
 from tidegate_serving.sources.objects.cache import VersionCache
 from tidegate_serving.sources.objects.store import Child, ObjectStore
@@ -24,12 +25,16 @@ _log = logging.getLogger(__name__)
 
 
 class Mirror:
-    """Copies of ROOT/NAME/VERSION. `update` is called by one thread at a time per servable."""
+    """Copies of ROOT/NAME/VERSION. `update` is called by one thread at a time per servable. What is `needed` has its
+    copy whatever the version policy takes."""
 
-    def __init__(self, store: ObjectStore, cache: VersionCache, admission: Admission) -> None:
+    def __init__(
+        self, store: ObjectStore, cache: VersionCache, admission: Admission, needed: Needed = needs_nothing
+    ) -> None:
         self._store = store
         self._cache = cache
         self._admission = admission
+        self._needed = needed
         self._stamps: dict[tuple[str, str], tuple[str, ...]] = {}
         self._kept: dict[str, set[ServableId]] = {}
         self._filling = threading.Lock()
@@ -67,6 +72,7 @@ class Mirror:
         ids = {manifest.id for manifest in wanted}
         for manifest in wanted:
             self._hold(manifest, ids, faults)
+        self._hold_needed(name, ids, present, faults)
         if all(self._cache.holds(one) for one in ids):
             self._kept[name] = ids
         if faults:
@@ -143,7 +149,8 @@ class Mirror:
             self._cache.touch(manifest.id)
             return
         with self._filling:
-            keep = wanted.union(*self._kept.values())
+            needed = (self._needed_ids(name) for name in self._cache.names())
+            keep = wanted.union(*self._kept.values(), *needed)
             try:
                 with self._cache.filling(manifest, keep) as folder:
                     self._fetch(manifest, folder)
@@ -151,6 +158,19 @@ class Mirror:
                 faults.insert(0, error)
             else:
                 _log.info("%s is in the cache: %s", manifest.id, self._cache.path(manifest.id))
+
+    def _hold_needed(self, name: str, wanted: set[ServableId], present: set[int], faults: list[TidegateError]) -> None:
+        """Fetches again what a decision has serve and the cache has lost."""
+        for id in sorted(self._needed_ids(name) - wanted, key=lambda one: one.version):
+            if id.version in present and not self._cache.holds(id):
+                manifest = self._usable(id, faults)
+                if manifest is not None:
+                    self._hold(manifest, wanted, faults)
+
+    def _needed_ids(self, name: str) -> set[ServableId]:
+        """Those that lie in this cache, or did."""
+        ids = ((ServableId(name, one.version), one.directory) for one in self._needed(name))
+        return {id for id, directory in ids if directory == self._cache.path(id)}
 
     def _fetch(self, manifest: Manifest, folder: Path) -> None:
         for entry in manifest.files:

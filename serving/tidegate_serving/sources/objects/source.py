@@ -71,7 +71,7 @@ class ObjectStoreSource:
         self._problems = context.problems
         self._url = store.url
         cache = VersionCache(options.cache, options.cache_bytes, store.url)
-        self._mirror = Mirror(store, cache, context.admission)
+        self._mirror = Mirror(store, cache, context.admission, context.needed)
         self._known: set[str] = set()
         self._listed: frozenset[str] | None = None
         self._poller = Poller(self._look, threads=4)

@@ -14,6 +14,7 @@ from tests.support.models.versions import adding, publish
 from tests.support.neighbours.faulty_store import FaultyStore, well_again
 
 from tidegate_serving.admission import AdmitUnverified
+from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import InvalidInput, ResourceExhausted, Tampered, TidegateError, Unavailable
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.sources.context import SourceContext
@@ -40,7 +41,8 @@ class Shelf:
         self.root.mkdir()
         store = ObjectStore(f"faulty://{self.root}", {}, timeout)
         self.cache = VersionCache(folder / "cache", most_bytes, store.url)
-        self.mirror = Mirror(store, self.cache, AdmitUnverified())
+        self.needed: list[VersionReference] = []
+        self.mirror = Mirror(store, self.cache, AdmitUnverified(), lambda name: self.needed)
         self.mirror.open()
 
     @staticmethod
@@ -151,6 +153,24 @@ def test_the_cache_is_bounded_and_throws_out_what_was_wanted_longest_ago(make_sh
         shelf.update()
         assert shelf.cache.size() <= 2.5 * size
     assert shelf.held() == [3, 4]
+
+
+def test_what_a_decision_has_serve_is_not_thrown_out_and_is_fetched_again_once_it_is_lost(
+    make_shelf: MakeShelf, tmp_path: Path
+) -> None:
+    measured = publish(tmp_path / "measured", "m", 1, adding(1))
+    shelf = make_shelf(most_bytes=int(3.5 * sum(path.stat().st_size for path in measured.iterdir())))
+    for version in (1, 2, 3, 4):
+        publish(shelf.root, "m", version, adding(version))
+        shelf.update()
+        shelf.needed = [VersionReference(1, shelf.cache.root / "m" / "1")]
+    assert shelf.held() == [1, 3, 4]
+    shutil.rmtree(shelf.cache.root / "m" / "1")
+    shelf.update()
+    assert shelf.held() == [1, 3, 4]
+    shelf.needed = [VersionReference(2, tmp_path / "elsewhere" / "m" / "2")]
+    shelf.update()
+    assert shelf.held() == [1, 3, 4]
 
 
 def test_what_serves_is_not_thrown_out_for_a_version_that_does_not_fit(make_shelf: MakeShelf) -> None:
