@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tidegate_serving.contract.desired_state import CALLABLE, DesiredState, VersionReference
-from tidegate_serving.contract.errors import InvalidInput, NotFound, error_of
+from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError, error_of
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId, State
 from tidegate_serving.contract.signature import Signature
@@ -25,17 +26,20 @@ from tidegate_serving.sources.owners import Owners
 
 NAME = "embedding program"
 _SETTLED = (State.AVAILABLE, State.END)
+Wanted = Callable[[str], Mapping[ServableId, tuple[State, TidegateError | None]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where an embedding program says what it wants, and where it sees what became of that.
 
+    `wanted`: how the versions that are wanted of a servable stand, as `AspiredVersionsManager.wanted`.
     `unverified`: whether folders without a verdict, and so without a manifest, may be loaded.
     """
 
     reconciler: Reconciler
     monitor: StateMonitor
+    wanted: Wanted
     owners: Owners
     unverified: bool
 
@@ -96,6 +100,7 @@ class Program:
                 what = name if version is None else f"{name}:{version}"
                 raise NotFound(f"{what} was not served by this program: it serves {self._names() or 'nothing'}")
             self._tell(replace(self._desired(name), versions=tuple(o for o in present if o.version not in going)))
+            self._forget_loaders()
         for number in going:
             self._place.monitor.wait_until(ServableId(name, number), State.END, timeout)
 
@@ -121,33 +126,50 @@ class Program:
         before = self._desired(name)
         replaced = () if keep else {one.version for one in present}
         labels = {label: named.version if target in replaced else target for label, target in before.labels.items()}
+        deadline = time.monotonic() + timeout
         try:
+            self._await_gone(named, timeout)
             self._tell(replace(before, versions=(*(present if keep else ()), version), labels=labels))
-            self._settle(named, timeout)
+            self._settle(named, max(0.0, deadline - time.monotonic()))
         except BaseException:
             self._tell(before)
             raise
+        finally:
+            self._forget_loaders()
         return named
 
     def _tell(self, desired: DesiredState) -> None:
         name = desired.servable
         self._versions[name] = desired.versions
         self._place.reconciler.set_desired_state(desired)
-        wanted = set(itertools.chain.from_iterable(self._versions.values()))
-        self._loaders = {one: loader for one, loader in self._loaders.items() if one in wanted}
         if not desired.versions:
             del self._versions[name]
             self._place.owners.release(name, NAME)
 
-    def _settle(self, id: ServableId, timeout: float) -> None:
-        def settled() -> bool:
-            change = self._place.monitor.state(id)
-            return change is not None and change.state in _SETTLED
+    def _forget_loaders(self) -> None:
+        """Once it is certain what is wanted: until then what was before may have to come back."""
+        wanted = set(itertools.chain.from_iterable(self._versions.values()))
+        self._loaders = {one: loader for one, loader in self._loaders.items() if one in wanted}
 
-        self._place.monitor.wait_for(settled, timeout, f"{id} is not loaded")
-        change = self._place.monitor.state(id)
-        if change is not None and change.state is State.END:
-            raise error_of(change.error_code, change.error_message or f"{id} ended before it served")
+    def _await_gone(self, id: ServableId, timeout: float) -> None:
+        """What had the number before is unloaded: else it would be kept, being loaded already."""
+
+        def gone() -> bool:
+            change = self._place.monitor.state(id)
+            return change is None or change.state is State.END
+
+        self._place.monitor.wait_for(gone, timeout, f"what was {id} before is not unloaded")
+
+    def _settle(self, id: ServableId, timeout: float) -> None:
+        """What counts is how it stands by what is wanted now; the monitor may still tell of what had its number."""
+
+        def stands() -> tuple[State, TidegateError | None]:
+            return self._place.wanted(id.name).get(id, (State.START, None))
+
+        self._place.monitor.wait_for(lambda: stands()[0] in _SETTLED, timeout, f"{id} is not loaded")
+        _, error = stands()
+        if error is not None:
+            raise error_of(error.code, error.message) from error
 
     def _names(self) -> str:
         return ", ".join(sorted(self._versions))

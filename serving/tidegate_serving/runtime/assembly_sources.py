@@ -145,7 +145,7 @@ def make_sources(live: LiveConfig, lifecycle: Lifecycle) -> Sources:
         if not root.is_dir():
             _log.warning("root %s is not there yet: what is pushed must lie under it, publish there or mend it", root)
     admission, available = LiveAdmission(plan.admission), _available(lifecycle.monitor)
-    program = Program(Place(reconciler, lifecycle.monitor, owners, config.allow_unverified))
+    program = Program(Place(reconciler, lifecycle.monitor, lifecycle.manager.wanted, owners, config.allow_unverified))
     store = DesiredStateStore(config.state_directory)
     pushed = PushStores(config.push_stores, admission, lambda: _from_stores(store, reconciler))
     isolation = Isolation(live, lifecycle.front.batching)
