@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from tidegate_serving.config import ModelConfig
 from tidegate_serving.contract.errors import NotServed, TidegateError, Unavailable, error_of
@@ -37,7 +37,8 @@ class ModelSwap:
         self._stopping = True
 
     def replace(self, models: Mapping[str, ModelConfig], timeout: float, requested_by: str) -> None:
-        """Serves these models and no longer any other with a path. Models without a path keep what they have.
+        """Serves these models and no longer any other with a path. Models without a path keep what they have, and so
+        does whatever another reload changes meanwhile.
 
         Raises InvalidInput for a change of platform, FailedPrecondition for a label of a version that is not to be
         served (unless the config says that labels may wait), and for a new model that does not come up its own error;
@@ -46,21 +47,31 @@ class ModelSwap:
         with self._turn:
             before = self._live.now
             listed = {name: model for name, model in before.models.items() if model.path is not None}
-            others = {name: model for name, model in before.models.items() if model.path is None}
             check_platforms(listed, models)
             if not before.labels_may_wait:
                 check_labels(models)
-            new = models.keys() - listed.keys()
-            after = dataclasses.replace(before, models={**others, **models})
+            new = {name: model for name, model in models.items() if name not in listed}
+            gone = listed.keys() - models.keys()
             if new:
-                both = dataclasses.replace(before, models={**others, **models, **listed})
-                self._reloader.reload(both, requested_by=requested_by, reason="new models first")
-                try:
+                self._change(lambda now: {**now, **new}, requested_by, "new models first")
+            try:
+                if new:
                     self._wait_for(new, timeout)
-                except TidegateError:
-                    self._reloader.reload(before, requested_by=requested_by, reason=TAKEN_BACK)
-                    raise
-            self._reloader.reload(after, requested_by=requested_by)
+                self._change(lambda now: {**_without(now, gone), **models}, requested_by)
+            except TidegateError:
+                if new:
+                    old = {name: model for name, model in before.models.items() if name in new}
+                    self._change(lambda now: {**_without(now, new), **old}, requested_by, TAKEN_BACK)
+                raise
+
+    def _change(
+        self, models: Callable[[Mapping[str, ModelConfig]], dict[str, ModelConfig]], requested_by: str, reason: str = ""
+    ) -> None:
+        """Other models than those in force, and nothing else: a reload in between, while the new ones were waited for,
+        stays."""
+        self._reloader.change(
+            lambda now: dataclasses.replace(now, models=models(now.models)), requested_by=requested_by, reason=reason
+        )
 
     def _wait_for(self, new: Collection[str], timeout: float) -> None:
         what = f"{', '.join(sorted(new))} did not become available"
@@ -89,6 +100,10 @@ class ModelSwap:
         newest = max(wanted)
         error = wanted[newest][1]
         return State.END, error and error_of(error.code, _said(newest, error))
+
+
+def _without(models: Mapping[str, ModelConfig], names: Collection[str]) -> dict[str, ModelConfig]:
+    return {name: model for name, model in models.items() if name not in names}
 
 
 def _said(id: ServableId, error: TidegateError) -> str:

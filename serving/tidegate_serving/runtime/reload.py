@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.config.view import ConfigDiff, diff
@@ -50,8 +50,21 @@ class Reloader:
         Raises the contract's errors for a config that cannot be used, FailedPrecondition for a key that only a restart
         can change, what a source raises as it starts; nothing has changed then. HalfReloaded where that is not so.
         """
+        return self.change(lambda now: config, dry_run=dry_run, requested_by=requested_by, reason=reason)
+
+    def change(
+        self,
+        make: Callable[[EngineConfig], EngineConfig],
+        *,
+        dry_run: bool = False,
+        requested_by: str = "",
+        reason: str = "",
+    ) -> ConfigDiff:
+        """As `reload`, by the config that is made of the one in force when its turn has come, so that no reload in
+        between is undone."""
         with self._turn:
             before = self._live.now
+            config = dataclasses.replace(make(before), usable_at_start=before.usable_at_start)
             changes = diff(before, config)
             plan = self._plan(before, config)
             if dry_run:

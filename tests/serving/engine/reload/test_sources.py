@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from tests.support.engine.control import push, push_and_wait
 from tests.support.eventually import eventually
-from tests.support.models.versions import adding, make_validator, publish
+from tests.support.models.versions import ADD, adding, make_validator, publish
 
 from tidegate_serving.config import BatchingConfig, EngineConfig, ModelConfig
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, NotAdmitted, PermissionRefused
@@ -245,6 +246,34 @@ def test_a_step_that_fails_takes_back_the_ones_before_it(
     assert _labels(engine) == ("best",)
 
 
+def test_what_was_chosen_by_the_memory_at_the_start_stays_by_a_reload(engine: Engine, config: EngineConfig) -> None:
+    resized = dataclasses.replace(config, load_threads=3, usable_at_start=config.usable_at_start // 2)
+    assert [change.key for change in engine.reload(resized).changes] == ["load_threads"]
+    assert engine.config.request_memory == config.request_memory
+
+
+@pytest.mark.parametrize(("said", "names"), [("well", {"slow"}), ("bad", {"b"})])
+def test_a_list_of_models_by_request_leaves_what_a_reload_changed_meanwhile(
+    engine: Engine, config: EngineConfig, tmp_path: Path, said: str, names: set[str]
+) -> None:
+    engine.reload(dataclasses.replace(config, models={"b": ModelConfig(path=str(tmp_path / "second" / "b"))}))
+    gate = tmp_path / "gate"
+    waits = f"import pathlib, time\nwhile not (gate := pathlib.Path({str(gate)!r})).exists():\n    time.sleep(0.01)\n"
+    ends = "if gate.read_text() == 'bad':\n    raise ValueError('broken weights')\n"
+    model = publish(tmp_path / "second", "slow", 1, adding(1, files={"model.py": waits + ends + ADD.format(1)}))
+    with ThreadPoolExecutor(1) as pool:
+        models = {"slow": ModelConfig(path=str(model.parent))}
+        swap = pool.submit(engine.replace_models, models, 60.0)
+        engine.wait_until("slow", 1, State.LOADING, 30)
+        engine.reload(dataclasses.replace(engine.config, max_message_bytes=1_000_000))
+        gate.with_suffix(".new").write_text(said)
+        gate.with_suffix(".new").rename(gate)
+        error = swap.exception(60)
+    assert (error is None) == (said == "well")
+    assert engine.config.max_message_bytes == 1_000_000
+    assert engine.config.models.keys() == names
+
+
 def test_a_reload_that_fails_takes_back_what_it_gave_up_although_its_folder_is_gone_meanwhile(
     engine: Engine, config: EngineConfig, tmp_path: Path
 ) -> None:
@@ -255,7 +284,7 @@ def test_a_reload_that_fails_takes_back_what_it_gave_up_although_its_folder_is_g
         push_and_wait(control, pushed)
     assert eventually(lambda: served(engine, "fixed") == [1])
     shutil.rmtree(fixed)
-    with pytest.raises(FailedPrecondition, match="'pushed' belongs to .*; everything is as it was"):
+    with pytest.raises(FailedPrecondition, match=r"'pushed' belongs to .*; everything is as it was"):
         engine.reload(dataclasses.replace(before, directories=(other, pushed), max_message_bytes=1000))
     assert engine.config == before
     assert engine.traffic.limits().max_message_bytes == before.max_message_bytes
