@@ -83,6 +83,8 @@ class EngineConfig:
     allow_unpublished: serve directories without a manifest, as TensorFlow Serving does; needs allow_unverified.
     allow_reload_requests: whether clients may replace the list of models (`HandleReloadConfigRequest`); None lets them
         where grpc_address is on loopback.
+    own_batching_files: whether models in such a list are batched by batching_params.pbtxt of their newest version,
+        where that lies there, as TensorFlow Serving's flag enable_per_model_batching_parameters says.
     labels_may_wait: whether labels in such a list may name versions that are not there yet.
     follow_stable: whether requests without version and label follow label `stable`; if not, that of pushed models alone
         does so, and all others go to the newest available version, as in TensorFlow Serving.
@@ -159,6 +161,7 @@ class EngineConfig:
     sources: further sources, such as `object_store` and `mlflow`, each by its name with a table of its own.
     push_stores: object stores from which versions may be pushed by address, each by a name with a table of its own.
     fleet: the fleet of engines that this one is a node of.
+    usable_at_start: bytes that the process might use when the engine started, for request_memory. Not a key of its own.
     origins: where values came from, by dotted key; what is not named is a default. Not a key of its own.
     """
 
@@ -192,6 +195,7 @@ class EngineConfig:
     allow_unverified: bool = False
     allow_unpublished: bool = False
     allow_reload_requests: bool | None = None
+    own_batching_files: bool = False
     labels_may_wait: bool = False
     follow_stable: bool = True
     allow_pickle: bool = False
@@ -248,15 +252,11 @@ class EngineConfig:
     sources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     push_stores: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     fleet: FleetConfig = field(default_factory=FleetConfig)
+    usable_at_start: int = field(default_factory=usable_memory, compare=False, repr=False, metadata=NOT_A_KEY)
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False, metadata=NOT_A_KEY)
 
     def __post_init__(self) -> None:
         check_bounds(self)
-        # The values themselves, so that whoever looks at the config sees how much that is.
-        if self.request_memory_bytes == 0:
-            object.__setattr__(self, "request_memory_bytes", usable_memory() // 4)
-        if self.worker_memory_bytes == 0:
-            object.__setattr__(self, "worker_memory_bytes", usable_memory() // 4 * 3)
         for name in ADDRESSES:
             _check_address(name, getattr(self, name))
         if self.metrics_path and not _PATH.match(self.metrics_path):
@@ -369,6 +369,16 @@ class EngineConfig:
         if (getattr(self, certificate) is None) != (getattr(self, key) is None):
             given, lacks = (certificate, key)[:: -1 if getattr(self, certificate) is None else 1]
             raise InvalidInput(f"{given} is set without {lacks}: set both, or neither")
+
+    @property
+    def request_memory(self) -> int:
+        """Bytes that all requests may hold, chosen once: a control group that is resized later changes nothing."""
+        return self.request_memory_bytes or self.usable_at_start // 4
+
+    @property
+    def worker_memory(self) -> int:
+        """Bytes that a worker process which starts now may hold."""
+        return self.worker_memory_bytes or usable_memory() // 4 * 3
 
     def isolation_of(self, servable: str) -> str:
         """Where the versions of a servable run: one of `ISOLATIONS`. What is said of workers asks for some."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate_serving.config import EngineConfig
+from tidegate_serving.config.layers import ENVIRONMENT_PREFIX
 from tidegate_serving.config.model import BatchingConfig, ModelConfig
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.messages import message
@@ -54,7 +55,7 @@ class CommandLine:
         return Path(self.flags["model_config_file"]) if self.flags["model_config_file"] else None
 
     def config(self) -> EngineConfig:
-        """The whole config; `TIDEGATE_*` variables fill in what flags do not say.
+        """The whole config; `TIDEGATE_*` variables count for what flags on the command line do not say.
 
         Raises the contract's errors with flag, file and line for whatever cannot be used.
         """
@@ -66,6 +67,7 @@ class CommandLine:
             "allow_unpublished": True,
             "allow_reload_requests": True,
             "follow_stable": False,
+            "own_batching_files": self._own_batching,
             "labels_may_wait": flags["allow_version_labels_for_unavailable_models"],
             "max_message_bytes": LARGEST_MESSAGE,
             "request_timeout_seconds": flags["rest_api_timeout_in_ms"] / 1000,
@@ -83,7 +85,7 @@ class CommandLine:
         if batching is not None:
             values["batching"] = dataclasses.asdict(batching)
         known = {key: value for key, value in self.env.items() if key not in _SET_BY_FLAGS}
-        config = EngineConfig.load(None, known, values)
+        config = EngineConfig.load(None, known, {key: value for key, value in values.items() if self._counts(key)})
         models = self.models()
         origin = f"--model_config_file={self.model_file}" if self.model_file else "--model_base_path"
         origins = {**config.origins, **{f"models.{name}": origin for name in models}}
@@ -105,8 +107,16 @@ class CommandLine:
                 name=flags["model_name"], base_path=flags["model_base_path"], model_platform=TENSORFLOW
             )
         models = models_of(config)
-        own = flags["enable_batching"] and flags["enable_per_model_batching_parameters"]
-        return with_own_batching(models) if own else models
+        return with_own_batching(models) if self._own_batching else models
+
+    @property
+    def _own_batching(self) -> bool:
+        return bool(self.flags["enable_batching"] and self.flags["enable_per_model_batching_parameters"])
+
+    def _counts(self, key: str) -> bool:
+        """Whether a value counts more than a variable: a flag's default does not, only one that was given."""
+        variable = f"{ENVIRONMENT_PREFIX}{key.upper()}"
+        return variable not in self.env or not self.flags.given.isdisjoint(_FLAGS_OF.get(key, ()))
 
     def _addresses(self) -> dict[str, Any]:
         names = ("port", "rest_api_port", "grpc_socket_path", "ssl_config_file")
@@ -162,6 +172,26 @@ class CommandLine:
         return {"metrics_path": prometheus.path or PROMETHEUS_PATH}
 
 
+_FLAGS_OF = {
+    "labels_may_wait": ("allow_version_labels_for_unavailable_models",),
+    "request_timeout_seconds": ("rest_api_timeout_in_ms",),
+    "load_threads": ("num_load_threads",),
+    "unload_threads": ("num_unload_threads",),
+    "poll_seconds": ("file_system_poll_wait_seconds",),
+    "retry_first_seconds": ("load_retry_interval_micros",),
+    "retry_most_seconds": ("load_retry_interval_micros",),
+    "load_retries": ("max_num_load_retries",),
+    "warm_up": ("enable_model_warmup", "platform_config_file"),
+    "warm_up_iterations": ("num_request_iterations_for_warmup", "platform_config_file"),
+    "warm_up_batch_sizes": ("platform_config_file",),
+    "rest_cors": ("rest_api_enable_cors_support",),
+    "tensor_content": ("enable_serialization_as_tensor_content",),
+    "grpc_socket_path": ("grpc_socket_path",),
+    "grpc_ssl_config": ("ssl_config_file",),
+    "metrics_path": ("monitoring_config_file",),
+    "own_batching_files": ("enable_per_model_batching_parameters",),
+}
+"""Keys that a variable can set, and the flags that say them."""
 _SET_BY_FLAGS = frozenset({"TIDEGATE_GRPC_ADDRESS", "TIDEGATE_REST_ADDRESS", "TIDEGATE_REPOSITORY"})
 
 

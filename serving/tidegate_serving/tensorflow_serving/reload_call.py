@@ -16,6 +16,7 @@ from tidegate_serving.connection import is_loopback
 from tidegate_serving.contract.errors import InvalidInput, PermissionRefused
 from tidegate_serving.contract.messages import message, parsed
 from tidegate_serving.contract.repository import check_path
+from tidegate_serving.tensorflow_serving.batching_file import with_own_batching
 from tidegate_serving.tensorflow_serving.model_list import models_of
 
 Replace = Callable[[Mapping[str, ModelConfig]], None]
@@ -45,6 +46,8 @@ class ReloadCall:
         before = self._values(asked.metric_names)
         models = models_of(asked.config)
         _check_paths(config, models)
+        if config.own_batching_files:
+            models = with_own_batching(models)
         _log.info("a client replaces the list of models: %s", ", ".join(sorted(models)) or "none")
         self._replace(models)
         answer = message("tensorflow.serving.ReloadConfigResponse")()

@@ -221,6 +221,32 @@ def test_command_lines_that_cannot_be_used(arguments: list[str], text: str) -> N
     assert text in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("flag", "key", "text", "by_variable", "by_flag"),
+    [
+        ("--rest_api_timeout_in_ms=7000", "request_timeout_seconds", "5", 5.0, 7.0),
+        ("--num_load_threads=3", "load_threads", "7", 7, 3),
+        ("--file_system_poll_wait_seconds=9", "poll_seconds", "30", 30.0, 9.0),
+        ("--max_num_load_retries=2", "load_retries", "-1", -1, 2),
+        ("--enable_model_warmup=true", "warm_up", "false", False, True),
+        ("--noenable_serialization_as_tensor_content", "tensor_content", "true", True, False),
+        ("--grpc_socket_path=/run/other", "grpc_socket_path", "/run/s", Path("/run/s"), Path("/run/other")),
+    ],
+)
+def test_a_flag_counts_more_than_a_variable_and_its_default_does_not(
+    flag: str, key: str, text: str, by_variable: object, by_flag: object
+) -> None:
+    env = {f"TIDEGATE_{key.upper()}": text}
+    assert getattr(config(BASE, env=env), key) == by_variable
+    assert getattr(config(BASE, flag, env=env), key) == by_flag
+
+
+def test_what_no_flag_says_is_up_to_variables() -> None:
+    env = {"TIDEGATE_MAX_MESSAGE_BYTES": "1048576", "TIDEGATE_ALLOW_RELOAD_REQUESTS": "false"}
+    made = config(BASE, env=env)
+    assert (made.max_message_bytes, made.allow_reload_requests) == (1048576, False)
+
+
 def test_variables_fill_in_what_flags_do_not_say() -> None:
     env = {"TIDEGATE_QUIET_SECONDS": "0.5", "TIDEGATE_CONTROL_ADDRESS": "127.0.0.1:9", "TIDEGATE_GRPC_ADDRESS": "x:1"}
     made = config(BASE, env=env)

@@ -95,6 +95,16 @@ def test_what_cannot_be_a_list_is_said(text: str, kind: type[TidegateError], sai
     assert bench.replaced == []
 
 
+@pytest.mark.parametrize(("own", "rows"), [(True, 8), (False, None)])
+def test_a_models_own_batching_is_read_where_the_config_says_so(tmp_path: Path, own: bool, rows: int | None) -> None:
+    (tmp_path / "m" / "1").mkdir(parents=True)
+    (tmp_path / "m" / "1" / "batching_params.pbtxt").write_text("max_batch_size { value: 8 }")
+    bench = Bench(**UNPUBLISHED, own_batching_files=own)
+    bench.ask(MODEL.replace("/models/m", str(tmp_path / "m")))
+    batching = bench.replaced[0]["m"].batching
+    assert (None if batching is None else batching.max_batch_rows) == rows
+
+
 def test_an_empty_list_takes_all_away() -> None:
     bench = Bench(**UNPUBLISHED)
     bench.ask("config { model_config_list { } }")
