@@ -121,7 +121,14 @@ class ConfigDiff:
 
 
 def effective(config: EngineConfig) -> list[ConfigValue]:
-    """Every value of a config, defaults among them, in the order of the keys."""
+    """Every value of a config, defaults among them, in the order of the keys; those that depend on the machine's memory
+    as they are in use."""
+    requests, workers = config.request_memory, config.worker_memory
+    return _values(dataclasses.replace(config, request_memory_bytes=requests, worker_memory_bytes=workers))
+
+
+def _values(config: EngineConfig) -> list[ConfigValue]:
+    """As they were said."""
     return [
         ConfigValue(key, value, _origin(config.origins, key))
         for name in keys(EngineConfig)
@@ -141,7 +148,7 @@ def without_secrets(values: list[ConfigValue]) -> list[ConfigValue]:
 
 def diff(before: EngineConfig, after: EngineConfig) -> ConfigDiff:
     """What differs."""
-    return diff_values(effective(before), effective(after))
+    return diff_values(_values(before), _values(after))
 
 
 def diff_values(before: list[ConfigValue], after: list[ConfigValue]) -> ConfigDiff:

@@ -45,7 +45,7 @@ def plane_settings(
         trace_sampling_rate=config.trace_sampling_rate if config.trace_endpoint else None,
         io_threads=config.io_threads,
         max_message_bytes=config.max_message_bytes,
-        request_memory_bytes=config.request_memory_bytes,
+        request_memory_bytes=config.request_memory,
         max_connections=config.max_connections,
         header_timeout_ms=_ms(config.header_seconds),
         idle_timeout_ms=_ms(config.idle_seconds),

@@ -69,13 +69,13 @@ class Isolation:
         now, model = self._live.now, self._live.now.models.get(name)
         if model is None:
             return WorkerPlace(
-                memory_bytes=now.worker_memory_bytes,
+                memory_bytes=now.worker_memory,
                 call_seconds=now.call_seconds,
                 output_bytes=now.worker_output_bytes,
             )
         interpreter = sys.executable if model.interpreter is None else str(model.interpreter)
         seconds = now.call_seconds if model.call_seconds is None else model.call_seconds
-        return WorkerPlace(interpreter, model.processors, now.worker_memory_bytes, seconds, now.worker_output_bytes)
+        return WorkerPlace(interpreter, model.processors, now.worker_memory, seconds, now.worker_output_bytes)
 
 
 def platform_options(config: EngineConfig) -> PlatformOptions:

@@ -8,6 +8,7 @@ import pytest
 
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.config.machine_memory import usable_memory
+from tidegate_serving.config.view import diff, effective
 
 GB = 1 << 30
 
@@ -30,7 +31,14 @@ def test_the_least_limit_around_the_process_counts(tmp_path: Path, own: str, fil
 
 
 def test_requests_get_a_quarter_unless_the_config_says_how_much() -> None:
-    assert EngineConfig().request_memory_bytes == usable_memory() // 4
-    assert EngineConfig(request_memory_bytes=GB).request_memory_bytes == GB
-    assert EngineConfig().worker_memory_bytes == usable_memory() // 4 * 3
-    assert EngineConfig(worker_memory_bytes=GB).worker_memory_bytes == GB
+    assert EngineConfig().request_memory == usable_memory() // 4
+    assert EngineConfig(request_memory_bytes=GB).request_memory == GB
+    assert EngineConfig().worker_memory == usable_memory() // 4 * 3
+    assert EngineConfig(worker_memory_bytes=GB).worker_memory == GB
+
+
+def test_a_pod_that_was_resized_has_the_same_config_and_people_see_the_bytes_in_use() -> None:
+    before, after = EngineConfig(usable_at_start=8 * GB), EngineConfig(usable_at_start=4 * GB)
+    assert diff(before, after).changes == ()
+    (shown,) = [value for value in effective(before) if value.key == "request_memory_bytes"]
+    assert (shown.value, shown.origin) == (2 * GB, "default")

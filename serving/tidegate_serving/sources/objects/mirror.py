@@ -161,16 +161,16 @@ class Mirror:
 
     def _hold_needed(self, name: str, wanted: set[ServableId], present: set[int], faults: list[TidegateError]) -> None:
         """Fetches again what a decision has serve and the cache has lost."""
-        for id in sorted(self._needed_ids(name) - wanted, key=lambda one: one.version):
-            if id.version in present and not self._cache.holds(id):
-                manifest = self._usable(id, faults)
+        for needed in sorted(self._needed_ids(name) - wanted, key=lambda one: one.version):
+            if needed.version in present and not self._cache.holds(needed):
+                manifest = self._usable(needed, faults)
                 if manifest is not None:
                     self._hold(manifest, wanted, faults)
 
     def _needed_ids(self, name: str) -> set[ServableId]:
         """Those that lie in this cache, or did."""
-        ids = ((ServableId(name, one.version), one.directory) for one in self._needed(name))
-        return {id for id, directory in ids if directory == self._cache.path(id)}
+        found = ((ServableId(name, one.version), one.directory) for one in self._needed(name))
+        return {servable for servable, directory in found if directory == self._cache.path(servable)}
 
     def _fetch(self, manifest: Manifest, folder: Path) -> None:
         for entry in manifest.files:
