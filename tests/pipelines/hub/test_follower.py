@@ -31,7 +31,7 @@ from tidegate_pipelines.hub.releases.airflow_runs import AirflowRuns
 from tidegate_pipelines.hub.releases.claims import claim_next
 from tidegate_pipelines.hub.releases.follow import Ended, Follower
 from tidegate_pipelines.hub.releases.record import Record
-from tidegate_pipelines.hub.releases.requests import Request, let_go_on, request_release
+from tidegate_pipelines.hub.releases.requests import Request, cancel, let_go_on, request_release
 from tidegate_pipelines.hub.releases.stages import put_off
 from tidegate_pipelines.hub.store import Database, DecisionRow, ReleaseEventRow, ReleaseRow
 from tidegate_serving.admission import Outcome
@@ -131,6 +131,32 @@ def test_a_run_that_cannot_be_looked_at_keeps_its_claim_and_holds_up_no_other(
     with database.reading() as session:
         notes = session.scalars(select(ReleaseEventRow.text).where(ReleaseEventRow.kind == "note")).all()
     assert notes == ["Airflow answers with 503; the run goes on, and is looked at again"]
+
+
+def test_a_run_that_can_never_be_asked_about_again_is_ended_by_a_person_and_the_next_release_begins(
+    database: Database, tmp_path: Path
+) -> None:
+    class Gone(Runs):
+        def ended(self, run: str) -> Ended | None:
+            if run == "run-1":
+                raise Unavailable("Airflow answers with 503")
+            return Ended(True, f"{run} is success")
+
+    with database.writing() as session:
+        first = request_release(database, session, Request("flights", 1, "api", "anna")).id
+    follower = Follower(HubConfig(directory=tmp_path), database, "one", Gone(), lambda row: "", 0.02)
+    follower.start()
+    try:
+        eventually(lambda: "503" in state(database, first)[1])
+        with database.writing() as session:
+            newer = request_release(database, session, Request("flights", 2, "api", "anna")).id
+            assert session.get_one(ReleaseRow, first).state.value == "RUNNING"
+            cancel(database, session, first, by="ben", reason="Airflow was rebuilt")
+        eventually(lambda: state(database, newer)[0] == "RELEASED")
+    finally:
+        follower.stop()
+    said = "ben cancelled it: Airflow was rebuilt. Its run run-1 goes on: stop it where it runs"
+    assert (state(database, first)[0], state(database, first)[1].partition(", or")[0]) == ("CANCELLED", said)
 
 
 @pytest.mark.parametrize(("sign_in", "said"), [(503, "with 503 and no token"), (200, "no JSON")])

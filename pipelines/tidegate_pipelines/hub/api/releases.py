@@ -48,7 +48,7 @@ def releases_router(hub: Hub) -> APIRouter:
 
     @router.post("/releases/{release_id}/cancel")
     def cancelled(release_id: int, why: Reason, request: Request) -> Release:
-        """Ends a release that has not begun, or waits for somebody."""
+        """Ends a release that has not begun, waits, or runs elsewhere; such a run is not stopped."""
         user = caller(hub, request, "release", "cancel", f"release {release_id}")
         row = _seen(hub, request, release_id)
         check_model(user, row.model, "release")
