@@ -4,6 +4,7 @@ Airflow operators, the release pipeline and the command line all call these.
 """
 
 from tidegate_operators.steps.canary import canary, require_passed
+from tidegate_operators.steps.canary_traffic import take_out
 from tidegate_operators.steps.canary_turns import CanaryTurn, canary_turn
 from tidegate_operators.steps.engine_group import Reconciled, reconcile
 from tidegate_operators.steps.judge import Judgement, judge
@@ -83,6 +84,7 @@ __all__ = [
     "skew",
     "skew_of_log",
     "skew_of_tables",
+    "take_out",
     "upload",
     "validate",
     "verify",

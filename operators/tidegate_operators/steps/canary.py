@@ -59,6 +59,7 @@ def canary(
     version: int,
     rule: CanaryRule | None = None,
     progress: Progress = SILENT,
+    check: Callable[[], None] = lambda: None,
 ) -> CanaryResult:
     """Tries a live version until it is surely good enough or surely not, at most `rule.within_seconds`: on copies of
     traffic, or with `rule.mode` traffic on a share of clients, which grows. In a group every engine is told, and the
@@ -70,15 +71,20 @@ def canary(
     version passed it is given up; one that passed in traffic keeps its share until it is promoted. A first version,
     with nothing beside it, gets WARN: there is no traffic to share. Superseded where another release took its place, or
     the canary of a newer version is under way; FailedPrecondition where the version was never pushed, the engine keeps
-    no log, or somebody else splits the traffic.
+    no log, or somebody else splits the traffic. `check` is called before each look, and what it raises ends the canary.
     """
     rule = rule or CanaryRule()
     group = CanaryGroup(control)
     observation = begin(group, ServableId(servable, version), rule)
     result = None
+
+    def look() -> CanaryResult:
+        check()
+        return observation.look(group, progress)
+
     try:
         with working(progress, f"canary of {observation.id}", rule.pairs, rule.seconds):
-            result = observe(lambda: observation.look(group, progress), rule.seconds)
+            result = observe(look, rule.seconds)
         write_result(observation.directory, result, observation.manifest_digest)
     except BaseException as error:
         write_failure(observation.directory, error, observation.manifest_digest)

@@ -17,7 +17,9 @@ from tidegate_operators.steps.canary_group import CanaryGroup
 from tidegate_operators.steps.canary_pairs import StepBegun, read_pairs
 from tidegate_operators.steps.change_desired import REQUESTED_BY, give_up
 from tidegate_operators.steps.decided import check_not_blocked, check_not_pinned
+from tidegate_operators.steps.engine_group import engines_of, on_each
 from tidegate_operators.steps.superseded import check_beside, check_not_promoted, require_live
+from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import STABLE
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, Superseded
 from tidegate_serving.contract.servable import ServableId
@@ -137,6 +139,22 @@ def _check_no_foreign_split(client: ControlClient, observation: TrafficObservati
             f"ordinary traffic of {name!r} is split already ({foreign or 'no reason given'}): end that first, with "
             f"`tidegate split {name} --off`"
         )
+
+
+def take_out(*, control: str | EngineConnection, servable: str, version: int, reason: str) -> None:
+    """Ends the split that a canary of this version left, and wants the version no more, on each engine of a group. One
+    that was promoted stays.
+
+    Raises what engines say that refuse, or do not answer, once the others have been told.
+    """
+    identity = ServableId(servable, version)
+
+    def leave(engine: EngineConnection) -> None:
+        with ControlClient(engine) as client:
+            end_split(client, identity, reason)
+            give_up(client, servable, version, reason)
+
+    on_each(engines_of(control), leave).all(f"{identity} was not taken out everywhere")
 
 
 def end_split(client: ControlClient, identity: ServableId, reason: str) -> None:

@@ -127,12 +127,19 @@ def _releases(config: HubConfig, database: Database, name: str) -> Supervisor | 
     return Follower(config, database, name, airflow, wanted, config.airflow.poll_seconds, approvals)
 
 
+def listen(address: str) -> socket.socket:
+    """A socket that listens at `host:port`, or `[host]:port` for a host of IPv6."""
+    host, _, port = address.rpartition(":")
+    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+    return socket.create_server((host.strip("[]"), int(port)), family=family, reuse_port=False)
+
+
 def run(config: HubConfig, ready_file: Path | None = None, on_ready: Callable[[str], None] = print) -> None:
     """Serves until SIGTERM or Ctrl-C. `on_ready` hears the address, and `ready_file` gets it as JSON."""
     allow_many(0)
-    host, _, port = config.address.rpartition(":")
-    with socket.create_server((host.strip("[]"), int(port)), reuse_port=False) as listener:
-        address = f"{'https' if config.access.tls else 'http'}://{host}:{listener.getsockname()[1]}"
+    with listen(config.address) as listener:
+        host, scheme = config.address.rpartition(":")[0], "https" if config.access.tls else "http"
+        address = f"{scheme}://{host}:{listener.getsockname()[1]}"
         config = config if config.public_url else replace(config, public_url=address)
         service = Service(config)
         service.prepare()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.support.eventually import eventually
 from tests.support.release.world import BETTER, Endpoints, World, serve_first
 
-from tidegate_operators.steps import CanaryRule, canary_traffic, push
+from tidegate_operators.steps import CanaryRule, canary_traffic, promote, push, take_out
 from tidegate_operators.steps.canary import begin
 from tidegate_operators.steps.canary_group import CanaryGroup
 from tidegate_operators.steps.canary_traffic import ends_us
@@ -57,3 +59,20 @@ def test_one_that_passed_in_traffic_keeps_its_share_for_as_long_as_it_takes_to_p
         observation.end(group, passed=True)
         eventually(lambda: now_us() > over + 500_000)
         assert is_tried(client, identity.name)
+
+
+@pytest.mark.parametrize("mode", CanaryMode)
+def test_one_that_passed_and_is_not_promoted_after_all_goes_with_its_share(
+    world: World, endpoints: Endpoints, mode: CanaryMode
+) -> None:
+    identity, group = pushed(world, endpoints, f"held_{mode.value}"), CanaryGroup(endpoints.control)
+    said: dict[str, Any] = {"control": endpoints.control, "servable": identity.name, "version": identity.version}
+    with ControlClient(endpoints.control) as client:
+        begin(group, identity, CanaryRule(mode=mode)).end(group, passed=True)
+        for _ in range(2):
+            take_out(**said, reason="a freeze began")
+            assert (is_tried(client, identity.name), client.desired(identity.name).numbers) == (False, {1})
+        push(directory=world.admitted(2, BETTER, name=identity.name), control=endpoints.control)
+        promote(**said)
+        take_out(**said, reason="it serves")
+        assert client.desired(identity.name).stable == 2

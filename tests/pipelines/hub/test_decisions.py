@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 from starlette.testclient import TestClient
+from tests.support.eventually import eventually
 from tests.support.hub.access import PEOPLE, TOKENS, decisions_client, make_hub, people_file
 
 from tidegate_operators.steps.keys import new_key
@@ -320,18 +321,43 @@ def test_two_who_ask_an_engine_for_the_same_at_once_make_one_decision(
     assert (said, len(log.newest(9))) == (["anna"], 1)
 
 
-def test_whoever_asked_an_engine_and_crashed_holds_nobody_up_for_ever(
+def test_whoever_asked_an_engine_and_crashed_holds_the_key_for_a_moment_only(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """And for as long as it takes where it did not crash."""
     decisions, log = decisions_of(database)
     asked = Asked("rollback", "late answers", "r", model="flights")
-    monkeypatch.setitem(ENGINE_ACTIONS, "rollback", lambda config, who, asked: f"{who} did")
+
+    def until() -> datetime:
+        with database.reading() as session:
+            return times.from_text(session.scalars(select(DecisionRow.detail)).one()["claimed_until"], "until")
+
+    def slow(config: HubConfig, who: str, again: Asked) -> str:
+        first = until()
+        assert first < datetime.now(UTC) + timedelta(seconds=20)
+        eventually(lambda: until() > first)
+        return f"{who} did"
+
+    monkeypatch.setitem(ENGINE_ACTIONS, "rollback", slow)
     with database.writing() as session:
         row = decisions._row(session, ANNA, asked)
         row.detail = {"claim": "gone", "claimed_until": times.to_text(datetime.now(UTC) - timedelta(seconds=1))}
         session.add(row)
     assert decisions.decide(ANNA, asked).sentence == "anna did"
     assert len(log.newest(9)) == 1
+
+
+def test_a_key_is_that_of_one_decision_also_where_both_are_asked_for_at_once(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each looks before the other has written, which is played here by not looking."""
+    decisions, _ = decisions_of(database)
+    monkeypatch.setitem(ENGINE_ACTIONS, "rollback", lambda config, who, asked: f"{who} did")
+    decisions.decide(ANNA, Asked("rollback", "late answers", "r", model="flights"))
+    monkeypatch.setattr(decisions, "_known", lambda caller, asked: None)
+    for caller, model in ((OPS, "flights"), (ANNA, "flights_b")):
+        with pytest.raises(Conflict, match="of another decision"):
+            decisions.decide(caller, Asked("rollback", "late answers", "r", model=model))
 
 
 def test_a_role_that_is_too_small_reaches_no_engine(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,6 +158,29 @@ def test_a_registry_is_away_for_a_while(database: Database, how: str, problem: s
         assert the_registry(database)[1] > since
 
 
+def test_a_model_that_the_registry_lets_nobody_write_about_holds_up_no_other(database: Database) -> None:
+    """However many such models there are, and the page says which."""
+
+    def told() -> list[str]:
+        with database.reading() as session:
+            found = select(ReleaseRow.model).where(ReleaseRow.told_state == ReleaseRow.state).order_by(ReleaseRow.model)
+            return list(session.scalars(found))
+
+    with played_registry() as registry:
+        registry.closed = {f"closed{number}" for number in range(3)}
+        registry.wanted = dict.fromkeys((*sorted(registry.closed), "open"), 1)
+        with watched(database, registry):
+            eventually(lambda: told() == ["open"])
+            eventually(lambda: the_registry(database)[2].count("nothing is told of closed") == 3)
+            with database.reading() as session:
+                view = queries.engines(session, VIEWER)
+            text = bytes(page("engines.html.jinja", VIEWER, NOON, view=view).body).decode()
+            assert "nothing is told of" in text.partition("It is not told everything")[2]
+            registry.closed = set()
+            eventually(lambda: len(told()) == 4)
+            eventually(lambda: the_registry(database)[::2] == ("UP", ""))
+
+
 def test_the_database_is_away_for_a_while(tmp_path: Path) -> None:
     with postgresql() as server, played_registry() as registry:
         registry.wanted["flights"] = 1

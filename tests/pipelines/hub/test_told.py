@@ -17,7 +17,7 @@ from tidegate_pipelines.hub.api import api_router
 from tidegate_pipelines.hub.app import create_app
 from tidegate_pipelines.hub.config import ReleaseConfig
 from tidegate_pipelines.hub.people_config import AccessConfig
-from tidegate_pipelines.hub.store import Database, VerdictRow
+from tidegate_pipelines.hub.store import Database, ModelRow, VerdictRow
 from tidegate_serving.admission import Outcome
 from tidegate_validation.canary.judgement import CanaryResult
 from tidegate_validation.canary.numbers import CanaryNumbers
@@ -72,6 +72,7 @@ def test_a_release_is_kept_once_with_the_verdict_that_it_left(
     assert found[-1][1] == "state"
     assert keep(client)["id"] == kept["id"]
     with database.reading() as session:
+        assert session.get_one(ModelRow, "flights").last_release == kept["id"]
         assert len(session.scalars(select(VerdictRow)).all()) == 1
 
 

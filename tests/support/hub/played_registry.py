@@ -17,10 +17,11 @@ ALIAS = "candidate"
 
 class PlayedRegistry:
     """At `address`. `wanted` are the versions that the alias is set on; while `faulty` is set it answers 500, and
-    while `slow` is set not at all."""
+    while `slow` is set not at all. Nothing may be written about models that are `closed`."""
 
     def __init__(self) -> None:
         self.wanted: dict[str, int] = {}
+        self.closed: set[str] = set()
         self.faulty = threading.Event()
         self.slow = threading.Event()
         self._awake = threading.Event()
@@ -54,13 +55,13 @@ class PlayedRegistry:
                 self._say()
 
             def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["Content-Length"]))
-                self._say()
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                self._say(403 if body["name"] in registry.closed else 200)
 
-            def _say(self) -> None:
+            def _say(self, status: int = 200) -> None:
                 if registry.slow.is_set():
                     registry._awake.wait()
-                self.send_response(500 if registry.faulty.is_set() else 200)
+                self.send_response(500 if registry.faulty.is_set() else status)
                 self.end_headers()
                 self.wfile.write(json.dumps(registry.answer(self.path)).encode())
 

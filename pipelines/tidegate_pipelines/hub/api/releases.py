@@ -13,7 +13,8 @@ from tidegate_pipelines.hub.api.permissions import caller
 from tidegate_pipelines.hub.app import Hub
 from tidegate_pipelines.hub.callers import check_model
 from tidegate_pipelines.hub.releases.requests import Request as Asked
-from tidegate_pipelines.hub.releases.requests import cancel, request_release
+from tidegate_pipelines.hub.releases.requests import cancel, locked, note, request_release
+from tidegate_pipelines.hub.releases.stages import left_engine
 from tidegate_pipelines.hub.store import ReleaseEventRow, ReleaseRow, ReleaseState, VerdictRow
 from tidegate_serving.contract.errors import NotFound, TidegateError
 
@@ -47,7 +48,7 @@ def releases_router(hub: Hub) -> APIRouter:
 
     @router.post("/releases/{release_id}/cancel")
     def cancelled(release_id: int, why: Reason, request: Request) -> Release:
-        """Ends a release that has not begun, or waits for somebody."""
+        """Ends a release that has not begun, waits, or runs elsewhere; such a run is not stopped."""
         user = caller(hub, request, "release", "cancel", f"release {release_id}")
         row = _seen(hub, request, release_id)
         check_model(user, row.model, "release")
@@ -58,6 +59,7 @@ def releases_router(hub: Hub) -> APIRouter:
         except TidegateError as error:
             hub.audit(user.name, "cancel", thing, "refused", error.message, address=client_address(request.scope))
             raise
+        row = _out_of_engine(hub, row)
         hub.audit(user.name, "cancel", thing, "done", why.reason, address=client_address(request.scope))
         return Release.model_validate(row)
 
@@ -125,6 +127,19 @@ def _add_verdicts(hub: Hub, router: APIRouter) -> None:
         if row is None:
             raise NotFound(f"there is no verdict {digest!r}: see /api/v1/verdicts")
         return WholeVerdict.model_validate(row)
+
+
+def _out_of_engine(hub: Hub, row: ReleaseRow) -> ReleaseRow:
+    """A cancelled release whose version may be in an engine, as one that was put off: the engine is told, and the
+    release says where that was in vain."""
+    sentence = left_engine(hub.config, row, row.stage, row.sentence)
+    if sentence == row.sentence:
+        return row
+    with hub.database.writing() as session:
+        ended = locked(session, row.id)
+        ended.sentence = sentence
+        note(session, ended, hub.database.now(session), "note", sentence)
+        return ended
 
 
 def _seen(hub: Hub, request: Request, release_id: int) -> ReleaseRow:

@@ -35,13 +35,14 @@ from tidegate_pipelines.hub.releases.requests import (
     look_again,
     request_release,
 )
+from tidegate_pipelines.hub.rounds import Rounds
 from tidegate_pipelines.hub.store import Database, DecisionRow, ReleaseRow, ReleaseState
 from tidegate_serving.contract import times
 from tidegate_serving.contract.errors import Conflict, NotFound, TidegateError, Unavailable
 
 _CLAIM, _UNTIL = "claim", "claimed_until"
-_CLAIMED = timedelta(minutes=10)
-"""As long as nobody else asks an engine for the same decision: longer than an engine is waited for."""
+_HELD = timedelta(seconds=15)
+"""As long as nobody else asks an engine for the same decision after whoever does so was last heard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +132,8 @@ class Decisions:
     def _known(self, caller: Caller, asked: Asked) -> Decision | None:
         with self._database.reading() as session:
             row = session.scalar(select(DecisionRow).where(DecisionRow.key == asked.key))
-        if row is None:
-            return None
-        if (row.kind, row.model, row.version, row.feature, row.who) != _same(caller, asked):
-            raise Conflict(f"key {asked.key!r} is that of another decision: use a new one")
-        return _decision(row) if row.sentence else None
+            _check_same(row, caller, asked)
+        return _decision(row) if row is not None and row.sentence else None
 
     def _other(self, caller: Caller, asked: Asked, error: IntegrityError) -> Decision:
         """The same decision was made at the same time."""
@@ -226,8 +224,13 @@ class Decisions:
             return self._other(caller, asked, error)
         if known is not None:
             return known
+        holding = Rounds("decision", lambda: self._hold(asked, claim), _HELD.total_seconds() / 3)
+        holding.start()
         try:
-            sentence = ENGINE_ACTIONS[asked.kind](self._config, caller.name, asked)
+            try:
+                sentence = ENGINE_ACTIONS[asked.kind](self._config, caller.name, asked)
+            finally:
+                holding.stop()
         except Exception as error:
             self._give_back(
                 asked, claim, forget=isinstance(error, TidegateError) and not isinstance(error, Unavailable)
@@ -235,6 +238,7 @@ class Decisions:
             raise
         with self._database.writing() as session:
             row = _locked(session, asked.key)
+            _check_same(row, caller, asked)
             if row is None:
                 row = self._row(session, caller, asked)
                 session.add(row)
@@ -249,6 +253,7 @@ class Decisions:
         another claim asks for it."""
         with self._database.writing() as session:
             row = _locked(session, asked.key)
+            _check_same(row, caller, asked)
             if row is None:
                 row = self._row(session, caller, asked)
                 session.add(row)
@@ -257,9 +262,16 @@ class Decisions:
             now = self._database.now(session)
             if row.detail and times.from_text(row.detail[_UNTIL], _UNTIL) > now:
                 raise Conflict(f"key {asked.key!r} is just being done: look again")
-            row.detail = {_CLAIM: claim, _UNTIL: times.to_text(now + _CLAIMED)}
+            row.detail = {_CLAIM: claim, _UNTIL: times.to_text(now + _HELD)}
             session.flush()
             return None
+
+    def _hold(self, asked: Asked, claim: str) -> None:
+        """Says that `claim` still asks the engine, so that whoever crashed holds the key for a moment only."""
+        with self._database.writing() as session:
+            row = _locked(session, asked.key)
+            if row is not None and row.detail.get(_CLAIM) == claim:
+                row.detail = {_CLAIM: claim, _UNTIL: times.to_text(self._database.now(session) + _HELD)}
 
     def _give_back(self, asked: Asked, claim: str, *, forget: bool) -> None:
         """What the engine did not do is no decision; what nobody knows stays begun, and the same key goes on."""
@@ -277,8 +289,11 @@ def _locked(session: Session, key: str) -> DecisionRow | None:
     return session.scalar(select(DecisionRow).where(DecisionRow.key == key).with_for_update())
 
 
-def _same(caller: Caller, asked: Asked) -> tuple[object, ...]:
-    return asked.kind, asked.model, asked.version, asked.feature, caller.name
+def _check_same(row: DecisionRow | None, caller: Caller, asked: Asked) -> None:
+    """Conflict where the key is that of another decision, or of somebody else's."""
+    same = (asked.kind, asked.model, asked.version, asked.feature, caller.name)
+    if row is not None and (row.kind, row.model, row.version, row.feature, row.who) != same:
+        raise Conflict(f"key {asked.key!r} is that of another decision: use a new one")
 
 
 def _require_pattern(caller: Caller, asked: Asked) -> None:

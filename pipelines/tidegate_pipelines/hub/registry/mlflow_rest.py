@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import httpx
 
 from tidegate_pipelines.hub.config import MlflowConfig
-from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable
+from tidegate_serving.contract.errors import InvalidInput, NotFound, PermissionRefused, Unavailable
 
 _API = "/api/2.0/mlflow/"
 _PAGE = 1000
@@ -28,7 +28,8 @@ class MlflowRegistry:
     """One tracking server's registry; safe to share between threads. What signs in comes from MLflow's own variables
     (MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD).
 
-    Unavailable where it does not answer, or answers with a fault of its own; NotFound for what it does not have.
+    Unavailable where it does not answer, or answers with a fault of its own; NotFound for what it does not have,
+    PermissionRefused where it lets nothing be written.
     """
 
     def __init__(self, config: MlflowConfig) -> None:
@@ -119,6 +120,8 @@ class MlflowRegistry:
         if said.get("error_code") in _MISSING:
             raise NotFound(f"{where}: {said.get('message', 'it is not there')}")
         message = f"{where} answers {path} with {answer.status_code}: {said.get('message', answer.reason_phrase)}"
+        if answer.status_code == 403 and method == "POST":
+            raise PermissionRefused(message)
         if answer.status_code in (400, 422):
             raise InvalidInput(message)
         raise Unavailable(message)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from sqlalchemy import Select, exists, func, select, update
 from sqlalchemy.orm import aliased
@@ -20,7 +24,7 @@ from tidegate_pipelines.hub.store import (
     ServedVersionRow,
     VerdictRow,
 )
-from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable
+from tidegate_serving.contract.errors import InvalidInput, NotFound, PermissionRefused, Unavailable
 
 logger = logging.getLogger(__name__)
 _AT_ONCE = 50
@@ -29,47 +33,89 @@ _MOST_LETTERS = 4900
 _PREFIX = "tidegate."
 
 
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """What the registry said, and until when, by the clock, it is not asked again."""
+
+    said: str
+    until: float
+
+
 class Teller:
     """Tells each state of a release that the registry asked for, in their order; again after a failure, which does no
     harm."""
 
-    def __init__(self, config: HubConfig, database: Database, registry: MlflowRegistry) -> None:
+    def __init__(
+        self,
+        config: HubConfig,
+        database: Database,
+        registry: MlflowRegistry,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._config = config
         self._database = database
         self._registry = registry
+        self._clock = clock
+        self._refused: dict[str, _Refusal] = {}
+
+    @property
+    def refusals(self) -> str:
+        """Models that the registry does not let the hub tell anything about, as a sentence; empty for none."""
+        return "; ".join(f"nothing is told of {model}: {one.said}" for model, one in sorted(self._refused.items()))
 
     def all(self) -> None:
         """Whatever has not been told. Unavailable where the registry does not answer; one version that it has a fault
-        with keeps nothing from being told of the others."""
-        query = (
-            select(ReleaseRow)
-            .where(ReleaseRow.source == MLFLOW, ReleaseRow.state != ReleaseRow.told_state)
-            .order_by(ReleaseRow.id)
-            .limit(_AT_ONCE)
-        )
-        with self._database.reading() as session:
-            untold = session.scalars(query).all()
+        with keeps nothing from being told of the others, nor does a model that it does not let the hub write to, which
+        is asked for again after the poll's pause."""
+        due = [model for model, one in self._refused.items() if one.until <= self._clock()]
         problems: list[Unavailable] = []
-        for row in untold:
-            try:
-                self._tell(row)
-            except Unavailable as error:
-                problems.append(error)
-            if len(problems) == _PROBLEMS:
-                break
+        for model in due:
+            del self._refused[model]
+        told = 0
+        while told == 0 and not problems and (untold := self._untold()):
+            for row in untold:
+                if row.model in self._refused:
+                    continue
+                try:
+                    told += self._allowed(row.model, partial(self._tell, row))
+                except Unavailable as error:
+                    problems.append(error)
+                if len(problems) == _PROBLEMS:
+                    break
         if not problems:
             self._tell_serving()
         if problems:
             raise problems[0]
 
+    def _untold(self) -> Sequence[ReleaseRow]:
+        query = (
+            select(ReleaseRow)
+            .where(ReleaseRow.source == MLFLOW, ReleaseRow.state != ReleaseRow.told_state)
+            .where(ReleaseRow.model.not_in(self._refused))
+            .order_by(ReleaseRow.id)
+            .limit(_AT_ONCE)
+        )
+        with self._database.reading() as session:
+            return session.scalars(query).all()
+
+    def _allowed(self, model: str, tell: Callable[[], None]) -> bool:
+        """Whether the registry let something be told of a model."""
+        try:
+            tell()
+        except PermissionRefused as error:
+            logger.warning("what came of %s is told later: %s", model, error.message)
+            self._refused[model] = _Refusal(error.message, self._clock() + self._config.mlflow.poll_seconds)
+            return False
+        return True
+
     def _tell_serving(self) -> None:
         """What ordinary clients get by now, where that is not what the registry was told: after a rollback or a block,
         whoever asked the engine for it."""
         with self._database.reading() as session:
-            changed = session.execute(_serving_otherwise()).all()
+            changed = session.execute(_serving_otherwise().where(RegisteredModelRow.model.not_in(self._refused))).all()
         for model, version in changed:
             try:
-                self._serves(model, version)
+                self._allowed(model, partial(self._serves, model, version))
             except (NotFound, InvalidInput) as error:
                 logger.warning("that version %d of %s serves is not told: %s", version, model, error.message)
                 self._told(model, version)

@@ -105,7 +105,7 @@ class RegistryWatch:
                 row.address = self._config.mlflow.address
                 if row.state != state:
                     row.state, row.since = state, now
-                row.problem = problem
+                row.problem = problem or self._teller.refusals
                 row.last_seen = row.last_seen if problem else now
         except TidegateError as error:
             logger.warning("%s", error.message)

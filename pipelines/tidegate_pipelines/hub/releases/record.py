@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from sqlalchemy.orm import Session
 
 from tidegate_pipelines.hub.releases.claims import Claim, ClaimLost, held
-from tidegate_pipelines.hub.releases.clearance import Clearance, nothing_to_wait_for
+from tidegate_pipelines.hub.releases.clearance import Clearance, Wait, nothing_to_wait_for
 from tidegate_pipelines.hub.releases.requests import finish, note
 from tidegate_pipelines.hub.store import Database, ReleaseRow, ReleaseState
 from tidegate_serving.contract.errors import Unavailable
@@ -77,6 +77,10 @@ class Record:
     def note(self, kind: str, text: str, **data: Any) -> None:
         """Adds to the history."""
         self.change(lambda change: change.add(kind, text, **data))
+
+    def wait(self) -> Wait | None:
+        """What it would have to wait for now; None for nothing."""
+        return self.change(lambda change: self.clearance(change.session, change.row))
 
     def cleared(self) -> bool:
         """Whether nobody has to be asked, and nothing waited for; else the release is left as one that waits."""

@@ -72,8 +72,7 @@ def request_release(database: Database, session: Session, request: Request) -> R
     _supersede(session, request, now)
     session.add(row)
     session.flush()
-    older = or_(ModelRow.last_release.is_(None), ModelRow.last_release < row.id)
-    session.execute(update(ModelRow).where(ModelRow.name == row.model, older).values(last_release=row.id))
+    is_last(session, row)
     note(session, row, now, "state", request.reason or f"{request.requested_by} asked for it", state=row.state.value)
     return row
 
@@ -83,6 +82,12 @@ def know_model(session: Session, name: str, now: datetime) -> None:
     if session.get(ModelRow, name) is None:
         session.add(ModelRow(name=name, first_seen=now))
         session.flush()
+
+
+def is_last(session: Session, row: ReleaseRow) -> None:
+    """Remembers a new release as the last one of its model."""
+    older = or_(ModelRow.last_release.is_(None), ModelRow.last_release < row.id)
+    session.execute(update(ModelRow).where(ModelRow.name == row.model, older).values(last_release=row.id))
 
 
 def note(session: Session, row: ReleaseRow, at: datetime, kind: str, text: str, **data: Any) -> None:
@@ -98,13 +103,17 @@ def finish(session: Session, row: ReleaseRow, at: datetime, state: ReleaseState,
 
 
 def cancel(database: Database, session: Session, release_id: int, *, by: str, reason: str) -> ReleaseRow:
-    """Ends a release that has not begun, or waits. NotFound, or Conflict for one that runs or is over."""
+    """Ends a release that has not begun, waits, or runs elsewhere, where its run goes on: the sentence names that.
+    NotFound, or Conflict for one that runs here or is over."""
     row = locked(session, release_id)
-    if row.state not in _NOT_BEGUN:
+    elsewhere = row.state is ReleaseState.RUNNING and row.external_run
+    if row.state not in _NOT_BEGUN and not elsewhere:
         raise Conflict(
             f"release {release_id} of {row.model}:{row.version} is {row.state.value}: it cannot be cancelled"
         )
     why = f"{by} cancelled it" + (f": {reason}" if reason else "")
+    if elsewhere:
+        why += f". Its run {row.external_run} goes on: stop it where it runs, or it may still release something"
     finish(session, row, database.now(session), ReleaseState.CANCELLED, why)
     return row
 

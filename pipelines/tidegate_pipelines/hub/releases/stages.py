@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from tidegate_operators.steps import (
     Evidence,
@@ -20,6 +21,7 @@ from tidegate_operators.steps import (
     promote,
     push,
     require_passed,
+    take_out,
     validate,
 )
 from tidegate_operators.steps.engine_group import engines_of
@@ -27,12 +29,12 @@ from tidegate_pipelines.hub.config import HubConfig, ReleaseConfig
 from tidegate_pipelines.hub.releases.claims import ClaimLost
 from tidegate_pipelines.hub.releases.fetch import MLFLOW, fetch, is_of_registry
 from tidegate_pipelines.hub.releases.record import Change, Record
-from tidegate_pipelines.hub.releases.requests import VERDICT, finish
-from tidegate_pipelines.hub.store import ReleaseEventRow, ReleaseRow, ReleaseState, VerdictRow
+from tidegate_pipelines.hub.releases.requests import VERDICT
+from tidegate_pipelines.hub.store import FINAL, ReleaseEventRow, ReleaseRow, ReleaseState, VerdictRow
 from tidegate_serving.admission import Verdict, open_verdict
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract import times
-from tidegate_serving.contract.errors import InvalidInput, Refused, TidegateError, Unavailable
+from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, Refused, TidegateError, Unavailable
 from tidegate_serving.contract.repository import report_directory, verdict_path
 from tidegate_serving.control_client import ControlClient
 from tidegate_validation.progress import Progress
@@ -40,11 +42,16 @@ from tidegate_validation.progress import Progress
 logger = logging.getLogger(__name__)
 STAGES = ("fetch", "validate", "push", "canary", "promote")
 """In their order. A release that waits for a person stands before `push`."""
+_IN_ENGINE = STAGES[STAGES.index("push") :]
 _DELAYS = (2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 
 
 class _Waits(Exception):
     """The release waits for somebody, and this process has no more to do with it."""
+
+
+class _HeldBack(FailedPrecondition):
+    """A freeze that began meanwhile ends the canary."""
 
 
 @dataclass
@@ -74,45 +81,49 @@ def run_release(record: Record, config: HubConfig) -> None:
     """Takes the release to its end, or as far as it can go now, and writes down what came of it.
 
     What does not answer puts the release off; it is tried again after growing pauses. Somebody else's claim ends it.
+    However it ends, a version that was not promoted is in no engine afterwards.
     """
+    left: Callable[[str], str] = str
     try:
         steps = _Steps(record, config)
+        left = steps.left
         if why := record.no_longer_wanted(steps.row):
-            record.finish(ReleaseState.SUPERSEDED, why)
+            record.finish(ReleaseState.SUPERSEDED, left(why))
         else:
             record.finish(ReleaseState.RELEASED, steps.serves_already() or steps.all())
     except (ClaimLost, _Waits):
         return
     except Refused as error:
-        record.finish(ReleaseState.REFUSED, error.message)
+        record.finish(ReleaseState.REFUSED, left(error.message))
     except Unavailable as error:
-        put_off(record, config, error)
+        put_off(record, config, error, left)
     except TidegateError as error:
-        record.finish(ReleaseState.FAILED, error.message)
+        record.finish(ReleaseState.FAILED, left(error.message))
     except Exception as error:
         logger.exception("release %d", record.claim.release_id)
-        said = f"{type(error).__name__}: {error}"
-        record.finish(ReleaseState.FAILED, f"this is a fault of Tidegate, not yours: {said}; the hub's log shows where")
+        said = f"this is a fault of Tidegate, not yours: {type(error).__name__}: {error}; the hub's log shows where"
+        record.finish(ReleaseState.FAILED, left(said))
 
 
-def put_off(record: Record, config: HubConfig, error: Unavailable) -> None:
-    """The release is tried again later, until the config's patience is over."""
+def put_off(record: Record, config: HubConfig, error: Unavailable, left: Callable[[str], str] = str) -> None:
+    """The release is tried again later, until the config's patience is over; it fails then with what `left` makes of
+    its last sentence."""
 
-    def edit(change: Change) -> None:
+    def edit(change: Change) -> str:
         row, patience = change.row, timedelta(seconds=config.run.patience_seconds)
         since = _put_off_since(change)
         if since is not None and change.now - since >= patience:
-            sentence = f"{error.message}; it was tried {row.delays + 1} times"
-            finish(change.session, row, change.now, ReleaseState.FAILED, sentence)
-            return
+            return f"{error.message}; it was tried {row.delays + 1} times"
         row.not_before = change.now + timedelta(seconds=_DELAYS[min(row.delays, len(_DELAYS) - 1)])
         row.delays += 1
         row.state, row.claimed_by, row.claimed_until, row.attempts = ReleaseState.REQUESTED, "", None, 0
         row.sentence = error.message
         change.add("state", f"{error.message}; it is tried again", state=row.state.value, put_off=True)
+        return ""
 
     with contextlib.suppress(ClaimLost):
-        record.change(edit)
+        if sentence := record.change(edit):
+            record.finish(ReleaseState.FAILED, left(sentence))
 
 
 def _put_off_since(change: Change) -> datetime | None:
@@ -137,32 +148,76 @@ class _Steps:
         self.record = record
         self.config = config
         self.row: ReleaseRow = record.change(lambda change: change.row)
-        self.stopped_at = self.row.stage
-        settings = {key: value for key, value in self.row.settings.items() if key != VERDICT}
-        self.settings: ReleaseConfig = config.release_of(self.row.model, settings)
-        connections = config.connections()
-        self.engine: EngineConnection = connections[self.settings.engine or next(iter(connections))]
+        self.stopped_at = self.stage = self.row.stage
+        self.settings = _settings(config, self.row)
+        self.engine = _engine(config, self.settings)
 
     def all(self) -> str:
         """The sentence that the release ends with. Raises what the steps raise."""
         directory = self.fetched()
         digest, sentence = self.judged(directory)
-        if not self.record.cleared():
-            raise _Waits
+        self._require_clearance()
         name, version, timeout = self.row.model, self.row.version, self.settings.timeout_seconds
         why, who = f"release {self.row.id}", self.row.requested_by
-        self.record.stage("push")
+        self._begin("push")
+        for other in self._left_behind():
+            take_out(control=self.engine, servable=name, version=other, reason=f"{why} takes its place")
         push(directory=directory, control=self.engine, verdict=digest, timeout=timeout, reason=why, requested_by=who)
         if self.settings.canary and self.stopped_at != "promote":
-            self.record.stage("canary")
-            tried = canary(control=self.engine, servable=name, version=version, rule=self.settings.rule)
-            self.record.note("finding", tried.sentence, outcome=tried.outcome.value, numbers=tried.numbers.to_dict())
-            require_passed(tried)
-        self.record.stage("promote")
-        if not self.record.cleared():
-            raise _Waits  # A freeze began while the canary ran.
+            self._try()
+        self._begin("promote")
+        self._require_clearance()  # A freeze may have begun while the canary ran.
         promote(control=self.engine, servable=name, version=version, timeout=timeout, reason=why, requested_by=who)
         return sentence
+
+    def left(self, sentence: str) -> str:
+        """As `left_engine`, for this release where it stands now."""
+        return left_engine(self.config, self.row, self.stage, sentence)
+
+    def _begin(self, stage: str) -> None:
+        self.record.stage(stage)
+        self.stage = stage
+
+    def _try(self) -> None:
+        def check() -> None:
+            if wait := self.record.wait():
+                raise _HeldBack(wait.sentence)
+
+        self._begin("canary")
+        name, version, rule = self.row.model, self.row.version, self.settings.rule
+        try:
+            tried = canary(control=self.engine, servable=name, version=version, rule=rule, check=check)
+        except _HeldBack as error:
+            self._require_clearance()
+            raise Unavailable(f"{error.message}; that is over by now") from error
+        self.record.note("finding", tried.sentence, outcome=tried.outcome.value, numbers=tried.numbers.to_dict())
+        require_passed(tried)
+
+    def _require_clearance(self) -> None:
+        """Leaves a release that has to wait as one that does, with its version in no engine; one for which that is over
+        by then is tried again at once."""
+        wait = self.record.wait()
+        if wait is None:
+            return
+        if self.stage in _IN_ENGINE:
+            take_out(control=self.engine, servable=self.row.model, version=self.row.version, reason=wait.sentence)
+        if not self.record.cleared():
+            raise _Waits
+        raise Unavailable(f"{wait.sentence}; that is over by now")
+
+    def _left_behind(self) -> list[int]:
+        """Versions whose releases ended while an engine that did not answer had them, as by giving way to this one."""
+        last = select(func.max(ReleaseRow.id)).where(
+            ReleaseRow.model == self.row.model, ReleaseRow.state == ReleaseState.RELEASED
+        )
+        ended = (
+            select(ReleaseRow.version)
+            .where(ReleaseRow.model == self.row.model, ReleaseRow.id < self.row.id)
+            .where(ReleaseRow.id > func.coalesce(last.scalar_subquery(), 0), ReleaseRow.version != self.row.version)
+            .where(ReleaseRow.state.in_(FINAL), ReleaseRow.stage.in_(_IN_ENGINE))
+        )
+        with self.record.database.reading() as session:
+            return list(session.scalars(ended.distinct()))
 
     def serves_already(self) -> str:
         """A sentence where ordinary clients get this version by now, and no step is needed; else empty, as where the
@@ -183,7 +238,7 @@ class _Steps:
         """The version's directory, brought into the repository where it is not there yet."""
         if self.row.directory:
             return Path(self.row.directory)
-        self.record.stage("fetch")
+        self._begin("fetch")
         directory, digest = fetch(self.config, self.settings, self.row)
 
         def edit(change: Change) -> None:
@@ -214,7 +269,7 @@ class _Steps:
         return found
 
     def _judge(self, directory: Path) -> VerdictRow:
-        self.record.stage("validate")
+        self._begin("validate")
         settings = self.settings
         if not settings.held_out:
             raise InvalidInput(
@@ -239,6 +294,28 @@ class _Steps:
 
         self.record.change(edit)
         return row
+
+
+def left_engine(config: HubConfig, row: ReleaseRow, stage: str, sentence: str) -> str:
+    """A sentence that a release ends with, once its version is out of the engine where it stood in `stage`; with what
+    the engine says, where it does not let go of it. One that was promoted stays."""
+    if stage not in _IN_ENGINE:
+        return sentence
+    try:
+        engine = _engine(config, _settings(config, row))
+        take_out(control=engine, servable=row.model, version=row.version, reason=sentence)
+    except TidegateError as error:
+        return f"{sentence}. {row.model}:{row.version} may still be in an engine: {error.message}"
+    return sentence
+
+
+def _settings(config: HubConfig, row: ReleaseRow) -> ReleaseConfig:
+    return config.release_of(row.model, {key: value for key, value in row.settings.items() if key != VERDICT})
+
+
+def _engine(config: HubConfig, settings: ReleaseConfig) -> EngineConnection:
+    connections = config.connections()
+    return connections[settings.engine or next(iter(connections))]
 
 
 def keep_verdict(change: Change, verdict: VerdictRow) -> None:

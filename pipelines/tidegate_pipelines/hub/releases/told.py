@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from tidegate_operators.steps.canary import REPORT_NAME, read_result
 from tidegate_pipelines.hub.config import HubConfig
-from tidegate_pipelines.hub.releases.requests import finish, know_model, note
+from tidegate_pipelines.hub.releases.requests import finish, is_last, know_model, note
 from tidegate_pipelines.hub.releases.stages import STAGES, verdict_row
 from tidegate_pipelines.hub.store import Database, ReleaseRow, ReleaseState, VerdictRow
 from tidegate_serving.admission import Outcome, claimed_verdict
@@ -87,6 +87,7 @@ def keep_told(database: Database, config: HubConfig, told: Told) -> ReleaseRow:
         )
         session.add(row)
         session.flush()
+        is_last(session, row)
         note(session, row, told.begun, "state", "it ran without the hub", state=ReleaseState.RUNNING.value)
         verdict, canary = _verdict(row, directory, told), _canary(directory, told)
         _note_stages(session, row, told, verdict, canary)

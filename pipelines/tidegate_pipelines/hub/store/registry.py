@@ -11,7 +11,8 @@ from tidegate_pipelines.hub.store.base import Base, LongText, Name, Word
 
 
 class RegistryRow(Base):
-    """A registry by its name in the config. `state` is `UP` or `AWAY`, since `since`; `problem` says why it is away."""
+    """A registry by its name in the config. `state` is `UP` or `AWAY`, since `since`; `problem` says why it is away, or
+    what it refuses to be told while it is up."""
 
     __tablename__ = "registries"
 
