@@ -30,7 +30,7 @@ def microseconds(moment: datetime) -> int:
 
 @dataclass
 class FakeBlock:
-    """One row per element of `request_id`; what is not said is plain."""
+    """One row per element of `request_id`; what is not said is plain. `arrived_us` is for rows that came one by one."""
 
     inputs: dict[str, Any]
     outputs: dict[str, Any]
@@ -38,6 +38,7 @@ class FakeBlock:
     version: int = 1
     signature: str = "serving_default"
     received: datetime = ARRIVED
+    arrived_us: Any = None
     request_id: list[str] = field(default_factory=list)
     trace_id: list[str | None] = field(default_factory=list)
     role: Any = None
@@ -62,7 +63,7 @@ class FakeBlock:
 
     @property
     def received_at_us(self) -> Any:
-        return np.full(self.rows, microseconds(self.received), "i8")
+        return np.full(self.rows, microseconds(self.received), "i8") if self.arrived_us is None else self.arrived_us
 
 
 def write_log(root: Path, block: FakeBlock) -> Path:

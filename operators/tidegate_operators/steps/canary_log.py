@@ -11,26 +11,26 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tidegate_serving.contract.errors import NotFound
-from tidegate_serving.contract.log_record import OUTPUT_PREFIX, Role
+from tidegate_serving.contract.log_record import OUTPUT_PREFIX
 from tidegate_serving.contract.servable import ServableId
 from tidegate_validation.canary.numbers import CanaryNumbers
 from tidegate_validation.canary.rule import CanaryRule
 
 _ROWS = """
-    SELECT engine, request_id, p.status IS NOT NULL AS paired, t.status <> 0 AS t_error, p.status <> 0 AS p_error,
+    SELECT t.engine, t.request_id, t.received_at,
+      p.status IS NOT NULL AS paired, t.status <> 0 AS t_error, p.status <> 0 AS p_error,
       t.status = 0 AND ({t_bad}) AS t_bad, p.status = 0 AND ({p_bad}) AS p_bad,
       t.latency_us AS t_us, p.latency_us AS p_us, {gap} AS gap, {differs} AS differs
-    FROM (SELECT * FROM {shadow} WHERE role = '{shadow_role}' AND received_at >= ?) t
-    LEFT JOIN (SELECT * FROM {primary} WHERE role = '{primary_role}' AND received_at >= ?) p
-    USING (engine, request_id, row)
+    FROM ({pairs})
 """
 _REQUESTS = """
     SELECT bool_and(paired) AS paired, bool_or(t_error) AS t_error, bool_or(t_bad) AS t_bad,
       bool_or(p_error OR p_bad) AS p_fault, max(t_us) AS t_us, max(p_us) AS p_us,
       max(CASE WHEN NOT (t_error OR p_error OR t_bad OR p_bad) THEN gap END) AS gap,
       bool_or(NOT (t_error OR p_error) AND differs) AS differs
-    FROM ({rows}) GROUP BY engine, request_id
+    FROM ({rows}) GROUP BY engine, request_id, received_at
 """
+"""All rows of a request have the same time; a client may send its id again."""
 _COUNTS = """
     SELECT count(*), count(*) FILTER (paired),
       count(*) FILTER (paired AND t_error AND NOT p_fault),
@@ -56,9 +56,9 @@ def read_numbers(
     except NotFound:
         return CanaryNumbers()
     with connect(log_root) as connection:
-        moments = [since.astimezone(UTC)] * 2
+        moment = {"since": since.astimezone(UTC)}
         query = read_again(lambda: _query(side(connection, served), side(connection, shadowed_to), rule))
-        found = read_again(lambda: connection.execute(query, moments).fetchone())
+        found = read_again(lambda: connection.execute(query, moment).fetchone())
     shadowed, compared, errors, not_finite, primary_faults, disagreements, slow, gap, primary_us, shadow_us = found
     return CanaryNumbers(
         shadowed=shadowed,
@@ -89,19 +89,17 @@ def side(connection: Any, source: str) -> Side:
 
 def _query(primary: Side, shadow: Side, rule: CanaryRule) -> str:
     from tidegate_serving.inference_log.compare import is_real
+    from tidegate_serving.inference_log.pairs import paired
 
     outputs, shadow_outputs = primary.outputs, shadow.outputs
     both = [name for name in outputs if name in shadow_outputs]
     real = [name for name in both if is_real(outputs[name]) and is_real(shadow_outputs[name])]
     rows = _ROWS.format(
-        shadow=shadow.source,
-        primary=primary.source,
-        shadow_role=Role.SHADOW.value,
-        primary_role=Role.PRIMARY.value,
+        pairs=paired(primary.source, shadow.source, outputs, shadow_outputs),
         t_bad=any_of(not_finite("t", shadow_outputs)),
         p_bad=any_of(not_finite("p", outputs)),
         gap=f"greatest({', '.join(['0.0', *(_gap(name, outputs[name], shadow_outputs[name]) for name in real)])})",
-        differs=any_of([f'p."{name}" IS DISTINCT FROM t."{name}"' for name in both if name not in real]),
+        differs=any_of([_differs(name, outputs[name], shadow_outputs[name]) for name in both if name not in real]),
     )
     tolerance = "'Infinity'::DOUBLE" if rule.max_difference is None else repr(rule.max_difference)
     return _COUNTS.format(
@@ -126,6 +124,12 @@ def not_finite(alias: str, columns: Mapping[str, str]) -> list[str]:
         for name, kind in columns.items()
         if is_real(kind)
     ]
+
+
+def _differs(name: str, primary_kind: str, shadow_kind: str) -> str:
+    from tidegate_serving.inference_log.compare import unequal
+
+    return unequal(_column("p", name), primary_kind, _column("t", name), shadow_kind)
 
 
 def _gap(name: str, primary_kind: str, shadow_kind: str) -> str:

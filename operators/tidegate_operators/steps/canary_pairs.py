@@ -24,11 +24,12 @@ from tidegate_validation.canary.rule import CanaryRule
 from tidegate_validation.statistics.sql import text_literal
 
 _REQUESTS = """
-    SELECT engine, request_id, min(received_at) AS came, bool_or(t.status <> 0) AS error,
+    SELECT engine, request_id, received_at AS came, bool_or(t.status <> 0) AS error,
       bool_or(t.status = 0 AND ({bad})) AS bad, max(latency_us) AS us, {wrong} AS wrong
     FROM {source} t {labels} WHERE t.role = '{role}' AND t.received_at >= $since
-    GROUP BY engine, request_id
+    GROUP BY engine, request_id, received_at
 """
+"""All rows of a request have the same time; a client may send its id again."""
 _BESIDE = """
     SELECT c.error AS c_error, c.bad AS c_bad, c.us AS c_us, c.wrong AS c_wrong,
       s.error AS s_error, s.bad AS s_bad, s.us AS s_us, s.wrong AS s_wrong
@@ -36,15 +37,15 @@ _BESIDE = """
     JOIN (SELECT engine, max(came) AS logged_until FROM serving GROUP BY engine) USING (engine)
     ASOF JOIN (SELECT * FROM serving WHERE {which}) s ON c.engine = s.engine AND c.came >= s.came
     WHERE c.came <= logged_until
-    QUALIFY row_number() OVER (PARTITION BY s.engine, s.request_id ORDER BY c.came, c.request_id) = 1
+    QUALIFY row_number() OVER (PARTITION BY s.engine, s.request_id, s.came ORDER BY c.came, c.request_id) = 1
 """
 _ALONE = """
     SELECT c.error AS c_error, c.bad AS c_bad, c.us AS c_us, c.wrong AS c_wrong,
       s.error AS s_error, s.bad AS s_bad, s.us AS s_us, s.wrong AS s_wrong
     FROM (SELECT *, row_number() OVER (PARTITION BY engine ORDER BY came, request_id) AS place FROM canary
       WHERE came >= $step AND {which}) c
-    JOIN (SELECT *, row_number() OVER (PARTITION BY engine ORDER BY hash(request_id), request_id) AS place FROM serving
-      WHERE {which}) s
+    JOIN (SELECT *, row_number() OVER (PARTITION BY engine ORDER BY hash(request_id, came), request_id, came) AS place
+      FROM serving WHERE {which}) s
     USING (engine, place)
 """
 _COUNTS = """

@@ -10,8 +10,8 @@ from typing import Any
 
 from tidegate_serving.contract import log_record
 from tidegate_serving.contract.errors import InvalidInput, NotFound, error_from
-from tidegate_serving.contract.log_record import Role
 from tidegate_serving.inference_log.comparison import Comparison, OutputComparison, SideComparison
+from tidegate_serving.inference_log.pairs import paired
 from tidegate_serving.inference_log.reader import duckdb_module, read_again, scan
 
 _REAL = ("FLOAT", "DOUBLE")
@@ -37,15 +37,15 @@ def compare(
     """
     duckdb = duckdb_module()
     try:
-        primary, shadow = scan(root, model, primary_version), scan(root, model, shadow_version)
+        primary, shadow = (scan(root, model, version, by_engine=True) for version in (primary_version, shadow_version))
     except NotFound:
         return Comparison()
     connection = duckdb.connect()
     try:
         connection.execute("SET TimeZone = 'UTC'")
         kinds = read_again(lambda: _kinds(connection, primary, shadow, outputs))
-        moment = since.astimezone(UTC)
-        read_again(lambda: connection.execute(_pairs(primary, shadow), [moment, moment]))
+        query = f"CREATE TEMP TABLE pairs AS {paired(primary, shadow, kinds, kinds)}"
+        read_again(lambda: connection.execute(query, {"since": since.astimezone(UTC)}))
         return _measured(connection, kinds)
     finally:
         connection.close()
@@ -66,7 +66,17 @@ def _kinds(connection: Any, primary: str, shadow: str, outputs: Sequence[str] | 
 
 def is_real(kind: str) -> bool:
     """Whether a column of this DuckDB type holds real numbers, one per row or in lists of any depth."""
-    return kind.replace("[]", "") in _REAL
+    return _element(kind) in _REAL
+
+
+def unequal(left: str, left_kind: str, right: str, right_kind: str) -> str:
+    """SQL for whether two values are not the same; those that cannot stand for numbers of one shape, as text."""
+    kinds = {_element(left_kind), _element(right_kind)}
+    if left_kind.count("[]") != right_kind.count("[]") or (
+        len(kinds) > 1 and not kinds <= {*_REAL, *_WHOLE, "BOOLEAN"}
+    ):
+        left, right = f"{left}::VARCHAR", f"{right}::VARCHAR"
+    return f"{left} IS DISTINCT FROM {right}"
 
 
 def elements(column: str, kind: str) -> str:
@@ -78,15 +88,6 @@ def elements(column: str, kind: str) -> str:
 def _columns(connection: Any, source: str) -> dict[str, str]:
     found = connection.execute(f"SELECT column_name, column_type FROM (DESCRIBE SELECT * FROM {source})").fetchall()
     return dict(found)
-
-
-def _pairs(primary: str, shadow: str) -> str:
-    key = f"{log_record.REQUEST_ID}, {log_record.ROW}"
-    return (
-        f"CREATE TEMP TABLE pairs AS SELECT p, t FROM "
-        f"(SELECT * FROM {shadow} WHERE role = '{Role.SHADOW.value}' AND received_at >= ?) t "
-        f"LEFT JOIN (SELECT * FROM {primary} WHERE role = '{Role.PRIMARY.value}' AND received_at >= ?) p USING ({key})"
-    )
 
 
 def _measured(connection: Any, kinds: Mapping[str, tuple[str, str]]) -> Comparison:
@@ -113,24 +114,27 @@ def _side(connection: Any, side: str) -> SideComparison:
 
 
 def _output(connection: Any, column: str, primary_kind: str, shadow_kind: str) -> OutputComparison:
-    real = is_real(primary_kind) or is_real(shadow_kind)
-    number = real or (_is_whole(primary_kind) and _is_whole(shadow_kind))
+    number = _is_number(primary_kind) and _is_number(shadow_kind)
+    real = number and (is_real(primary_kind) or is_real(shadow_kind))
     primary, shadow = elements(f'p."{column}"', primary_kind), elements(f't."{column}"', shadow_kind)
     pairs = f"(SELECT unnest({primary}) AS l, unnest({shadow}) AS r FROM pairs WHERE {_BOTH})"
-    count, unequal = connection.execute(
-        f"SELECT count(*), count(*) FILTER (l IS DISTINCT FROM r) FROM {pairs}"
-    ).fetchone()
+    differs = unequal("l", _element(primary_kind), "r", _element(shadow_kind))
+    count, unlike = connection.execute(f"SELECT count(*), count(*) FILTER ({differs}) FROM {pairs}").fetchone()
     largest, mean, correlation = math.nan, math.nan, math.nan
     if number and count:
         largest, mean, correlation = _figures(connection.execute(_differences(pairs)).fetchone())
     several = primary_kind.endswith("[]") and shadow_kind.endswith("[]")
     top = _top_agreement(connection, primary, shadow) if real and several and count else math.nan
-    agreement = 1 - unequal / count if count else math.nan
-    return OutputComparison(real, count, unequal, agreement, largest, mean, correlation, top)
+    agreement = 1 - unlike / count if count else math.nan
+    return OutputComparison(real, count, unlike, agreement, largest, mean, correlation, top)
 
 
-def _is_whole(kind: str) -> bool:
-    return kind.replace("[]", "") in _WHOLE
+def _is_number(kind: str) -> bool:
+    return _element(kind) in _REAL + _WHOLE
+
+
+def _element(kind: str) -> str:
+    return kind.replace("[]", "")
 
 
 def _figures(row: Sequence[float | None]) -> list[float]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.log_blocks import ARRIVED, FakeBlock, write_log
+from tests.support.log_blocks import ARRIVED, FakeBlock, microseconds, write_log
 
 from tidegate_operators.steps.canary_log import read_numbers
 from tidegate_serving.contract.servable import ServableId
@@ -97,6 +97,22 @@ def test_rows_of_one_request_are_one_pair(tmp_path: Path) -> None:
         )
     found = read_numbers(tmp_path, ServableId("m", 2), 1, SINCE, RULE)
     assert (found.shadowed, found.compared, found.not_finite) == (2, 2, 1)
+
+
+def test_requests_under_one_id_are_as_many_pairs(tmp_path: Path) -> None:
+    answers = np.arange(400.0)
+    came = microseconds(ARRIVED) + np.arange(400) * 10_000
+    again: dict[str, Any] = {"request_id": ["same"] * 400, "arrived_us": came}
+    before = {f"primary_{key}": value for key, value in again.items()}
+    found = numbers(tmp_path, answers, CanaryRule(max_difference=0.1), answers, **again, **before)
+    assert (found.shadowed, found.compared, found.disagreements, found.max_difference) == (400, 400, 0, 0.0)
+
+
+def test_outputs_of_unlike_types_disagree_where_their_texts_do(tmp_path: Path) -> None:
+    found = numbers(tmp_path, np.array([b"1", b"cat", b"1"], object), primary=np.array([1, 1, 1]))
+    assert (found.compared, found.disagreements) == (3, 1)
+    found = numbers(tmp_path / "lists", np.array([[1], [1]]), primary=np.array([1, 1]))
+    assert (found.compared, found.disagreements) == (2, 2)
 
 
 def test_nothing_logged_yet_is_zero_and_copies_without_their_primary_are_not_compared(tmp_path: Path) -> None:

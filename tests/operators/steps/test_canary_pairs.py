@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -26,23 +25,13 @@ RULE = CanaryRule(mode=CanaryMode.TRAFFIC, shares=(0.5, 1.0), slowdown_grace_us=
 SINCE = ARRIVED - timedelta(minutes=1)
 
 
-@dataclass
-class TimedBlock(FakeBlock):
-    """A block whose requests came at these seconds."""
-
-    seconds: Sequence[float] = ()
-
-    @property
-    def received_at_us(self) -> Any:
-        return np.array([microseconds(ARRIVED) + round(second * 1e6) for second in self.seconds], "i8")
-
-
 def write(root: Path, version: int, seconds: Sequence[float], **given: Any) -> None:
     rows = np.zeros(len(seconds))
     outputs = given.pop("outputs", {"y": np.zeros(len(seconds), "f4")})
     first = given.pop("first", 0)
-    ids = [f"v{version}-{first + place}" for place in range(len(seconds))]
-    write_log(root, TimedBlock({"x": rows}, outputs, version=version, request_id=ids, seconds=seconds, **given))
+    ids = given.pop("ids", [f"v{version}-{first + place}" for place in range(len(seconds))])
+    came = np.array([microseconds(ARRIVED) + round(second * 1e6) for second in seconds], "i8")
+    write_log(root, FakeBlock({"x": rows}, outputs, version=version, request_id=ids, arrived_us=came, **given))
 
 
 def read(root: Path, rule: CanaryRule = RULE, step: float = 0.0, number: int = 0) -> Seen:
@@ -57,6 +46,13 @@ def test_each_answer_is_compared_with_the_last_one_before_it_and_none_is_used_tw
     assert (found.beside.answered, found.beside.compared) == (4, 2), "nothing came before 0.5, and 2.6 has none left"
     assert (found.beside.errors, found.beside.primary_faults, found.beside.slow) == (1, 1, 1)
     assert found.alone is None
+
+
+def test_requests_under_one_id_are_as_many_pairs(tmp_path: Path) -> None:
+    write(tmp_path, 1, [1, 2, 3, 4], ids=["same"] * 4)
+    write(tmp_path, 2, [1.5, 2.5, 3.5], ids=["same"] * 3, status=[0, 13, 13])
+    found = read(tmp_path).beside
+    assert (found.answered, found.compared, found.errors) == (3, 3, 2)
 
 
 def test_what_the_serving_versions_log_does_not_reach_yet_is_waited_for(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.log_blocks import ARRIVED, FakeBlock, write_log
+from tests.support.log_blocks import ARRIVED, FakeBlock, microseconds, write_log
 
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.inference_log.compare import compare
@@ -18,7 +18,7 @@ from tidegate_serving.inference_log.comparison import Comparison
 SINCE = ARRIVED - timedelta(minutes=1)
 
 
-def logged(root: Path, version: int, y: list[float], **changes: Any) -> None:
+def logged(root: Path, version: int, y: Any, **changes: Any) -> None:
     names = changes.pop("name", ["a"] * len(y))
     outputs = {
         "y": np.array(y, "f8"),
@@ -97,6 +97,45 @@ def test_primary_answers_of_the_canary_itself_are_no_copies(tmp_path: Path) -> N
     logged(tmp_path, 1, [1.0])
     logged(tmp_path, 2, [2.0], role=[0])
     assert compare(tmp_path, "m", 1, 2, since=SINCE).shadowed == 0
+
+
+def at(seconds: Any) -> Any:
+    """Times of arrival so long after the first."""
+    return microseconds(ARRIVED) + (np.asarray(seconds, "f8") * 1e6).astype("i8")
+
+
+def test_a_request_id_that_comes_again_and_again_pairs_each_copy_with_its_own_primary(tmp_path: Path) -> None:
+    y, came = np.arange(200.0), at(np.arange(200) * 0.01)
+    logged(tmp_path, 1, y, request_id=["same"] * 200, arrived_us=came)
+    kept = np.delete(np.arange(200), [0, 7, 50])  # A full queue drops copies.
+    shifted = came[kept] + np.where(kept % 2, 3, -3)  # The clocks are read anew for each batch of records.
+    logged(tmp_path, 2, y[kept], request_id=["same"] * 197, role=[1] * 197, arrived_us=shifted)
+    found = compare(tmp_path, "m", 1, 2, since=SINCE)
+    assert (found.shadowed, found.compared, found.max_difference) == (197, 197, 0.0)
+
+
+def test_a_copy_whose_primary_is_not_logged_is_not_paired_with_another_of_its_id(tmp_path: Path) -> None:
+    logged(tmp_path, 1, [1.0, 3.0], request_id=["same"] * 2, arrived_us=at([0.0, 5.0]))
+    logged(tmp_path, 2, [1.0, 2.0, 9.0], request_id=["same"] * 3, role=[1] * 3, arrived_us=at([0.0, 0.3, 9.0]))
+    found = compare(tmp_path, "m", 1, 2, since=SINCE)
+    assert (found.shadowed, found.compared, found.max_difference) == (3, 1, 0.0)
+
+
+def test_answers_of_two_engines_to_one_id_are_not_mixed(tmp_path: Path) -> None:
+    for engine, y in (("east", 1.0), ("west", 2.0)):
+        logged(tmp_path / engine, 1, [y])
+        logged(tmp_path / engine, 2, [y], role=[1])
+    found = compare(tmp_path, "m", 1, 2, since=SINCE)
+    assert (found.compared, found.max_difference) == (2, 0.0)
+
+
+@pytest.mark.parametrize("before", [np.arange(2), np.arange(2.0)])
+def test_a_number_and_a_text_are_compared_as_text(tmp_path: Path, before: Any) -> None:
+    write_log(tmp_path, FakeBlock({"x": np.zeros(2)}, {"label": before}))
+    texts = np.array([str(before[0]).encode(), b"cat"], object)
+    write_log(tmp_path, FakeBlock({"x": np.zeros(2)}, {"label": texts}, version=2, role=[1, 1]))
+    found = compare(tmp_path, "m", 1, 2, since=SINCE).outputs["label"]
+    assert (found.real, found.elements, found.disagreements) == (False, 2, 1)
 
 
 def test_nothing_logged_is_nothing_compared(tmp_path: Path) -> None:
