@@ -184,6 +184,13 @@ def test_a_site_of_machines_in_thousandths_is_named() -> None:
     assert cause["where"] == {"column": "site", "value": "plant-a"}
 
 
+def test_a_version_that_ends_in_a_zero_is_told_in_full() -> None:
+    def change(rows: Table) -> Table:
+        return rows.assign(current=rows["current"].mask(rows["firmware"] == "2.1.0", rows["current"] * 1000))
+
+    assert told(machines, change)["current"]["where"] == {"column": "firmware", "value": "2.1.0"}
+
+
 @pytest.mark.parametrize("a_day", [0.08, 0.13])
 def test_a_slow_drift_is_no_change_of_the_rows_that_are_most_rows(a_day: float) -> None:
     def change(rows: Table) -> Table:
