@@ -402,8 +402,9 @@ class EngineConfig:
         known = (set(keys(cls)) - set(TABLES)) | {f"fleet_{key}" for key in IN_VARIABLES}
         values, origins = layered(path, os.environ if env is None else env, overrides or {}, known)
         for key in IN_VARIABLES:
-            if (said := values.pop(f"fleet_{key}", None)) is not None:
-                values["fleet"] = {**values.get("fleet", {}), key: said}
+            said, table = values.pop(f"fleet_{key}", None), values.get("fleet", {})
+            if said is not None and isinstance(table, Mapping):  # what is no table is refused below
+                values["fleet"] = {**table, key: said}
                 origins[f"fleet.{key}"] = origins.pop(f"fleet_{key}")
         made = read_config(cls, values, str(path) if path else "the engine's config", texts=True)
         return dataclasses.replace(made, origins=origins)

@@ -88,6 +88,11 @@ def to_desired(desired: DesiredState) -> Any:
     return answer
 
 
+def _is_on(shadow: Any) -> bool:
+    """Version 0 is one like any other, unless no request is copied to it."""
+    return bool(shadow.version or shadow.fraction)
+
+
 def from_desired(answer: Any) -> DesiredState:
     """The desired state in a `DesiredState`."""
     return DesiredState(
@@ -97,7 +102,7 @@ def from_desired(answer: Any) -> DesiredState:
             for one in answer.versions
         ),
         labels=dict(answer.labels),
-        shadow=_value(Shadow, answer.shadow) if answer.shadow.version else None,
+        shadow=_value(Shadow, answer.shadow) if answer.HasField("shadow") and _is_on(answer.shadow) else None,
         keep_previous=answer.keep_previous,
         revision=answer.revision,
         requested_by=answer.requested_by,

@@ -12,7 +12,10 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from itertools import chain
 from pathlib import Path
+from typing import BinaryIO
 
 from tidegate_serving.contract.errors import Unsupported
 from tidegate_serving.contract.servable import StateChange
@@ -23,6 +26,7 @@ MOST_BYTES = 8 << 20
 PREDECESSORS = 3
 IN_MEMORY = 20_000
 _AT_ONCE = 1000
+Part = tuple[Path, BinaryIO, int]
 _log = logging.getLogger(__name__)
 
 
@@ -77,10 +81,14 @@ class Journal:
         newest: int = IN_MEMORY,
     ) -> list[Entry]:
         """Entries from a time on (Unix microseconds), oldest first; of more than `newest` the newest ones."""
-        with self._lock:
-            found = list(self._memory) if self._files is None else [*self._files.read(), *self._unwritten]
-        chosen = (entry for entry in found if entry.at_us >= since_us and wanted(entry))
-        return list(deque(chosen, maxlen=newest))
+        with ExitStack() as opened:
+            with self._lock:
+                parts = [] if self._files is None else self._files.open(opened)
+                kept = list(self._memory if self._files is None else self._unwritten)
+            # Taking the files apart takes seconds, in which a push must not wait for its own entry.
+            found = chain(_entries(parts), kept)
+            chosen = (entry for entry in found if entry.at_us >= since_us and wanted(entry))
+            return list(deque(chosen, maxlen=newest))
 
     def _run(self) -> None:
         stopping = False
@@ -134,17 +142,15 @@ class JournalFiles:
                 os.ftruncate(file.fileno(), size)
                 raise
 
-    def read(self) -> Iterator[Entry]:
-        """Every entry that can be read, oldest first."""
+    def open(self, until: ExitStack) -> list[Part]:
+        """The files as they are now, oldest first, for `_entries`: what is written, renamed or removed later does not
+        count."""
+        parts: list[Part] = []
         for path in [*(self._predecessor(number) for number in range(self._predecessors, 0, -1)), self.path]:
-            try:
-                lines = path.read_bytes().splitlines()
-            except FileNotFoundError:
-                continue
-            for number, line in enumerate(lines, start=1):
-                entry = _entry(line, f"{path}, line {number}")
-                if entry is not None:
-                    yield entry
+            with suppress(FileNotFoundError):
+                file = until.enter_context(path.open("rb"))
+                parts.append((path, file, os.fstat(file.fileno()).st_size))
+        return parts
 
     def _rotate(self) -> None:
         self._predecessor(self._predecessors).unlink(missing_ok=True)
@@ -155,6 +161,15 @@ class JournalFiles:
 
     def _predecessor(self, number: int) -> Path:
         return self._folder / f"journal.{number}.jsonl"
+
+
+def _entries(parts: Sequence[Part]) -> Iterator[Entry]:
+    """Every entry that can be read, in order."""
+    for path, file, size in parts:
+        for number, line in enumerate(file.read(size).splitlines(), start=1):
+            entry = _entry(line, f"{path}, line {number}")
+            if entry is not None:
+                yield entry
 
 
 def _is_torn(descriptor: int, size: int) -> bool:

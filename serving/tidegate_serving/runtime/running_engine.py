@@ -255,9 +255,15 @@ class RunningEngine:
         for pool in self.lifecycle.pools:
             pool.stop(left())
         self.lifecycle.monitor.close()
-        if self._control is not None:
-            self._control.close(drained and unloaded)
+        self._close(drained and unloaded)
         return drained and unloaded
+
+    def _close(self, clean: bool) -> None:
+        """Nothing is written into the state directory any more after the journal's last entry."""
+        if self._control is not None:
+            self._control.close(clean)
+        if self._sources is not None:
+            self._sources.rpc.close()
 
 
 def _await_settled(readiness: Readiness, waiting: Callable[[], Collection[str]], seconds: float) -> None:

@@ -267,3 +267,10 @@ def test_the_sources_in_the_docs_are_understood(tmp_path: Path) -> None:
         50_000_000_000,
         {"flights": "alias:champion"},
     )
+
+
+@pytest.mark.parametrize("env", [{}, {"TIDEGATE_FLEET_NODE": "a"}])
+def test_a_fleet_that_is_no_table_is_refused_whatever_variables_say(tmp_path: Path, env: dict[str, str]) -> None:
+    (tmp_path / "engine.toml").write_text('fleet = "prod"\n')
+    with pytest.raises(InvalidInput, match="fleet"):
+        EngineConfig.load(tmp_path / "engine.toml", env)

@@ -7,13 +7,14 @@ import json
 import logging
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
 from tests.support.eventually import eventually
 
 from tidegate_serving.contract.servable import ServableId, State, StateChange
-from tidegate_serving.journal import Entry, Journal, Kind
+from tidegate_serving.journal import Entry, Journal, Kind, journal
 from tidegate_serving.journal.entry import from_line, of_change, to_line
 from tidegate_serving.journal.journal import FILE_NAME
 
@@ -77,6 +78,27 @@ def test_files_are_bounded_and_the_newest_survive(tmp_path: Path) -> None:
     found = numbers(Journal(tmp_path, most_bytes=2000, predecessors=2))
     assert found == list(range(60 - len(found), 60))
     assert len(found) > 10
+
+
+def test_an_entry_is_kept_while_others_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Journal(tmp_path)
+    kept.add(entry(1))
+    reading, goes_on = threading.Event(), threading.Event()
+
+    def slowly(line: bytes, where: str) -> Entry:
+        reading.set()
+        assert goes_on.wait(30)
+        return from_line(line, where)
+
+    monkeypatch.setattr(journal, "from_line", slowly)
+    with ThreadPoolExecutor(2) as pool:
+        found = pool.submit(numbers, kept)
+        assert reading.wait(30)
+        added = pool.submit(kept.add, entry(2))
+        done, _ = wait([added], 10)
+        goes_on.set()
+        assert (done, found.result(30)) == ({added}, [1])
+    assert numbers(kept) == [1, 2]
 
 
 def test_without_a_folder_it_lives_in_memory() -> None:

@@ -60,6 +60,7 @@ class Bench:
 
     def restart(self) -> None:
         self.source.stop()
+        self.source.close()
         self.target, self.owners = FakeTarget(), Owners()
         self.source = self.make()
         self.source.start()
@@ -92,6 +93,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     bench = Bench(tmp_path, make_validator(tmp_path / "keys"))
     yield bench
     bench.source.stop()
+    bench.source.close()
 
 
 def test_a_push_reaches_the_target_and_grows_the_revision(bench: Bench) -> None:
@@ -257,7 +259,10 @@ def test_two_engines_never_share_a_state_directory(bench: Bench) -> None:
     with pytest.raises(FailedPrecondition, match="used by another engine"):
         bench.make()
     bench.source.stop()
-    bench.make().stop()
+    with pytest.raises(FailedPrecondition, match="used by another engine"):
+        bench.make()
+    bench.source.close()
+    bench.make().close()
 
 
 def test_a_stopped_source_takes_nothing(bench: Bench) -> None:
@@ -269,7 +274,7 @@ def test_a_stopped_source_takes_nothing(bench: Bench) -> None:
 @pytest.mark.parametrize("text", ["{", json.dumps({"format": "tidegate.desired-state/1", "servable": "m"})])
 def test_state_that_cannot_be_read_is_named_and_kept(bench: Bench, text: str) -> None:
     bench.push(bench.published(1))
-    bench.source.stop()
+    bench.source.close()
     path = bench.folder / "state" / FOLDER / "m.json"
     path.write_text(text)
     with pytest.raises(Tampered, match=r"desired/m\.json"):

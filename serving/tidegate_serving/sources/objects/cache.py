@@ -109,8 +109,11 @@ class VersionCache:
         return sum(self._sizes().values())
 
     def touch(self, id: ServableId) -> None:
-        """Marks a version as used now, so that others are evicted before it."""
-        os.utime(self.path(id))
+        """Marks a version as used now, so that others are evicted before it; beside it, as a load that is under way
+        takes what changes in its folder for another version."""
+        stamp = self.manifest_path(id)
+        stamp.mkdir(parents=True, exist_ok=True)
+        os.utime(stamp)
 
     @contextlib.contextmanager
     def filling(self, manifest: Manifest, keep: Collection[ServableId]) -> Iterator[Path]:
@@ -137,7 +140,7 @@ class VersionCache:
             return
         sizes = self._sizes()
         total = sum(sizes.values())
-        for oldest in sorted(sizes.keys() - set(keep), key=lambda one: self.path(one).stat().st_mtime_ns):
+        for oldest in sorted(sizes.keys() - set(keep), key=self._used):
             if total + needed <= self._most_bytes:
                 return
             self.remove(oldest)
@@ -147,6 +150,11 @@ class VersionCache:
                 f"{manifest.id} needs {needed} bytes in the cache {self.root}, whose {self._most_bytes} hold {total} "
                 "that are needed: raise cache_bytes, or serve fewer versions"
             )
+
+    def _used(self, id: ServableId) -> int:
+        """When it was touched last, or came."""
+        stamp = self.manifest_path(id)
+        return (stamp if stamp.is_dir() else self.path(id)).stat().st_mtime_ns
 
     def _sizes(self) -> dict[ServableId, int]:
         return {one: _bytes(self.path(one)) for name in self.names() for one in self.versions(name)}

@@ -101,6 +101,9 @@ class RpcSource:
         """Takes no further call."""
         with self._lock:
             self._stopped = True
+
+    def close(self) -> None:
+        """Lets another engine use the state directory, once nothing of this one writes there any more."""
         self._store.close()
 
     def desired(self, name: str) -> DesiredState | None:

@@ -6,6 +6,7 @@ import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import grpc
 import numpy as np
@@ -17,10 +18,13 @@ from tests.support.eventually import eventually
 from tests.support.models.gate import AT_LOAD, AT_PREDICT, AT_UNLOAD, Gate
 from tests.support.models.versions import Draft, adding, publish
 
-from tidegate_serving.contract.errors import TidegateError, Unavailable
+from tidegate_serving.config import EngineConfig
+from tidegate_serving.contract.errors import FailedPrecondition, NotFound, TidegateError, Unavailable
 from tidegate_serving.contract.manifest import FILE_NAME
 from tidegate_serving.contract.servable import State
+from tidegate_serving.engine import Engine
 from tidegate_serving.inference_log.reader import connect
+from tidegate_serving.requests.running_plane import Target
 from tidegate_serving.tensor_proto import to_array
 
 SLOW = np.array([666.0], dtype=np.float32)
@@ -154,3 +158,38 @@ def test_a_large_file_that_is_read_for_a_push_does_not_keep_the_process(tmp_path
         assert engine.wait() == 0, engine.said()
         with pytest.raises(Unavailable):
             pushed.result(30)
+
+
+def test_the_state_directory_is_the_engines_own_until_its_drain_is_over(tmp_path: Path) -> None:
+    config = EngineConfig(grpc_address="", rest_address="", control_address="", state_directory=tmp_path)
+    began, goes_on = threading.Event(), threading.Event()
+
+    def waits(x: Any) -> dict[str, Any]:
+        began.set()
+        assert goes_on.wait(30)
+        return {"y": x}
+
+    def drains() -> bool:
+        """Nobody is found before."""
+        with pytest.raises((NotFound, Unavailable)) as refused:
+            plane.predict("nobody", {}, Target())
+        return refused.type is Unavailable
+
+    engine = Engine(config)
+    engine.start()
+    plane = engine._live().plane()
+    engine.serve("m", waits, inputs={"x": "float32"}, outputs={"y": "float32"})
+    with ThreadPoolExecutor(2) as pool:
+        asked = pool.submit(engine.predict, "m", {"x": [1.0]})
+        assert began.wait(30)
+        stopped = pool.submit(engine.stop, 30.0)
+        eventually(drains)
+        try:
+            with pytest.raises(FailedPrecondition, match="used by another engine"), Engine(config):
+                pass
+        finally:
+            goes_on.set()
+        assert stopped.result(30)
+        assert asked.result(30)["y"].tolist() == [1.0]
+    with Engine(config):
+        pass

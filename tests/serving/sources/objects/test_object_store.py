@@ -155,6 +155,14 @@ def test_the_cache_is_bounded_and_throws_out_what_was_wanted_longest_ago(make_sh
     assert shelf.held() == [3, 4]
 
 
+def test_a_look_at_the_store_leaves_alone_the_folder_that_is_being_loaded(shelf: Shelf) -> None:
+    publish(shelf.root, "m", 1, adding(1))
+    shelf.update()
+    before = (shelf.cache.root / "m" / "1").stat()
+    shelf.update()
+    assert (shelf.cache.root / "m" / "1").stat().st_ctime_ns == before.st_ctime_ns
+
+
 def test_what_a_decision_has_serve_is_not_thrown_out_and_is_fetched_again_once_it_is_lost(
     make_shelf: MakeShelf, tmp_path: Path
 ) -> None:
