@@ -25,6 +25,7 @@ from tests.support.engine.process import free_port
 from tests.support.eventually import eventually
 from tests.support.release.world import Endpoints, World, available
 
+from tidegate_pipelines.release import Release, ReleaseResult, release
 from tidegate_serving.client import Client
 from tidegate_serving.contract.repository import report_directory, verdict_path
 
@@ -170,6 +171,22 @@ def test_inputs_come_as_a_frame_columns_or_rows(team: Team) -> None:
         client.predict("asked", rows.to_numpy())
     with pytest.raises(MlflowException, match="nobody"):
         client.predict("nobody", rows)
+
+
+def test_an_alias_that_moves_during_the_release_takes_its_verdict_nowhere_else(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = mlflow.MlflowClient(team.registry)
+
+    def moved(request: Release) -> ReleaseResult:
+        registry.set_registered_model_alias(NAME, "moving", "3")
+        return release(request)
+
+    registry.set_registered_model_alias(NAME, "moving", "2")
+    monkeypatch.setattr("tidegate_pipelines.mlflow_deployments.client.release", moved)
+    config = {**team.config, "canary": "no"}
+    assert team.client().create_deployment("moved", f"models:/{NAME}@moving", config=config)["version"] == 2
+    assert registry.get_model_version(NAME, "2").tags["tidegate.allowed"] == "true"
 
 
 def test_a_model_of_no_registry_gets_the_next_free_number(team: Team, endpoints: Endpoints) -> None:

@@ -265,6 +265,7 @@ def promote(
 
 def rollback(
     servable: str,
+    metrics: Output[Metrics],
     stable: OutputPath(int),
     ended: OutputPath(list),
     sentence: OutputPath(str),
@@ -282,13 +283,14 @@ def rollback(
         servable: Its name.
         version: The version to go back to; left out, the one that served before.
         from_version: What shall not serve; where it does not, nothing changes.
-        once: A task that runs again does nothing a second time; it is known by requested_by and reason.
+        once: A task whose pod starts again does nothing a second time; the next run of the pipeline goes back again.
         timeout: Seconds to wait.
         reason: For the engine's journal.
         requested_by: For the engine's journal.
         control: The engine's control address.
     Returns:
-        stable: The version that serves again.
+        metrics: The version that serves again.
+        stable: The same.
         ended: Versions that unloaded.
         sentence: What the engine did.
     """

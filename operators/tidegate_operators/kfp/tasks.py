@@ -206,13 +206,17 @@ def rollback(given: Arguments) -> None:
     """Takes a servable back."""
     from tidegate_operators.steps import rollback
 
+    servable, asked = given.text("servable"), given.given(("once", "timeout", "reason", "requested_by"))
+    if asked.get("once"):  # By its artifact's address, as above, a task whose pod starts again is recognised.
+        asked["reason"] = f"{asked.get('reason', f'roll back {servable}')} ({given.artifact('metrics').uri})"
     back = rollback(
         control=_control(given),
-        servable=given.text("servable"),
+        servable=servable,
         version=None if given.plain("version") is None else given.whole("version"),
         from_version=None if given.plain("from_version") is None else given.whole("from_version"),
-        **given.given(("once", "timeout", "reason", "requested_by")),
+        **asked,
     )
+    given.artifact("metrics").metadata.update(version=back.id.version)
     given.write(stable=back.id.version, ended=list(back.ended), sentence=back.sentence)
 
 

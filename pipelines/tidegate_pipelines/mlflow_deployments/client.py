@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -176,6 +177,8 @@ class TidegateDeploymentClient(BaseDeploymentClient):
             timeout=settings.timeout,
         )
         registered = ModelFiles(uri, settings.tracking_uri).registered
+        if registered is not None:  # Its alias may be on another version by the end.
+            registered = replace(registered, version=str(number))
         before = _modified(verdict_path(directory))
         try:
             released = release(request)

@@ -79,9 +79,10 @@ def published(model: ModelFiles, name: str, repository: Path, version: int | Non
         raise InvalidInput(f"version is {version}, and {model.uri} has a number in the registry: leave version out")
     number = registered_number(registered)
     directory = version_directory(repository, ServableId(name, number))
-    if published_before(replace(registered, version=str(number)), directory):
+    numbered = replace(registered, version=str(number))
+    if published_before(numbered, directory):
         return directory
-    return publish_registered(registered, repository=repository, servable=name, **told).directory
+    return publish_registered(numbered, repository=repository, servable=name, **told).directory
 
 
 def _downloaded(model: ModelFiles, name: str, repository: Path, version: int | None, told: dict[str, Any]) -> Path:

@@ -10,7 +10,7 @@ from tests.support.orchestrators.killer import Killer, State, state
 from tests.support.orchestrators.launched_task import Task
 from tests.support.release.world import BETTER, RAISES, Endpoints, World, serve_first, traffic
 
-from tidegate_operators.steps import push
+from tidegate_operators.steps import promote, push
 
 OFTEN_RAISES = RAISES.replace("> 0.9", "> 0.52")
 RULE = {"pairs": 10, "within_seconds": 30.0, "max_error_share": 0.3, "max_slow_share": 0.9}
@@ -59,3 +59,27 @@ def test_a_canary_stands_for_its_own_run_alone(endpoints: Endpoints, world: Worl
         assert canary("first", 30.0) == "PASS"
     assert canary("first", 30.0) == "PASS", "the task's pod started again"
     assert canary("second", 0.5) == "INCONCLUSIVE", "nobody asked anything during it"
+
+
+def test_a_rollback_of_the_next_run_goes_back_again_and_a_pod_that_starts_again_does_not(
+    endpoints: Endpoints, world: World, tmp_path: Path
+) -> None:
+    said = {"control": endpoints.control, "servable": "back"}
+
+    def release(*versions: int) -> None:
+        for version in versions:
+            push(directory=world.repository / "back" / str(version), control=endpoints.control)
+            promote(**said, version=version)
+
+    def back(run: str) -> int:
+        task = Task("rollback", tmp_path, run)
+        assert task({**said, "once": True, "reason": "error rate"}) == 0, task.said
+        return int(task.parameter("stable"))
+
+    serve_first(endpoints, world, "back")
+    for version in (2, 3):
+        world.admitted(version, BETTER, name="back")
+    release(2, 3)
+    assert (back("monday"), back("monday")) == (2, 2)
+    release(3)
+    assert (back("monday"), back("tuesday")) == (3, 2)

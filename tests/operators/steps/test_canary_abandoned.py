@@ -71,7 +71,7 @@ def test_one_that_passed_and_is_not_promoted_after_all_goes_with_its_share(
         begin(group, identity, CanaryRule(mode=mode)).end(group, passed=True)
         for _ in range(2):
             take_out(**said, reason="a freeze began")
-            assert (is_tried(client, identity.name), client.desired(identity.name).numbers) == (False, {1})
+            assert (is_tried(client, identity.name), client.desired(identity.name).numbers) == (False, frozenset({1}))
         push(directory=world.admitted(2, BETTER, name=identity.name), control=endpoints.control)
         promote(**said)
         take_out(**said, reason="it serves")
