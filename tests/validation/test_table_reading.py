@@ -54,3 +54,12 @@ def test_a_table_comes_back_from_every_kind_of_file(columns: dict[str, list[floa
         pyarrow.feather.write_feather(table, place / "data.arrow")
         for name in ("data.parquet", "data.arrow"):
             assert read_table(place / name, "held-out data").equals(table)
+
+
+def test_the_files_of_a_folder_may_have_other_columns_and_types(tmp_path: Path) -> None:
+    x = pa.field("x", pa.int64(), nullable=False)
+    pq.write_table(pa.table({"x": [1]}, pa.schema([x])), tmp_path / "1.parquet")
+    newer = pa.schema([pa.field("x", pa.float32()), pa.field("z", pa.float32(), nullable=False)])
+    pq.write_table(pa.table({"x": [1.5], "z": [2.0]}, newer), tmp_path / "2.parquet")
+    rows = read_table(tmp_path, "held-out data").to_pylist()
+    assert rows == [{"x": 1.0, "z": None}, {"x": 1.5, "z": 2.0}]

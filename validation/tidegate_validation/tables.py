@@ -126,12 +126,18 @@ def _parquet(path: Path) -> pa.Table:
 
 
 def _parquet_folder(path: Path) -> pa.Table:
+    """The rows of all its files, with the columns of each of them."""
+    import pyarrow as pa
     import pyarrow.dataset as ds
 
     found = ds.dataset(path, format="parquet", partitioning="hive")
     if not found.files:
         raise OSError("the folder holds no Parquet file")
-    return found.to_table()
+    schemas = [found.schema, *(fragment.physical_schema for fragment in found.get_fragments())]
+    united = pa.unify_schemas(schemas, promote_options="permissive")
+    # A file without a column has nulls there, whatever another file says of that column.
+    schema = pa.schema([field.with_nullable(True) for field in united])
+    return ds.dataset(path, format="parquet", partitioning="hive", schema=schema).to_table()
 
 
 def _csv(path: Path) -> pa.Table:

@@ -36,7 +36,8 @@ _MOST_LABELS = 0.9
 class PastData:
     """What was served. Tables are given as `tidegate_validation.tables.as_table` takes them.
 
-    logged: rows with a column per input, or the root folder of an inference log (`in.*`, `out.*` lose their prefix).
+    logged: rows with a column per input, or the root folder of an inference log (`in.*`, `out.*` lose their prefix), of
+    which the rows of the models' name count, those that clients were answered without an error.
     time: the column of the event's time; of an inference log `event_time`, else `received_at`, where it is left out.
     label: the column of the truth, None without labels.
     labels: labels apart, with the column `key`, `row` where a request has several, and `label`, and `at`, when each
@@ -85,7 +86,7 @@ def backtest(
     from tidegate_validation.backtest import backtest as run
     from tidegate_validation.evidence import open_policy
 
-    table, time = _logged(data)
+    table, time = _logged(data, models)
     history = History.of(_with_labels(table, data), time, data.label, data.prediction)
     opened, rule = open_policy(Evidence(None, policy=policy)), rule or BacktestRule()
     if rule.delay is None:
@@ -111,25 +112,49 @@ def read_released(path: Path) -> dict[str, str]:
     return {str(row["version"]): str(row["released"])[:10] for row in rows}
 
 
-def _logged(data: PastData) -> tuple[pa.Table, str]:
+def _logged(data: PastData, models: PastModels) -> tuple[pa.Table, str]:
+    from tidegate_serving.inference_log.reader import is_engine_log
     from tidegate_validation.tables import as_table
 
     root = Path(data.logged) if isinstance(data.logged, str | Path) else None
-    if root is None or not root.is_dir() or not any(root.glob("**/date=*")):
+    if root is None or not is_engine_log(root):
         if not data.time:
             raise InvalidInput("nothing says when a row was served: name the column of its time (--time)")
         return as_table(data.logged, "logged rows"), data.time
-    table = as_table(root, "inference log")
-    import pyarrow.compute as pc
-
-    served = pc.and_(pc.equal(table[ROLE], Role.PRIMARY.value), pc.equal(table[STATUS], 0))
-    table = table.filter(served)
+    table = _answered(root, _model_of(root, Path(models.folder)))
     time = data.time or ("event_time" if table["event_time"].null_count == 0 else "received_at")
     names = [name.removeprefix(INPUT_PREFIX).removeprefix(OUTPUT_PREFIX) for name in table.column_names]
     doubled = {name for name in names if names.count(name) > 1}
     if doubled:
         raise InvalidInput(f"{sorted(doubled)[0]!r} is an input and an output of the log: give a table of one of them")
     return table.rename_columns(names), time.removeprefix(INPUT_PREFIX)
+
+
+def _model_of(root: Path, folder: Path) -> str:
+    """Whose rows of the log count: that of the versions, else the only model, else that of the folder's name."""
+    from tidegate_serving.inference_log.reader import logged_models
+
+    logged = logged_models(root)
+    published = next((path for path in _models_in(folder) if (path / FILE_NAME).is_file()), None)
+    if published is not None:
+        return read_manifest(published)[0].id.name
+    if len(logged) == 1 or folder.resolve().name in logged:
+        return logged[0] if len(logged) == 1 else folder.resolve().name
+    raise InvalidInput(
+        f"the log {root} is of the models {', '.join(logged)}, and the models in {folder} do not say which they are: "
+        "give the folder the name of theirs"
+    )
+
+
+def _answered(root: Path, model: str) -> pa.Table:
+    """The rows of a model that clients were answered without an error, with the columns of all its files."""
+    from tidegate_serving.inference_log.reader import connect, read_again, scan
+
+    source = scan(root, model)
+    query = f"SELECT * FROM {source} WHERE {ROLE} = '{Role.PRIMARY.value}' AND {STATUS} = 0"
+    with connect(root) as connection:
+        table: pa.Table = read_again(lambda: connection.sql(query).to_arrow_table())
+    return table
 
 
 def _with_labels(table: pa.Table, data: PastData) -> pa.Table:

@@ -141,6 +141,11 @@ def is_engine_log(root: Path) -> bool:
     return any(next(root.glob(pattern), None) is not None for pattern in ("model=*/version=*", "*/model=*/version=*"))
 
 
+def logged_models(root: Path) -> list[str]:
+    """The names of the models that a log has, an engine's or a group's."""
+    return sorted({path.name.removeprefix("model=") for path in root.glob(f"{_engines(root)}model=*")})
+
+
 def is_group_log(root: Path) -> bool:
     """Whether it holds a log for each of several engines."""
     return bool(_engines(root)) and next(root.glob("*/model=*"), None) is not None

@@ -69,6 +69,17 @@ def test_version_1_requests_meet_their_answers_in_any_order_and_once(tmp_path: P
     ]
 
 
+def test_requests_meet_their_answers_in_another_file_and_count_once(tmp_path: Path) -> None:
+    asked = [event("request", f"r{n}", {"instances": [{"x": n}]}) for n in range(3)]
+    lines(tmp_path / "a.jsonl", asked)
+    lines(
+        tmp_path / "b.jsonl", [*asked[:2], *(event("response", f"r{n}", {"predictions": [{"p": n}]}) for n in (0, 2))]
+    )
+    table, left_out = as_rows(str(tmp_path / "*.jsonl"))
+    assert (table["x"].to_pylist(), table["p"].to_pylist()) == ([0, 1, 2], [0, None, 2])
+    assert (left_out.requests, left_out.of) == (0, 3)
+
+
 def test_version_1_names_and_text_in_base64_are_read(tmp_path: Path) -> None:
     asked = {
         "instances": [{"weight": 4.0, "depot": "east", "tags": ["x"]}, {"weight": 5.0, "depot": None, "tags": ["y"]}]

@@ -9,10 +9,19 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.support.log_blocks import FakeBlock, write_log
 from tests.validation import world
 from tests.validation.world import HONEST, Draft, before_return
 
-from tidegate_operators.steps.backtest import PastData, PastModels, _with_labels, backtest, read_released, usual_delay
+from tidegate_operators.steps.backtest import (
+    PastData,
+    PastModels,
+    _logged,
+    _with_labels,
+    backtest,
+    read_released,
+    usual_delay,
+)
 from tidegate_serving.contract.errors import InvalidInput, NotFound, PermissionRefused
 from tidegate_validation.backtest import BacktestRule, History
 from tidegate_validation.backtest.drifts import stability_indexes
@@ -230,6 +239,21 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
         BacktestRule(gates=("speed",))
     with pytest.raises(InvalidInput, match="step is 0"):
         BacktestRule(step=0)
+
+
+def test_of_a_log_of_several_models_the_rows_of_one_count_with_the_columns_of_all_its_files(tmp_path: Path) -> None:
+    log, one, two = tmp_path / "log", {"x": np.ones(2)}, {"x": np.ones(1), "z": np.ones(1)}
+    write_log(log, FakeBlock(one, {"p": np.ones(2)}, status=[0, 13]))
+    write_log(log, FakeBlock(two, {"p": np.ones(1)}, version=2))
+    write_log(log, FakeBlock(one, {"p": np.ones(2)}, version=2, role=[1, 1]))
+    write_log(log, FakeBlock(one, {"p": np.ones(2)}, model="other"))
+    (tmp_path / "m").mkdir()
+    table, time = _logged(PastData(log), PastModels(tmp_path / "m"))
+    assert (sorted(table["version"].to_pylist()), set(table["model"].to_pylist())) == ([1, 2], {"m"})
+    assert (table.sort_by("version")["z"].to_pylist(), time) == ([None, 1.0], "received_at")
+    (tmp_path / "old-models").mkdir()
+    with pytest.raises(InvalidInput, match="of the models m, other, and the models in "):
+        _logged(PastData(log), PastModels(tmp_path / "old-models"))
 
 
 def test_an_index_of_stability() -> None:

@@ -1,6 +1,6 @@
 """KServe's inference logger: CloudEvents (JSON) with requests and answers of the V1 and V2 protocols.
 
-Events may come in any order and more than once; request and answer share the event's id.
+Events may come in any order, in any of the files, and more than once; request and answer share the event's id.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import base64
 import codecs
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -34,11 +34,11 @@ def is_cloud_events(path: Path) -> bool:
     return head.lstrip()[:1] in ("{", "[") and '"specversion"' in head
 
 
-def read_cloud_events(path: Path) -> Iterator[Request | Unread]:
+def read_cloud_events(paths: Iterable[Path]) -> Iterator[Request | Unread]:
     """Each request with its answer where there is one, and what can be read as neither."""
     requests: dict[str, tuple[str, str | None, list[Row]]] = {}
     answers: dict[str, list[Row]] = {}
-    for where, event in _events(path):
+    for where, event in (one for path in paths for one in _events(path)):
         if isinstance(event, Unread):
             yield event
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,13 @@ def is_prediction_logs(path: Path) -> bool:
     return bool(_NAME.search(path.name))
 
 
-def read_prediction_logs(path: Path) -> Iterator[Request | Unread]:
+def read_prediction_logs(paths: Iterable[Path]) -> Iterator[Request | Unread]:
     """Each request with its answer, and records that are damaged or no PredictionLogs."""
+    for path in paths:
+        yield from _records(path)
+
+
+def _records(path: Path) -> Iterator[Request | Unread]:
     kind = message("tensorflow.serving.PredictionLog")
     for number, record in enumerate(read_whole_records(path), start=1):
         where = f"{path.name}, record {number}"

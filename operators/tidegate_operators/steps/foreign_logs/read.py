@@ -41,7 +41,7 @@ def as_rows(data: str | Path, known: Collection[str] = ()) -> tuple[pa.Table, Le
         check_given(path, "log", "leave it out of the pattern, or write it anew")
     import pyarrow as pa
 
-    found = [one for path in paths for one in read(path)]
+    found = list(read(paths))
     requests = [one for one in found if isinstance(one, Request)]
     unread = [one for one in found if isinstance(one, Unread)]
     columns, unfit = as_columns(requests, known)
@@ -63,7 +63,7 @@ def _paths(text: str) -> list[Path]:
     return sorted(root.glob(rest))
 
 
-def _reader(paths: list[Path]) -> Callable[[Path], Iterator[Request | Unread]] | None:
+def _reader(paths: list[Path]) -> Callable[[list[Path]], Iterator[Request | Unread]] | None:
     first = next((path for path in paths if path.is_file()), None)
     if first is None:
         return None
