@@ -12,9 +12,11 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
-from typing import Self
+from typing import Any, Self
 
 from tidegate_native import ExitGuard
+
+from tidegate_serving.forked_signals import own_signals
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 RELOAD = signal.SIGHUP
@@ -33,20 +35,27 @@ class StopSignal:
         self._writer = socket.socket(fileno=self.guard.signals)
         self._interrupting = False
         self._told = False
+        self._handlers: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
         self._wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         self._handlers = {number: signal.signal(number, self._handle) for number in (*SIGNALS, RELOAD)}
+        own_signals(self._handlers, self._restore)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for number, handler in self._handlers.items():
-            signal.signal(number, handler)
-        signal.set_wakeup_fd(self._wakeup)
+        self._restore()
         self._reader.close()
         self._writer.close()
+
+    def _restore(self) -> None:
+        """Also in a process that a model forked: what it gets is no word to the server to stop."""
+        if self._handlers:
+            signal.set_wakeup_fd(self._wakeup)
+        while self._handlers:
+            signal.signal(*self._handlers.popitem())
 
     @contextmanager
     def interrupting(self) -> Iterator[None]:

@@ -27,6 +27,7 @@ from tidegate_serving.contract.manifest import manifest_of
 from tidegate_serving.contract.signature import FirstAxis
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.contract.words import trace_of, words_of
+from tidegate_serving.forked_signals import own_signals
 from tidegate_serving.log_lines import log_to_stderr
 from tidegate_serving.platforms.complaints import Complaints
 from tidegate_serving.platforms.directory_state import DirectoryState
@@ -86,8 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # what a model prints is seen at once, and not lost with it
     # Whoever stops the engine by a signal to all its processes means the engine, which has batches to finish here.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _stay_at_sigterm()
     _end_with_keeper(int(pipe))
     _go_first_where_memory_is_short()
     held, channels, threads = Held(), list[Channel](), list[threading.Thread]()
@@ -104,6 +105,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for thread in threads:
         thread.join()
     return 0
+
+
+def _stay_at_sigterm() -> None:
+    """Takes no notice of SIGTERM, which ends whatever a model forks or starts, as it does elsewhere."""
+    signal.signal(signal.SIGTERM, lambda *_: None)  # were it ignored, programs that a model starts would ignore it too
+    signal.siginterrupt(signal.SIGTERM, False)
+    own_signals([signal.SIGTERM], _end_at_sigterm)
+
+
+def _end_at_sigterm() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _end_with_keeper(pipe: int) -> None:
