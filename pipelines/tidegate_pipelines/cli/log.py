@@ -123,10 +123,10 @@ def erase(
 
 
 def _require_all(skipped: tuple[Skipped, ...]) -> None:
-    """InvalidInput, so that a schedule notices it, where folders were left as they are."""
+    """InvalidInput, so that a schedule notices it, where folders are not done with."""
     from tidegate_serving.contract.errors import InvalidInput
 
     for one in skipped:
-        say(f"{one.folder} was left as it is: {one.reason}", "WARN")
+        say(f"{one.folder} is not done: {one.reason}", "WARN")
     if skipped:
-        raise InvalidInput(f"{len(skipped)} folders were left as they are: mend what is told of them, then run again")
+        raise InvalidInput(f"{len(skipped)} folders are not done: mend what is told of them, then run again")

@@ -110,7 +110,8 @@ def test_files_of_several_signatures_become_one(tmp_path: Path) -> None:
     required(write(folder_of(tmp_path), ["b"], **{"in.text": ["hi"]}))
     assert compacted(tmp_path, least_files=2).skipped == ()
     (file,) = files_of(folder_of(tmp_path))
-    assert pq.read_table(file).select(["request_id", "in.text"]).to_pylist() == [
+    rows = pq.read_table(file).select(["request_id", "in.text"]).to_pylist()
+    assert sorted(rows, key=lambda row: str(row["request_id"])) == [
         {"request_id": "a", "in.text": None},
         {"request_id": "b", "in.text": "hi"},
     ]
@@ -212,6 +213,34 @@ def test_the_oldest_days_go_until_the_rest_is_small_enough(root: Path) -> None:
         retain_log(root)
     with pytest.raises(InvalidInput, match="days is 0"):
         retain_log(root, days=0)
+
+
+def test_all_files_of_a_day_count_so_that_prediction_logs_go_too(tmp_path: Path) -> None:
+    for day in (DAY, "2026-03-02"):
+        folder_of(tmp_path, day).mkdir(parents=True)
+        (folder_of(tmp_path, day) / "1000-a.tfrecord").write_bytes(b"x" * 1000)
+    done = retain_log(tmp_path, most_bytes=1500, today=date(2026, 3, 3))
+    assert (done.removed, done.freed_bytes, done.left_bytes) == ((folder_of(tmp_path),), 1000, 1000)
+
+
+def test_what_a_killed_engine_left_unfinished_is_told_at_first_and_removed_after_an_hour(root: Path) -> None:
+    left = folder_of(root) / ".1000-b.parquet.0123abcd.aside"
+    left.write_bytes(b"8812")
+    (skipped,) = erase_from_log(root, requests=["8812"], grace=0).skipped
+    assert skipped.folder == folder_of(root)
+    assert skipped.reason.startswith(f"{left.name} is being written, or its engine was killed: erase again in an hour")
+    os.utime(left, (0, 0))
+    assert erase_from_log(root, requests=["8812"], grace=0).skipped == ()
+    assert not left.exists()
+
+
+def test_a_day_of_prediction_logs_is_told_where_rows_are_erased(root: Path) -> None:
+    (folder_of(root) / "1000-a.tfrecord").write_bytes(b"8812")
+    done = erase_from_log(root, requests=[f"{DAY}-3-1"], grace=0)
+    assert done.rows == 1
+    assert [(one.folder, one.reason.partition(":")[0]) for one in done.skipped] == [
+        (folder_of(root), "it holds PredictionLogs, of which no rows can be erased")
+    ]
 
 
 @pytest.mark.parametrize("merged", [False, True])

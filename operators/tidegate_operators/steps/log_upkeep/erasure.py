@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidegate_operators.steps.log_upkeep.compaction import GRACE_SECONDS, TARGET_BYTES
-from tidegate_operators.steps.log_upkeep.folders import Skipped, data_files, day_folders, upkeep
+from tidegate_operators.steps.log_upkeep.folders import Skipped, data_files, day_folders, unfinished_files, upkeep
 from tidegate_operators.steps.log_upkeep.parquet import LogFiles, common_schema, first_of, tables_of
 from tidegate_serving.contract import log_record
 from tidegate_serving.contract.errors import InvalidInput
@@ -46,7 +46,8 @@ def erase_from_log(
     elements, of one model or all.
 
     Files that hold none of them stay as they are; the rows are gone from the disk when this returns, also those that
-    came while it ran. Reports, golden requests and copies made of the log before are not looked at. Raises as
+    came while it ran. A day with a file that is not finished, or with PredictionLogs, is told as skipped. Reports,
+    golden requests and copies made of the log before are not looked at. Raises as
     `folders.upkeep`, InvalidInput unless exactly one of requests and column is given and where nothing is logged of the
     model or no file has the column, Unsupported where folders cannot be exchanged in one step.
     """
@@ -73,6 +74,8 @@ def erase_from_log(
                     skipped[folder] = Skipped(folder, error.message)
                     break
                 rows, files = rows + sum(found.values()), files + len(found)
+            if folder not in skipped and (why := _not_looked_at(folder)):
+                skipped[folder] = Skipped(folder, why)
     return Erasure(rows, files, tuple(skipped.values()))
 
 
@@ -96,6 +99,18 @@ def _check_column(folders: Sequence[Path], column: str) -> None:
             return
     if known:
         raise InvalidInput(f"no file of the log has a column {column!r}: use one of {', '.join(sorted(known))}")
+
+
+def _not_looked_at(folder: Path) -> str:
+    """Which files of a day may hold such rows too, and what to do about them; empty where there are none."""
+    if unfinished := unfinished_files(folder):
+        return (
+            f"{unfinished[0].name} is being written, or its engine was killed: erase again in an hour, when it is in "
+            "its place or removed"
+        )
+    if any(folder.glob("*.tfrecord")):
+        return "it holds PredictionLogs, of which no rows can be erased: remove the folder, or let `log retain` do so"
+    return ""
 
 
 def _holding(folder: Path, needed: str, chosen: Chosen) -> dict[Path, int]:

@@ -30,6 +30,9 @@ from tidegate_serving.inference_log.reader import check_log
 _MANIFEST = ".upkeep.json"
 _ENDING, _REMOVED, _LISTED = ".upkeep", ".removed", ".listed"
 _LISTED_SECONDS = 3600.0
+_UNFINISHED = ".*.aside"
+"""What an engine writes before it has its name; an older one is of an engine that was killed."""
+_UNFINISHED_SECONDS = 3600.0
 _LOCK = ".upkeep.lock"
 _PATTERNS = ("model=*/version=*", "*/model=*/version=*")
 
@@ -124,7 +127,17 @@ def data_files(folder: Path) -> list[Path]:
     return sorted(file for file in folder.glob("*.parquet") if not file.name.startswith(".") and file.is_file())
 
 
+def unfinished_files(folder: Path) -> list[Path]:
+    """What an engine writes just now, or was killed while it wrote."""
+    return sorted(file for file in folder.glob(_UNFINISHED) if file.is_file())
+
+
 def _put_right(root: Path) -> None:
+    for folder in day_folders(root):
+        for file in unfinished_files(folder):
+            with contextlib.suppress(FileNotFoundError):  # its engine has just renamed it
+                if time.time() - file.stat().st_mtime > _UNFINISHED_SECONDS:
+                    file.unlink()
     for pattern in _PATTERNS:
         for aside in root.glob(f"{pattern}/.date=*{_ENDING}"):
             unfinished = _read(aside).get("id") == _id_of(aside) or not any(aside.iterdir())

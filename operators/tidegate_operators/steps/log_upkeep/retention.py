@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-from tidegate_operators.steps.log_upkeep.folders import data_files, day_folders, day_of, upkeep
+from tidegate_operators.steps.log_upkeep.folders import day_folders, day_of, upkeep
 from tidegate_serving.contract.errors import InvalidInput
 
 
@@ -29,7 +29,8 @@ def retain_log(
 ) -> Retention:
     """Keeps the last `days` days and at most `most_bytes`, whichever is less; whole days go, the oldest first.
 
-    A day is that of the event, as its folder says, else of arrival; today's and later ones always stay. Raises as
+    A day is that of the event, as its folder says, else of arrival; today's and later ones always stay. All files of a
+    day count, so that PredictionLogs under a root of their own are kept within limits too. Raises as
     `folders.upkeep`; InvalidInput where neither limit is given.
     """
     if days is None and most_bytes is None:
@@ -53,4 +54,4 @@ def retain_log(
 
 
 def _bytes(folder: Path) -> int:
-    return sum(file.stat().st_size for file in data_files(folder))
+    return sum(file.lstat().st_size for file in folder.rglob("*") if not file.is_dir())
