@@ -44,9 +44,9 @@ def show(
       tidegate config show --config engine.toml
       tidegate config show --control 127.0.0.1:8502 --changed
     """
-    from tidegate_serving.config.view import DEFAULT, to_toml
+    from tidegate_serving.config.view import to_toml
 
-    values = [value for value in _values(file, control) if not changed or value.origin != DEFAULT]
+    values = [value for value in _values(file, control) if not changed or not value.is_default]
     if as_json:
         rows = [{"key": value.key, "value": value.value, "origin": value.origin} for value in values]
         typer.echo(json.dumps({"format": "tidegate.config/1", "values": rows}, indent=1))

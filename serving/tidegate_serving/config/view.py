@@ -21,6 +21,7 @@ from tidegate_serving.redaction import REMOVED, hidden, is_secret
 from tidegate_serving.typed_config import keys
 
 DEFAULT = "default"
+_IN_USE = ", in use: "
 FIXED = {
     "grpc_address": "clients are connected to it",
     "rest_address": "clients are connected to it",
@@ -75,6 +76,11 @@ class ConfigValue:
     value: Any
     origin: str
 
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody said it."""
+        return self.origin == DEFAULT or self.origin.startswith(f"{DEFAULT}{_IN_USE}")
+
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
@@ -121,19 +127,18 @@ class ConfigDiff:
 
 
 def effective(config: EngineConfig) -> list[ConfigValue]:
-    """Every value of a config, defaults among them, in the order of the keys; those that depend on the machine's memory
-    as they are in use."""
-    requests, workers = config.request_memory, config.worker_memory
-    return _values(dataclasses.replace(config, request_memory_bytes=requests, worker_memory_bytes=workers))
-
-
-def _values(config: EngineConfig) -> list[ConfigValue]:
-    """As they were said."""
+    """Every value of a config, defaults among them, in the order of the keys. Of a 0 that stands for a share of the
+    machine's memory the origin says how much that is."""
+    in_use = {"request_memory_bytes": config.request_memory, "worker_memory_bytes": config.worker_memory}
     return [
-        ConfigValue(key, value, _origin(config.origins, key))
+        ConfigValue(key, value, _origin(config.origins, key) + (_in_bytes(in_use.get(key)) if value == 0 else ""))
         for name in keys(EngineConfig)
         for key, value in _flat(_quoted(name), getattr(config, name))
     ]
+
+
+def _in_bytes(in_use: int | None) -> str:
+    return "" if in_use is None else f"{_IN_USE}{in_use} bytes"
 
 
 def seen(config: EngineConfig) -> list[ConfigValue]:
@@ -148,7 +153,7 @@ def without_secrets(values: list[ConfigValue]) -> list[ConfigValue]:
 
 def diff(before: EngineConfig, after: EngineConfig) -> ConfigDiff:
     """What differs."""
-    return diff_values(_values(before), _values(after))
+    return diff_values(effective(before), effective(after))
 
 
 def diff_values(before: list[ConfigValue], after: list[ConfigValue]) -> ConfigDiff:

@@ -41,4 +41,4 @@ def test_a_pod_that_was_resized_has_the_same_config_and_people_see_the_bytes_in_
     before, after = EngineConfig(usable_at_start=8 * GB), EngineConfig(usable_at_start=4 * GB)
     assert diff(before, after).changes == ()
     (shown,) = [value for value in effective(before) if value.key == "request_memory_bytes"]
-    assert (shown.value, shown.origin) == (2 * GB, "default")
+    assert (shown.value, shown.origin) == (0, f"default, in use: {2 * GB} bytes")

@@ -222,6 +222,7 @@ class Life:
         self.baton.abandon()
         self.journal.stop()
         self.rpc.stop()
+        self.rpc.close()
 
     def admit(self, directory: Path, manifest: Manifest, digest: str) -> None:
         """Everybody."""
@@ -287,6 +288,7 @@ class World:
         life = self.life
         life.stopping = True
         life.rpc.stop()
+        life.rpc.close()
         life.front.close()
         ended = life.manager.stop(0.0)
         while not ended:

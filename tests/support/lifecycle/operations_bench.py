@@ -5,7 +5,7 @@ Tests say what a source wants, push versions and decide; the bench says what ser
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support.lifecycle.fakes import FakePlane, FakeServable, FakeTarget, manifest_of
@@ -70,7 +70,6 @@ class OperationsBench:
         self.root = folder / "repository"
         self.keep = False
         self.unadmitted: set[int] = set()
-        self.stop: Callable[[], None] = lambda: None
         self.begin()
 
     def begin(self) -> None:
@@ -94,9 +93,12 @@ class OperationsBench:
         states = DesiredStateStore(self.folder / "state")
         self.rpc = RpcSource(self.reconciler.set_desired_state, checks, states, self.owners, self.journal)
         self.rollback = Rollback(self.reconciler, self.operations, locator, self.rpc, self.owners, self.available)
-        self.stop = self.rpc.stop
         self.reconciler.start(self.manager)
         self.rpc.start()
+
+    def stop(self) -> None:
+        self.rpc.stop()
+        self.rpc.close()
 
     def restart(self) -> None:
         self.stop()
