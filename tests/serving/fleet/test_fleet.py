@@ -260,6 +260,8 @@ def test_of_models_that_nobody_has_to_have_the_least_recently_used_leaves_and_co
     names = [f"cold{number}" for number in range(8)]
     for name in names:
         push(directory=publish(fleet.root, name, 1, adding(1)), control=controller.address)
+        size(fleet, name, 400)
+        settled(fleet, name, 1)  # what nobody has to have and nobody has asked for would be placed nowhere
         size(fleet, name, 400, 0)
     loaded = eventually(lambda: found if len(found := [n for n in names if fleet.routes(n)]) == 6 else [])
     assert loaded == names[2:]
