@@ -174,6 +174,13 @@ class DesiredState:
             shadow=None if self.shadow is not None and self.shadow.version == number else self.shadow,
         )
 
+    def leaving_out(self, numbers: Collection[int]) -> DesiredState:
+        """Without these versions, their labels and their shadow."""
+        state = self
+        for number in numbers:
+            state = state.without(number)
+        return state
+
     def promoting(self, number: int) -> DesiredState:
         """Only this version, with label `stable` on it; every other label whose version goes, goes with it."""
         labels = {label: target for label, target in self.labels.items() if target == number}

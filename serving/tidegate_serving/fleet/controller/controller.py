@@ -251,11 +251,10 @@ class Controller:
         with self._telling:
             states = {one.id: one for one in self._states.values() if view.revision_of(one.id.name) < self._of(one)}
             for name, model in view.models.items():
-                places, missing = view.placement.nodes.get(name), view.placement.missing.get(name, "")
-                if places is None:  # nobody has decided yet where it belongs
+                if name not in view.placement.nodes:  # nobody has decided yet where it belongs
                     states |= {one.id: one for one in self._states.values() if one.id.name == name}
                 elif model.desired.revision >= self._expected.get(name, 0):
-                    states |= {one.id: one for one in version_states(model, places, seen, missing)}
+                    states |= {one.id: one for one in version_states(model, view.placement, seen)}
             for version, before in self._states.items():
                 if version not in states and before.state is not State.END:
                     states[version] = StateChange(version, State.END)

@@ -8,13 +8,23 @@ there were withdrawn, so that routers know of it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tidegate_serving.contract.desired_state import DesiredState
 from tidegate_serving.control.overrides import NO_OVERRIDES, Overrides
 from tidegate_serving.fleet.decision.placing import Demand, place
-from tidegate_serving.fleet.decision.rollout import Seen, is_ready, listed, may_load, refused_by, routed, told
+from tidegate_serving.fleet.decision.rollout import (
+    Seen,
+    fresh,
+    held_back,
+    is_ready,
+    listed,
+    may_load,
+    refused_by,
+    routed,
+    told,
+)
 from tidegate_serving.fleet.decision.scaling import scaled
 from tidegate_serving.fleet.state.model import FleetModel
 from tidegate_serving.fleet.state.node import Node
@@ -72,11 +82,7 @@ def decide(
         for model in view.models.values()
     ]
     placed = place(nodes, demands, view.placement.nodes)
-    changed = {
-        name: model.advanced()
-        for name, model in view.models.items()
-        if not model.settled and (not model.wanted.versions or is_ready(model, placed.nodes[name], seen))
-    }
+    changed = dict(_advanced(view.models, placed, seen))
     models = {**view.models, **changed}
     routes = _routes(view, models, placed, seen, {one.id for one in nodes if one.leaving})
     leaving = {
@@ -105,6 +111,18 @@ def decide(
     )
 
 
+def _advanced(
+    models: Mapping[str, FleetModel], placed: Placement, seen: Mapping[str, Seen]
+) -> Iterator[tuple[str, FleetModel]]:
+    """The models of which more serves than did."""
+    for name, model in models.items():
+        back = held_back(model, placed)
+        if not model.settled and (not model.wanted.versions or is_ready(model, placed.nodes[name], seen, back)):
+            after = model.advanced(back)
+            if after != model:
+                yield name, after
+
+
 def _demand(view: FleetView, model: FleetModel, memory: Memory, calm: dict[str, float], now: float) -> Demand:
     """`calm` gets since when the model has more copies than its load takes."""
     name, copies = model.name, model.copies
@@ -115,7 +133,10 @@ def _demand(view: FleetView, model: FleetModel, memory: Memory, calm: dict[str, 
     if since is not None:
         calm[name] = since
     count = max(count, int(bool(wanted))) if model.wanted.versions else 0
-    return Demand(name, model.size, count, copies.least, model.labels, used_at)
+    serves = model.serving is not None and bool(model.serving.versions)
+    anew = not serves or (model.settled and not present)
+    held = None if anew else view.placement.sizes.get(name)
+    return Demand(name, model.size, count, copies.least, model.labels, used_at, held=held)
 
 
 def _routes(
@@ -159,15 +180,16 @@ def _told(
 ) -> dict[str, DesiredState]:
     """What a node is to have: its models as far as there is room by now, and nothing of those that may leave."""
     states: dict[str, DesiredState] = {}
-    coming: dict[str, FleetModel] = {}
+    coming: set[str] = set()
     for name, model in models.items():
         if node.id in placed.nodes[name]:
-            if may_load(model, node.capacity_bytes - sum(one.size for one in coming.values()), models, seen):
-                states[name] = told(model)
+            room = node.capacity_bytes - sum(placed.sizes[one] for one in coming)
+            if may_load(name, room, placed.sizes, seen):
+                states[name] = told(model, held_back(model, placed))
                 if not seen.holds(name):
-                    coming[name] = model
+                    coming.add(name)
         elif (name, node.id) in leaving or (seen.wants(name) and not model.wanted.versions):
             states[name] = DesiredState(name, requested_by="fleet", reason=f"{name} is on other nodes now, or on none")
         elif seen.wants(name):
-            states[name] = told(model)
+            states[name] = told(model, fresh(model))
     return states

@@ -80,12 +80,30 @@ class Seen:
         return self.states.get(ServableId(name, number), _GONE)
 
 
-def is_ready(model: FleetModel, places: Iterable[str], seen: Mapping[str, Seen]) -> bool:
+def fresh(model: FleetModel) -> frozenset[int]:
+    """Versions of a model that serves which come beside what serves; none that served before, or that comes in the
+    place of a blocked one."""
+    serving = model.serving
+    if serving is None or not serving.versions or any(map(model.is_blocked, serving.versions)):
+        return frozenset()
+    return model.wanted.numbers - serving.numbers - {one.version for one in model.served}
+
+
+def held_back(model: FleetModel, placed: Placement) -> frozenset[int]:
+    """The versions that wait because the model's nodes have no room for them beside what serves."""
+    return fresh(model) if placed.sizes.get(model.name, model.size) < model.size else frozenset()
+
+
+def is_ready(
+    model: FleetModel, places: Iterable[str], seen: Mapping[str, Seen], back: frozenset[int] = frozenset()
+) -> bool:
     """Whether every version that the desired state's labels name, and the one for ordinary requests, is AVAILABLE on
-    all nodes of the model."""
-    needed = {*model.wanted.labels.values(), model.wanted.stable}
+    all nodes of the model. Those that are held `back` count as not desired, and with one for ordinary requests nothing
+    is ready."""
+    wanted = model.wanted
+    needed = {*wanted.leaving_out(back).labels.values(), wanted.stable}
     there = [seen.get(node, Seen()) for node in places]
-    return bool(there) and all(node.has(model.name, number) for node in there for number in needed)
+    return bool(there) and not back & needed and all(node.has(model.name, one) for node in there for one in needed)
 
 
 def refused_by(model: FleetModel, seen: Mapping[str, Seen]) -> frozenset[str]:
@@ -102,16 +120,16 @@ def refused_by(model: FleetModel, seen: Mapping[str, Seen]) -> frozenset[str]:
     return found if model.settled or len(found) <= _MOST_TRIED else frozenset()
 
 
-def told(model: FleetModel) -> DesiredState:
+def told(model: FleetModel, back: frozenset[int] = frozenset()) -> DesiredState:
     """What the model's nodes are told now: what was pushed last, or, while that does not serve yet, its versions beside
-    those that serve, with the labels as they were, unless one of them is blocked."""
+    those that serve, with the labels as they were, unless one of them is blocked; without those that are held `back`."""
     desired, serving = model.wanted, model.serving
     if serving is None or not serving.versions or not desired.versions or model.settled:
         return desired
     if any(map(model.is_blocked, serving.versions)):
         return desired
     state = replace(serving, keep_previous=desired.keep_previous)
-    for version in desired.versions:
+    for version in desired.leaving_out(back).versions:
         state = state.adding(version)
     return replace(state, requested_by=desired.requested_by, reason=desired.reason, revision=desired.revision)
 
@@ -134,23 +152,21 @@ def routed(model: FleetModel, places: Collection[str], seen: Mapping[str, Seen],
     return own or (() if evicted else tuple(there))
 
 
-def may_load(model: FleetModel, capacity: int, models: Mapping[str, FleetModel], seen: Seen) -> bool:
-    """Whether a node has room for a model by what it holds, which may be what is still on its way out."""
-    if seen.wants(model.name):
-        return True
-    held = sum(models[name].size for name in seen.held if name != model.name and name in models)
-    return held + model.size <= capacity
+def may_load(name: str, capacity: int, sizes: Mapping[str, int], seen: Seen) -> bool:
+    """Whether a node has room for a model by what it holds, which may be what is still on its way out; `sizes` are
+    what models count for."""
+    return seen.wants(name) or sum(sizes.get(one, 0) for one in {*seen.held, name}) <= capacity
 
 
-def version_states(
-    model: FleetModel, places: Collection[str], seen: Mapping[str, Seen], missing: str
-) -> Iterator[StateChange]:
-    """How each version of a model stands in the whole fleet; `missing` says why it has no place."""
+def version_states(model: FleetModel, placed: Placement, seen: Mapping[str, Seen]) -> Iterator[StateChange]:
+    """How each version of a model stands in the whole fleet."""
+    places, missing = placed.nodes.get(model.name, ()), placed.missing.get(model.name, "")
+    back = held_back(model, placed) if missing else frozenset()
     known = {one.version for node in seen.values() for one in node.versions.get(model.name, ())}
     wanted = model.wanted.numbers
     for number in sorted(known | wanted, reverse=True):
         everywhere = {node: one.state(model.name, number) for node, one in sorted(seen.items())}
-        own = {node: _answer(model, seen.get(node, Seen()), number) for node in places}
+        own = {} if number in back else {node: _answer(model, seen.get(node, Seen()), number) for node in places}
         yield replace(
             _wanted(own, missing) if number in wanted else _unwanted(everywhere.values()),
             id=ServableId(model.name, number),
@@ -160,9 +176,8 @@ def version_states(
 def listed(model: FleetModel, placed: Placement, seen: Mapping[str, Seen], routed: bool) -> Iterator[VersionState]:
     """How a model's versions stand, as routers list them: those that are desired, and those that are on their way out.
     One that is on no node without an error is cold."""
-    places, missing = placed.nodes[model.name], placed.missing.get(model.name, "")
-    numbers = model.wanted.numbers
-    for one in version_states(model, places, seen, missing):
+    places, numbers = placed.nodes[model.name], model.wanted.numbers
+    for one in version_states(model, placed, seen):
         wanted = one.id.version in numbers
         if one.state is State.END and not wanted:
             continue

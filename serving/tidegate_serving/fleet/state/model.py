@@ -127,9 +127,9 @@ class FleetModel:
         found = (*self.desired.versions, *serving, *reversed(self.served), *self.overrides.references())
         return next((one for one in found if one.version == number), None)
 
-    def advanced(self) -> FleetModel:
-        """With what is wanted as what serves."""
-        wanted = self.wanted
+    def advanced(self, back: frozenset[int] = frozenset()) -> FleetModel:
+        """With what is wanted as what serves, without versions that are held `back`."""
+        wanted = self.wanted.leaving_out(back)
         stable = wanted.version(wanted.stable)
         if stable is None:
             return replace(self, serving=wanted)

@@ -73,6 +73,7 @@ def placement_bytes(placement: Placement) -> bytes:
         "format": "tidegate.fleet-placement/1",
         "nodes": {name: list(nodes) for name, nodes in placement.nodes.items()},
         "missing": dict(placement.missing),
+        "sizes": dict(placement.sizes),
     }
     return json.dumps(document, sort_keys=True).encode()
 
@@ -82,7 +83,9 @@ def placement_from(data: bytes) -> Placement:
     try:
         document: Any = json.loads(data) if data else {"nodes": {}, "missing": {}}
         nodes = {str(name): tuple(map(str, nodes)) for name, nodes in document["nodes"].items()}
-        return Placement(nodes, missing={str(name): str(why) for name, why in document["missing"].items()})
+        missing = {str(name): str(why) for name, why in document["missing"].items()}
+        sizes = {str(name): int(finite(size)) for name, size in document.get("sizes", {}).items()}
+        return Placement(nodes, missing=missing, sizes=sizes)
     except MALFORMED as error:
         _log.error("the fleet's placement cannot be read in etcd (%s): everything is placed anew", error)
         return Placement()

@@ -195,12 +195,33 @@ def test_a_node_that_nothing_is_heard_of_gets_nothing() -> None:
 
 def test_an_error_counts_from_when_the_node_was_told() -> None:
     model = FleetModel(desired(1, revision=2))
-    refused = Seen(refused={"m": NotAdmitted("no verdict")}, heard={"m": 2})
-    (told_so,) = version_states(model, ["a"], {"a": refused}, "")
+    refused, on_a = Seen(refused={"m": NotAdmitted("no verdict")}, heard={"m": 2}), Placement({"m": ("a",)})
+    (told_so,) = version_states(model, on_a, {"a": refused})
     assert (told_so.state, told_so.error_code) == (State.END, "not_admitted")
     assert told_so.error_message == "node a: no verdict"
-    (from_before,) = version_states(model, ["a"], {"a": replace(refused, heard={"m": 1})}, "")
+    (from_before,) = version_states(model, on_a, {"a": replace(refused, heard={"m": 1})})
     assert (from_before.state, from_before.error_code) == (State.LOADING, "")
+
+
+def test_a_version_beside_which_its_node_has_no_room_fails_and_what_serves_stays_and_can_be_gone_back_from() -> None:
+    before = replace(serving(1, stable=1), desired=desired(2, stable=2), file_bytes=10).advanced()
+    pushed = replace(before, desired=desired(2, 3, stable=2, revision=5), file_bytes=20)
+    placed = Placement({"m": ("a",)}, sizes={"m": 10})
+    fleet, there = replace(view(pushed, "a"), placement=placed), {"a": seen(before.desired, [2])}
+    decision = decided(fleet, there)
+    assert decision.placement.sizes == {"m": 10}
+    assert decision.told["a"]["m"].numbers == {2}
+    assert decision.routes.models["m"] == ("a",)
+    states = {one.id.version: one for one in version_states(pushed, decision.placement, there)}
+    assert states[2].state is State.AVAILABLE
+    assert states[3].error_code == "resource_exhausted"
+    assert "m needs 20 bytes on each of its nodes, of which it has 10" in states[3].error_message
+    back = replace(pushed, desired=pushed.desired.adding(reference(1)).promoting(1))
+    assert decided(replace(fleet, models={"m": back}), there).told["a"]["m"].numbers == {1, 2}
+    roomy = replace(fleet, nodes={"a": replace(fleet.nodes["a"], capacity_bytes=20)})
+    grown = decided(roomy, there)
+    assert (grown.placement.sizes, grown.placement.missing) == ({"m": 20}, {})
+    assert grown.told["a"]["m"].numbers == {2, 3}
 
 
 def test_copies_follow_what_all_routers_forward() -> None:
