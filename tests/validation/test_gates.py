@@ -104,7 +104,7 @@ def test_a_wrong_unit_is_refused_by_the_skew_gate(shelf: Path) -> None:
     verdict = validate(request(shelf, 3, Draft(training=world.scaled(training(3), "size", 0.3048))))
     assert not verdict.allowed
     assert verdict.sentence == (
-        "parcels:3 is refused by the skew gate: `size`: the candidate was trained on values 0.3048 times those "
+        "parcels:3 is refused by the skew gate: `size`: the candidate's training values are 0.3048 times those "
         "that are served (metres against feet?)"
     )
 

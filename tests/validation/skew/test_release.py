@@ -58,7 +58,7 @@ def test_a_candidate_trained_in_another_unit_is_refused(tmp_path: Path, factor: 
     assert found.outcome is Outcome.FAIL
     assert found.cause is not None
     assert found.cause["factor"] == pytest.approx(factor, rel=1e-3)
-    assert f"the candidate was trained on values {factor:.4g} times those that are served" in found.sentence
+    assert f"the candidate's training values are {factor:.4g} times those that are served" in found.sentence
 
 
 def test_the_sentence_names_the_units(tmp_path: Path) -> None:
@@ -66,8 +66,22 @@ def test_the_sentence_names_the_units(tmp_path: Path) -> None:
     served = world.parcels(900, seed=3, days=1, first_day=LATER)
     found = of(against_log(tmp_path, served, candidate, profile_of(spring(1))), "size")
     assert found.sentence == (
-        "`size`: the candidate was trained on values 1.609 times those that are served (kilometres against miles?)"
+        "`size`: the candidate's training values are 1.609 times those that are served (kilometres against miles?)"
     )
+
+
+@pytest.mark.parametrize("fault", ["a default", "a level"])
+def test_another_fault_of_what_is_served_excuses_no_unit(tmp_path: Path, fault: str) -> None:
+    """Celsius is served and was trained on, and the candidate learnt kelvins."""
+    celsius, served = world.parcels(9000, seed=1, days=30), world.parcels(3000, seed=3, days=10, first_day=LATER)
+    weight = served["weight"].to_numpy()
+    wrong = np.where(np.arange(len(weight)) % 33 == 0, np.float32(-1), weight) if fault == "a default" else weight + 1
+    served = world.with_column(served, "weight", wrong)
+    kelvins = profile_of(world.scaled(celsius, "weight", 1.0, 273.15))
+    found = of(against_log(tmp_path, served, kelvins, profile_of(celsius)), "weight")
+    assert found.outcome is Outcome.FAIL
+    assert "the candidate's training values are those that are served plus 27" in found.sentence
+    assert of(against_log(tmp_path, served, kelvins, kelvins), "weight").outcome is Outcome.WARN
 
 
 def test_a_candidate_that_mends_the_unit_is_let_through(tmp_path: Path) -> None:

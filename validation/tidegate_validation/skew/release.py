@@ -29,6 +29,9 @@ from tidegate_validation.statistics.sample import ValueSample
 from tidegate_validation.statistics.window import Window
 
 _SAME_FACTOR = 0.02
+_SAME_SHARE = 0.1
+_MIDDLE = (0.25, 0.75)
+_TRAINED = "the candidate's training values are"
 _NO_BETTER = "no more so than for the version that serves now"
 
 
@@ -109,7 +112,7 @@ def _failing(case: _Case, finding: Finding) -> Finding:
     cause = cause if cause is not None and cause.is_conversion else None
     told = cause.inverse() if cause is not None else None
     if told is not None:
-        words = explain(told, who="the candidate was trained on values", of=case.evidence.words)
+        words = explain(told, who=_TRAINED, of=case.evidence.words)
         finding = replace(finding, sentence=f"`{case.name}`: {words}", cause=told.to_dict())
     if case.before is None:
         believed = cause is not None and cause.by_values
@@ -128,8 +131,7 @@ def _worse(case: _Case, finding: Finding, cause: Cause | None) -> bool:
     if before is None or case.known is None or case.name not in before.numbers:
         return cause is not None and cause.by_values
     if cause is not None:
-        same = before.causes.get(case.name)
-        return same is None or abs(np.log(abs(same.factor / cause.factor))) > _SAME_FACTOR
+        return not _as_far(case, cause, before.causes.get(case.name))
     now, then = case.now.numbers[case.name], before.numbers[case.name]
     rule = case.rule
     if finding.check == "distribution":
@@ -146,6 +148,20 @@ def _worse(case: _Case, finding: Finding, cause: Cause | None) -> bool:
     if mine is not None and other is not None:
         return mine.share > other.share + rule.unseen_floor
     return _told_of_the_candidate_alone(case, finding, before)
+
+
+def _as_far(case: _Case, cause: Cause, known: Cause | None) -> bool:
+    """Whether what is served is at least as far from the baseline's training, by the same conversion: the same factor,
+    no smaller an offset in the same direction, and about as many rows or more."""
+    if known is None or not known.is_conversion or known.factor * cause.factor <= 0:
+        return False
+    low, high = np.interp(_MIDDLE, case.feature.levels, case.feature.quantiles)
+    further = cause.offset - known.offset if cause.offset > 0 else known.offset - cause.offset
+    return bool(
+        abs(np.log(known.factor / cause.factor)) <= _SAME_FACTOR
+        and further <= case.rule.margin * abs(cause.factor) * (high - low)
+        and cause.share <= known.share + _SAME_SHARE
+    )
 
 
 def _signs(numbers: FeatureNumbers) -> BlockDistance | None:
@@ -195,7 +211,7 @@ def _unclear(case: _Case, finding: Finding) -> Finding:
             return replace(finding, outcome=Outcome.WARN)
         return replace(finding, outcome=Outcome.PASS, sentence=f"{finding.sentence}; {_NO_BETTER}")
     told = cause.inverse()
-    words = explain(told, who="the candidate was trained on values", of="those of the version that serves now")
+    words = explain(told, who=_TRAINED, of="those of the version that serves now")
     sentence = f"`{case.name}`: {words}, and too little was served to say which is right"
     return replace(finding, sentence=sentence, cause=told.to_dict())
 
