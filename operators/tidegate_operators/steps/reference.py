@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from tempfile import mkdtemp
 
 from tidegate_serving.contract import times
-from tidegate_serving.contract.errors import FailedPrecondition, NotFound
+from tidegate_serving.contract.errors import FailedPrecondition, NotFound, Unsupported
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import profile_directory, reference_directory
 from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.files import folder_aside, remove_folder
+from tidegate_serving.files.exchange import exchange
 
 ACCEPTED = "accepted.json"
 _TIME = "tidegate_event_time"
@@ -67,16 +68,31 @@ def accept_reference(*, directory: Path, log_root: Path, since: datetime, until:
     by_day = trained.block_unit is BlockUnit.DAY
     found = make_profile(table, features=names, label=None, event_time=_TIME if by_day else None)
     place = reference_directory(directory)
-    aside = Path(mkdtemp(prefix=f".{place.name}-", dir=place.parent))
-    try:
+    with _instead_of(place) as aside:
         write_profile(replace(found, event_time=trained.event_time), aside)
         said = {"since": times.to_text(since), "until": times.to_text(until), "rows": found.rows}
         (aside / ACCEPTED).write_text(json.dumps(said) + "\n")
-        shutil.rmtree(place, ignore_errors=True)
-        aside.rename(place)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
     return AcceptedReference(identity, since, until, found.rows, place)
+
+
+@contextlib.contextmanager
+def _instead_of(place: Path) -> Iterator[Path]:
+    """A folder to fill, which takes the place of what lies there in one step; where the file system has no such step
+    (NFS), there is none for a moment."""
+    if not place.exists():
+        with folder_aside(place) as aside:
+            yield aside
+        return
+    newer = place.with_name(f".{place.name}.newer")
+    remove_folder(newer)
+    with folder_aside(newer) as aside:
+        yield aside
+    try:
+        exchange(newer, place)
+    except Unsupported:
+        remove_folder(place)
+        newer.rename(place)
+    remove_folder(newer)
 
 
 def find_reference(directory: Path) -> tuple[Path, str]:

@@ -24,7 +24,7 @@ def exchange(one: Path, other: Path) -> None:
     number = ctypes.get_errno()
     if number in _CANNOT:
         raise Unsupported(
-            f"the file system of {one} cannot exchange two folders in one step ({os.strerror(number)}): keep the log "
+            f"the file system of {one} cannot exchange two folders in one step ({os.strerror(number)}): keep them "
             "on ext4, xfs, btrfs or tmpfs"
         )
     raise OSError(number, os.strerror(number), str(one))

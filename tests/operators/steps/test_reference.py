@@ -12,6 +12,7 @@ from tests.support.release.world import World, make_world
 from tests.validation.world import Served, write_log
 
 from tidegate_operators.steps import accept_reference, skew
+from tidegate_operators.steps.reference import find_reference
 from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import FailedPrecondition, NotFound
 from tidegate_serving.contract.repository import profile_directory, reference_directory
@@ -61,6 +62,25 @@ def test_what_is_accepted_is_compared_with_from_then_on(world: World) -> None:
     assert again.rows == 5000
     assert "sent from 2026-04-11" in report(world, 0, 10)[1]
     assert read_profile(profile_directory(directory)).rows == 4000, "the version itself stays as it was published"
+    assert [path.name for path in directory.parent.glob("*reference*")] == ["1.reference"]
+
+
+def test_everybody_may_read_it_and_at_no_step_there_is_none(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = world.repository / "tiny" / "1"
+    place, week = reference_directory(directory), timedelta(days=7)
+    accept_reference(directory=directory, log_root=world.log, since=START, until=START + week)
+    (world.repository / "ordinary").mkdir()
+    assert place.stat().st_mode == (world.repository / "ordinary").stat().st_mode
+    rename, there = Path.rename, []
+
+    def seen(self: Path, target: Path) -> Path:
+        there.append(find_reference(directory)[0])
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", seen)
+    accept_reference(directory=directory, log_root=world.log, since=START + week, until=START + 2 * week)
+    assert set(there) == {place}
+    assert "2026-04-08" in find_reference(directory)[1]
     assert [path.name for path in directory.parent.glob("*reference*")] == ["1.reference"]
 
 
