@@ -206,6 +206,52 @@ def test_a_candidate_of_other_inputs_or_outputs_is_told_so(tmp_path: Path, golde
     assert (one.outcome, one.subject) == (Outcome.FAIL, "probability")
 
 
+TWO = """
+class Model:
+    def predict(self, inputs):
+        return {"double": inputs["x"] * 2}
+
+    def raw(self, inputs):
+        return {"double": inputs["x"] * FACTOR}
+"""
+
+
+@pytest.mark.parametrize(
+    ("factor", "recorded_by", "outcome", "words"),
+    [
+        (1, "raw", Outcome.PASS, "`double` of 3 golden requests of two:1 is as recorded"),
+        (3, "raw", Outcome.FAIL, "request 'a', row 0: 3.0 instead of 1.0"),
+        (1, "gone", Outcome.INCONCLUSIVE, "answered by signature `gone`, and this version has raw, serving_default"),
+    ],
+)
+def test_golden_requests_are_asked_by_the_signature_that_answered_them(
+    tmp_path: Path, factor: int, recorded_by: str, outcome: Outcome, words: str
+) -> None:
+    x = np.array([1.0, 2.0, 3.0], dtype=np.float32)
+    table = pa.table({log_record.REQUEST_ID: ["a", "b", "c"], "in.x": x, "out.double": x})
+    (tmp_path / "two.py").write_text(TWO.replace("FACTOR", str(factor)))
+    one = Signature((TensorSpec("x", "float32"),), (TensorSpec("double", "float32"),))
+    published = publish(
+        Publication(
+            files=tmp_path / "two.py",
+            servable="two",
+            version=2,
+            platform="python",
+            repository=tmp_path / "models",
+            signature={SERVING_DEFAULT: one, "raw": one},
+            example={"x": 1.0},
+            metadata={"python.methods": '{"raw": "raw"}'},
+        )
+    )
+    held_out = pa.table({"x": x, "late": x})
+    golden = GoldenRequests(table, "two:1", recorded_by, "golden.parquet")
+    case = Case(Version.read(published.directory), None, held_out, "late", golden=golden)
+    findings = examine(case, input_domains(one, None, held_out, None), LIMITS)
+    (told,) = [one for one in findings if one.check == "golden requests"]
+    assert told.outcome is outcome
+    assert words in told.sentence
+
+
 def test_a_version_carries_its_golden_requests(tmp_path: Path, golden: GoldenRequests) -> None:
     model = tmp_path / "model.py"
     model.write_text(HONEST)

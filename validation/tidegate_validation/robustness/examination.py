@@ -44,8 +44,8 @@ class Examination:
     its folders, `environment` which variables it changed, `integers` which floats it gave as whole numbers,
     `out_of_range` which outputs the policy's range does not hold, `seconds` how long calls took,
     `single_seconds` those with one ordinary row, `excused` how many missed deadlines were kept when tried again.
-    `end` is the gate's deadline by the monotonic clock. `golden` are recorded requests to ask again, `report_folder` is
-    where more may be told than a finding holds.
+    `end` is the gate's deadline by the monotonic clock. `golden` are recorded requests to ask again, by one of the
+    version's `signatures`; `report_folder` is where more may be told than a finding holds.
     """
 
     session: Session
@@ -58,6 +58,7 @@ class Examination:
     failing_inputs: FailingInputs
     end: float
     golden: GoldenRequests | None = None
+    signatures: Mapping[str, Signature] = field(default_factory=dict)
     report_folder: Path | None = None
     findings: list[Finding] = field(default_factory=list)
     good: Examples | None = None
@@ -83,6 +84,14 @@ class Examination:
         if answer.kind is AnswerKind.OUTPUTS and answer.non_finite() is None:
             self._hold_to_range(examples, answer)
         return answer
+
+    def ask_by(self, signature: str, examples: Examples) -> Answer:
+        """The answer by a signature that may be another than the one that is judged."""
+
+        def ask() -> Answer:
+            return self.session.ask(examples.arrays, self.time_for(self.limits.call_seconds), signature)
+
+        return self._checked(self._patiently(ask), len(examples))
 
     def ask_raw(self, tensors: Mapping[str, Array], rows: int, most: float | None = None) -> Answer:
         """The version's answer to tensors as they are. A missed deadline of the limits is tried again once; `most` is

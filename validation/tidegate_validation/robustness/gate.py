@@ -83,6 +83,7 @@ def examine(case: Case, domains: Mapping[str, InputDomain], limits: RobustnessLi
                 failing_inputs=FailingInputs(case.report, _origin(candidate, limits, name)),
                 end=end,
                 golden=case.golden,
+                signatures=candidate.manifest.signatures,
                 report_folder=case.report,
             )
             examination.failing_inputs.remove_earlier()

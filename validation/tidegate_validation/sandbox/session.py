@@ -71,9 +71,10 @@ class Session:
             self._forget(process)
         return answer
 
-    def ask(self, tensors: Mapping[str, Array], seconds: float | None = None) -> Answer:
-        """One call, in a fresh process if the last one is gone; NOT_LOADED where it does not load any more."""
-        return self._call(lambda process: process.predict(tensors, seconds, self._signature))
+    def ask(self, tensors: Mapping[str, Array], seconds: float | None = None, signature: str = "") -> Answer:
+        """One call, in a fresh process if the last one is gone; NOT_LOADED where it does not load any more. By another
+        `signature` than the session's where one is named."""
+        return self._call(lambda process: process.predict(tensors, seconds, signature or self._signature))
 
     def ask_at_once(
         self,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tidegate_serving.admission import Outcome
+from tidegate_serving.contract.signature import FirstAxis, Signature
 from tidegate_validation.golden_requests import GoldenRequests
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.robustness.finding import came_back
@@ -48,21 +49,19 @@ def recorded(examination: Examination) -> None:
     golden = examination.golden
     if golden is None:
         return
-    lacking = [name for name in examination.signature.input_names if name not in golden.inputs]
-    if lacking:
-        sentence = f"{golden.where} lacks input `{lacking[0]}` of this version: record golden requests that have it"
-        examination.report(CHECK, lacking[0], Outcome.INCONCLUSIVE, sentence)
+    signature = _signature(examination, golden)
+    if signature is None:
         return
-    known = [spec.name for spec in examination.signature.outputs]
+    known = [spec.name for spec in signature.outputs]
     for name in golden.outputs:
         if name not in known:
             sentence = f"golden requests were answered with `{name}`, this version has {', '.join(known)}"
             examination.report(CHECK, name, Outcome.FAIL, sentence)
     compared = [name for name in golden.outputs if name in known]
-    _tell_unsent(examination, golden)
+    _tell_unsent(examination, golden, signature)
     changed: dict[str, list[_Changed]] = {name: [] for name in compared}
     asked = 0
-    for name, one in _asked_again(examination, golden, compared):
+    for name, one in _asked_again(examination, golden, signature, compared):
         if one is None:
             asked += 1
         else:
@@ -75,13 +74,32 @@ def recorded(examination: Examination) -> None:
         _write(examination.report_folder / _FILE, changed)
 
 
-def _tell_unsent(examination: Examination, golden: GoldenRequests) -> None:
+def _signature(examination: Examination, golden: GoldenRequests) -> Signature | None:
+    """The one that answered when they were recorded; None, and told, where the version lacks it or an input of it."""
+    found = examination.signatures.get(golden.signature)
+    if found is None or found.first_axis is FirstAxis.FREE:
+        has = f"has {', '.join(examination.signatures)}" if found is None else "takes no rows by it"
+        sentence = (
+            f"{golden.where} was answered by signature `{golden.signature}`, and this version {has}: record golden "
+            "requests of a signature of rows that it has"
+        )
+        examination.report(CHECK, golden.signature, Outcome.INCONCLUSIVE, sentence)
+        return None
+    lacking = [name for name in found.input_names if name not in golden.inputs]
+    if lacking:
+        sentence = f"{golden.where} lacks input `{lacking[0]}` of this version: record golden requests that have it"
+        examination.report(CHECK, lacking[0], Outcome.INCONCLUSIVE, sentence)
+        return None
+    return found
+
+
+def _tell_unsent(examination: Examination, golden: GoldenRequests, signature: Signature) -> None:
     """Requests with a row that cannot be sent, as its whole number is missing."""
     sent, requests = golden.sent(), list(golden.requests())
     unsent = [
         request
         for request, start, end in requests
-        if len(examples_of(examination.signature, sent.slice(start, end - start))) < end - start
+        if len(examples_of(signature, sent.slice(start, end - start))) < end - start
     ]
     if unsent:
         sentence = (
@@ -92,17 +110,17 @@ def _tell_unsent(examination: Examination, golden: GoldenRequests) -> None:
 
 
 def _asked_again(
-    examination: Examination, golden: GoldenRequests, outputs: list[str]
+    examination: Examination, golden: GoldenRequests, signature: Signature, outputs: list[str]
 ) -> Iterator[tuple[str, _Changed | None]]:
     """Each changed row by its output, and None after each request that was asked."""
     sent = golden.sent()
     for request, start, end in golden.requests():
         if examination.exhausted:
             return
-        examples = examples_of(examination.signature, sent.slice(start, end - start))
+        examples = examples_of(signature, sent.slice(start, end - start))
         if len(examples) < end - start:  # told by `_tell_unsent`
             continue
-        answer = examination.ask(examples)
+        answer = examination.ask_by(golden.signature, examples)
         for name in outputs:
             was = golden.answered(name).slice(start, end - start).to_pylist()
             if answer.kind is not AnswerKind.OUTPUTS or name not in answer.outputs:
