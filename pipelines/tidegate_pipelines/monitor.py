@@ -141,7 +141,8 @@ def monitor(
 
     An engine that does not answer does not end it, nor one that serves nothing after a window was seen, as it may have
     started anew: `on_away` hears why, each time, and it is tried again after growing pauses, never longer than
-    `watch.every`. Whatever else the steps raise does end it.
+    `watch.every`. Nor does a fault of our own in one window's report, which `on_away` hears of too. Whatever else the
+    steps raise does end it.
     """
     pause = _FIRST_PAUSE_SECONDS
     waited_for: tuple[type[TidegateError], ...] = (Unavailable, DeadlinePassed)
@@ -152,6 +153,17 @@ def monitor(
             on_away(error)
             stop.wait(min(pause, watch.every))
             pause = min(2 * pause, watch.every)
+        except TidegateError:
+            raise
+        except Exception as error:
+            logger.exception("no report on this window of %s", watch.servable)
+            on_away(
+                TidegateError(
+                    f"no report on this window of {watch.servable} ({type(error).__name__}: {error}): the next one is "
+                    f"looked at in {watch.every:g} s; please report this"
+                )
+            )
+            stop.wait(watch.every)
         else:
             pause = _FIRST_PAUSE_SECONDS
             waited_for = (Unavailable, DeadlinePassed, FailedPrecondition)

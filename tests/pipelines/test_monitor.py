@@ -17,7 +17,7 @@ from tidegate_operators.steps import Skew, promote, push, serving_directory, ske
 from tidegate_pipelines.monitor import Action, Observation, Watch, _version_before, action_for, monitor, observe
 from tidegate_serving.admission import Outcome
 from tidegate_serving.client import Client
-from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput
+from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, TidegateError
 from tidegate_serving.contract.manifest import FILE_NAME
 from tidegate_serving.inference_log.reader import connect
 
@@ -230,3 +230,19 @@ def test_a_watch_that_makes_no_sense_is_refused(world: World) -> None:
         Watch("127.0.0.1:1", "m", world.root, every=0.0)
     with pytest.raises(InvalidInput, match="windows_per_alarm 0"):
         Watch("127.0.0.1:1", "m", world.root, windows_per_alarm=0)
+
+
+def test_a_fault_in_one_window_s_report_is_told_and_the_next_is_looked_at(tmp_path: Path) -> None:
+    told: list[str] = []
+    stop = threading.Event()
+
+    def broken_clock() -> datetime:
+        raise ValueError(f"fault {len(told)}")
+
+    def hear(error: TidegateError) -> None:
+        told.append(error.message)
+        if len(told) == 2:
+            stop.set()
+
+    monitor(Watch("127.0.0.1:1", "flights", tmp_path, every=0.001), lambda _: None, stop, broken_clock, hear)
+    assert [one.partition(":")[0] for one in told] == ["no report on this window of flights (ValueError"] * 2

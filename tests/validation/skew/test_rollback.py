@@ -126,3 +126,10 @@ def test_of_a_part_of_the_rows_that_of_a_category_is_taken_back() -> None:
     assert undone(rows, by_release)[0]["a"].to_pylist() == [1.0, 4.0, 3.0]
     gone = {"a": {**factor, "where": {"column": "place", "value": "west"}}}
     assert undone(rows, gone)[1] == ()
+
+
+def test_whole_numbers_beyond_the_reach_of_floats_are_taken_back_where_they_fit() -> None:
+    rows = pa.table({"a": pa.array([2**60 + 1, None, 5])})
+    assert undone(rows, {"a": {"kind": "constant factor", "factor": 2.0}})[0]["a"].to_pylist() == [2**59, None, 2]
+    assert undone(rows, {"a": {"kind": "constant factor", "factor": 1e-9}}) == (rows, ())
+    assert undone(rows, {"a": {"kind": "clock", "offset": 5.0}})[1] == ("a",)

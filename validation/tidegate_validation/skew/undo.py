@@ -14,30 +14,37 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _ALL_ROWS = 0.9
+_INTEGERS_END = 2.0**63
 
 
 def undone(rows: pa.Table, causes: Mapping[str, Mapping[str, Any]]) -> tuple[pa.Table, tuple[str, ...]]:
     """The rows with each column as it was before what its cause (a finding's) did, and the columns that were mended.
 
-    Left alone are causes that lose what was there, such as a cut-off, and those that reach some rows nobody can tell.
+    Left alone are causes that lose what was there, such as a cut-off, and those that reach some rows nobody can tell,
+    and whole numbers that would be beyond 64 bits. Those beyond 2^53 come back as near as a float64 holds them.
     """
     mended = rows
     done = []
     for name, cause in causes.items():
         column = _before(rows, name, cause, causes) if name in rows.column_names else None
         if column is not None:
-            mended = mended.set_column(mended.column_names.index(name), name, _whole(column, rows[name]))
+            column = _whole(column, rows[name])
+        if column is not None:
+            mended = mended.set_column(mended.column_names.index(name), name, column)
             done.append(name)
     return mended, tuple(done)
 
 
-def _whole(column: pa.ChunkedArray, came: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Whole numbers where whole numbers came."""
+def _whole(column: pa.ChunkedArray, came: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Whole numbers where whole numbers came; None where they do not fit."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if pa.types.is_integer(came.type) and pa.types.is_floating(column.type):
-        return pc.cast(pc.round(column), pa.int64())
+        whole = pc.round(column)
+        if pc.all(pc.less(pc.abs(whole), _INTEGERS_END)).as_py() is False:
+            return None
+        return pc.cast(whole, pa.int64(), safe=False)
     return column
 
 
@@ -52,13 +59,13 @@ def _before(
     if where is not None and where["column"] not in rows.column_names:
         return None
     if kind in (FACTOR, OFFSET, AFFINE) and (where is not None or float(cause.get("share", 1.0)) >= _ALL_ROWS):
-        came = pc.cast(column, pa.float64())
+        came = pc.cast(column, pa.float64(), safe=False)
         values = pc.subtract(came, float(cause.get("offset", 0.0)))
         before = pc.divide(values, float(cause.get("factor", 1.0)))
         return before if where is None else pc.if_else(_holds(rows[where["column"]], where["value"]), before, came)
     if kind == CLOCK:
         hour = int(cause.get("per_hour", 1))
-        values = pc.subtract(pc.cast(column, pa.float64()), hour * float(cause["offset"]))
+        values = pc.subtract(pc.cast(column, pa.float64(), safe=False), hour * float(cause["offset"]))
         return pc.subtract(values, pc.multiply(pc.floor(pc.divide(values, hour * DAY_HOURS)), hour * DAY_HOURS))
     if kind in (RENAMED, RESPELLED):
         texts = pc.cast(column, pa.string())
