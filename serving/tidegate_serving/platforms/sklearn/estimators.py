@@ -82,14 +82,16 @@ class Estimator:
         return as_text(columns[0], first)[:, np.newaxis]
 
     def _named_rows(self, given: Mapping[str, Array]) -> Any:
-        """A DataFrame, or the matrix of its numbers where the estimator takes that as well."""
-        whole, numbers = len(given) == len(self.fitted_on), _side_by_side(list(given.values()))
-        if numbers is None:
-            columns = {name: _column(name, array, name in self._missing) for name, array in given.items()}
-            return _import_pandas().DataFrame(columns)
-        if whole and self._nameless is not None:
-            return numbers
-        return _import_pandas().DataFrame(numbers, columns=self._index if whole else list(given), copy=False)
+        """A DataFrame whose columns keep their dtypes, or the matrix of its numbers where the estimator takes that."""
+        whole, columns = len(given) == len(self.fitted_on), list(given.values())
+        if _are_numbers(columns):
+            if whole and self._nameless is not None:
+                return _side_by_side(columns)
+            if len({column.dtype for column in columns}) == 1:
+                names = self._index if whole else list(given)
+                return _import_pandas().DataFrame(_side_by_side(columns), columns=names, copy=False)
+        made = {name: _column(name, array, name in self._missing) for name, array in given.items()}
+        return _import_pandas().DataFrame(made)
 
     def answer(self, method: str, rows: Any) -> Array:
         """Dense, rows first; what comes as a list, as probabilities of several outputs do, side by side."""
@@ -164,10 +166,12 @@ def _spec(name: str, array: Array) -> TensorSpec:
     return TensorSpec(name, dtype_name(array), (-1, *array.shape[1:]))
 
 
-def _side_by_side(columns: Sequence[Array]) -> Array | None:
-    """Columns of numbers as a matrix, laid out column by column as in a DataFrame; None where some are none."""
-    if not columns or any(column.dtype.kind not in "iuf" or column.shape[1:] not in ((), (1,)) for column in columns):
-        return None
+def _are_numbers(columns: Sequence[Array]) -> bool:
+    return bool(columns) and all(column.dtype.kind in "iuf" and column.shape[1:] in ((), (1,)) for column in columns)
+
+
+def _side_by_side(columns: Sequence[Array]) -> Array:
+    """Columns of numbers as a matrix, laid out column by column as in a DataFrame."""
     made = np.empty((len(columns), len(columns[0])), np.result_type(*columns))
     for row, column in zip(made, columns, strict=True):
         row[...] = column.reshape(-1)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -53,6 +54,18 @@ def test_an_array_estimator_gets_a_matrix_as_it_is(tmp_path: Path) -> None:
     whole = Draft(platform="sklearn", signature=signature, example={"x": [1.0, 2.0, 3.0]})
     version = load_published(publish(tmp_path, "m", 1, with_files(whole, model__skops=skops_bytes(model))))
     np.testing.assert_allclose(outputs(version, {"x": data})["predict_proba"], model.predict_proba(data), rtol=1e-6)
+
+
+def test_whole_numbers_beside_a_fraction_stay_whole(tmp_path: Path) -> None:
+    shops = pd.DataFrame({"shop": [2**60, 2**60 + 1, 2**60], "price": [1.5, 2.5, 3.5]})
+    model = make_pipeline(make_column_transformer((OneHotEncoder(), ["shop"])), LinearRegression()).fit(
+        shops, [0, 1, 0]
+    )
+    takes = (TensorSpec("shop", "int64"), TensorSpec("price", "float64"))
+    whole = Draft("sklearn", signature=Signature(takes, (TensorSpec("predict", "float64"),)), example={})
+    version = load_published(publish(tmp_path, "m", 1, with_files(whole, model__skops=skops_bytes(model))))
+    asked = {name: shops[name].to_numpy() for name in shops}
+    np.testing.assert_allclose(outputs(version, asked)["predict"], [0, 1, 0], atol=1e-9)
 
 
 CITIES = pd.DataFrame({"city": ["Paris", None, "Oslo", None, "Rome", "Paris"], "kind": ["a", "b", "", "b", "a", ""]})
