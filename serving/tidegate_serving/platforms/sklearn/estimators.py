@@ -17,7 +17,7 @@ from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import TensorSpec
 from tidegate_serving.contract.tensors import Array, dtype_name
 from tidegate_serving.contract.words import words_of
-from tidegate_serving.platforms.arrays import as_text, missing_where_empty
+from tidegate_serving.platforms.arrays import as_text, text_column
 from tidegate_serving.platforms.platform import library
 from tidegate_serving.platforms.sklearn.nameless import nameless
 
@@ -196,10 +196,10 @@ def missing_texts(manifest: Manifest) -> list[str]:
     return names
 
 
-def _column(name: str, array: Array, empty_is_missing: bool) -> Array:
+def _column(name: str, array: Array, empty_is_missing: bool) -> Any:
     """One value per row."""
-    column = as_text(name, array).reshape(len(array)) if array.shape[1:] == (1,) else as_text(name, array)
-    return missing_where_empty(column) if empty_is_missing else column
+    column = as_text(name, array.reshape(len(array)) if array.shape[1:] == (1,) else array)
+    return text_column(column, empty_is_missing=empty_is_missing) if column.dtype.kind == "O" else column
 
 
 def _import_pandas() -> Any:

@@ -81,6 +81,8 @@ def test_an_empty_text_is_missing_where_the_metadata_say_so(tmp_path: Path) -> N
     asked = {name: np.array([text.encode() for text in column], object) for name, column in texts.items()}
     told = model.predict(CITIES)
     np.testing.assert_allclose(outputs(version, asked)["predict"], told, rtol=1e-12)
+    alone = [outputs(version, {name: column[[row]] for name, column in asked.items()})["predict"] for row in range(6)]
+    np.testing.assert_allclose(np.concatenate(alone), told, rtol=1e-12)
 
 
 @pytest.mark.parametrize("text", ["city", '{"city": 1}', "[1]"])
