@@ -71,10 +71,15 @@ class PyfuncServable:
         self._as_table = model.takes_columns or not model.has_signature
         self._named = model.is_named
         self._optional = frozenset(model.optional_texts)
+        self._binary = frozenset(model.binary_columns)
 
     def predict(self, signature: str, inputs: Mapping[str, Array]) -> Mapping[str, Any]:
         """Outputs by name; a lone column or array takes the lone output's name."""
-        given = {name: as_text(name, array) for name, array in inputs.items() if name != self._dropped}
+        given = {
+            name: array if name in self._binary else as_text(name, array)
+            for name, array in inputs.items()
+            if name != self._dropped
+        }
         with self._own:
             answer = self._loaded.predict(self._shaped(given))
         return _by_name(self._signatures[signature], answer)
@@ -91,7 +96,7 @@ class PyfuncServable:
         return dict(given) if self._named else next(iter(given.values()))
 
     def _column(self, name: str, array: Array) -> Any:
-        is_text = array.dtype.kind == "O"
+        is_text = array.dtype.kind == "O" and name not in self._binary
         return text_column(array, empty_is_missing=name in self._optional) if is_text else array
 
 
