@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tidegate_serving.contract.errors import InvalidInput
@@ -33,8 +35,11 @@ def as_text(name: str, array: Array) -> Array:
     return made.reshape(array.shape)
 
 
-def missing_where_empty(array: Array) -> Array:
-    """Texts with None for those that are empty, since no protocol has a text that is missing."""
-    made = array.astype(object)
-    made[made == ""] = None
-    return made
+def text_column(texts: Array, *, empty_is_missing: bool) -> Any:
+    """Texts of shape [n] as a column of pandas' dtype `str`, with NaN for empty ones where these are missing.
+
+    Left to itself pandas decides by the batch: a column of which all is missing would be one of objects, with None.
+    """
+    import pandas
+
+    return pandas.array(np.where(texts == "", None, texts) if empty_is_missing else texts, dtype="str")

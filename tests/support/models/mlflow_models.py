@@ -54,6 +54,8 @@ def main(directory: Path) -> None:
     _boosters(save, frame, truth)
     _pyfuncs(directory, frame, said)
     _with_missing_texts(directory, said)
+    _with_binary(directory)
+    _with_several_outputs(save, frame)
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "rows.json").write_text(json.dumps(said))
 
@@ -128,6 +130,33 @@ def _with_missing_texts(directory: Path, said: dict[str, Any]) -> None:
     )
     told = infer_signature(frame, frame["city"].isna().to_numpy())
     mlflow.pyfunc.save_model(str(directory / "asked/1"), python_model=Missing(), signature=told, **PLAIN)
+
+
+def _with_binary(directory: Path) -> None:
+    """A pyfunc that counts the bytes of what it gets."""
+    import mlflow
+    import pandas as pd
+    from mlflow.models import infer_signature
+
+    base: Any = mlflow.pyfunc.PythonModel
+
+    class Length(base):  # type: ignore[misc]
+        def predict(self, context: Any, model_input: Any, params: Any = None) -> Any:
+            return model_input["image"].map(bytes.__len__)
+
+    told = infer_signature(pd.DataFrame({"image": [b"\xff"]}), pd.Series([1]))
+    mlflow.pyfunc.save_model(str(directory / "length/1"), python_model=Length(), signature=told, **PLAIN)
+
+
+def _with_several_outputs(save: Any, frame: Any) -> None:
+    import mlflow
+    from mlflow.models import infer_signature
+    from sklearn.linear_model import LinearRegression
+
+    truth = frame.assign(age=frame["age"].astype("f4"))
+    model = LinearRegression().fit(frame, truth)
+    told = infer_signature(frame, truth)
+    save("several", mlflow.sklearn, model, model.predict(frame), signature=told, serialization_format="skops")
 
 
 CODED = """

@@ -79,6 +79,12 @@ class MlModel:
         columns = [entry for entry in _entries(self.document, "inputs") if not entry.get("required", True)]
         return [str(entry["name"]) for entry in columns if "name" in entry and entry["type"] == "string"]
 
+    @property
+    def binary_columns(self) -> list[str]:
+        """Columns whose values are bytes that need not be text."""
+        entries = _entries(self.document, "inputs")
+        return [str(entry.get("name", INPUT)) for entry in entries if entry["type"] == "binary"]
+
     def signature(self) -> Signature:
         """As the contract has it; a lone input or output without a name is `inputs` or `predict`.
 

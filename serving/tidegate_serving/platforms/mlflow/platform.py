@@ -14,7 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.contract.errors import InvalidInput
+import numpy as np
+
+from tidegate_serving.contract.errors import InvalidInput, Unsupported
 from tidegate_serving.contract.manifest import FileEntry, Manifest
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
 from tidegate_serving.platforms.loader import Servable
@@ -132,9 +134,17 @@ def _below(manifest: Manifest, folder: Path) -> tuple[FileEntry, ...]:
 
 
 def _predicting(signature: Signature) -> Signature:
-    """MLflow's inputs, and what a native `predict` gives: one output of that name."""
-    first = signature.outputs[0]
-    return Signature(signature.inputs, (TensorSpec(OUTPUT, first.dtype, first.shape),))
+    """MLflow's inputs, and what a native `predict` gives: one output of that name, MLflow's columns side by side."""
+    outputs = signature.outputs
+    kinds = {spec.dtype for spec in outputs}
+    if "string" in kinds and len(kinds) > 1:
+        names = ", ".join(spec.name for spec in outputs)
+        raise Unsupported(
+            f"outputs {names} are texts and numbers, which no array of `predict` holds: make them of one kind"
+        )
+    dtype = kinds.pop() if len(kinds) == 1 else np.result_type(*kinds).name
+    shape = outputs[0].shape if len(outputs) == 1 else (-1, len(outputs))
+    return Signature(signature.inputs, (TensorSpec(OUTPUT, dtype, shape),))
 
 
 def _fitting(example: Mapping[str, Any], found: ModelDescription) -> dict[str, Any]:

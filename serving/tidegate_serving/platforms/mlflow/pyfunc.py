@@ -22,7 +22,7 @@ from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import Signature
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.contract.words import words_of
-from tidegate_serving.platforms.arrays import as_text, missing_where_empty
+from tidegate_serving.platforms.arrays import as_text, text_column
 from tidegate_serving.platforms.loader import Servable
 from tidegate_serving.platforms.mlflow.mlmodel import MlModel
 from tidegate_serving.platforms.platform import ALLOWING_PICKLES, IMPORTING, library
@@ -71,10 +71,15 @@ class PyfuncServable:
         self._as_table = model.takes_columns or not model.has_signature
         self._named = model.is_named
         self._optional = frozenset(model.optional_texts)
+        self._binary = frozenset(model.binary_columns)
 
     def predict(self, signature: str, inputs: Mapping[str, Array]) -> Mapping[str, Any]:
         """Outputs by name; a lone column or array takes the lone output's name."""
-        given = {name: as_text(name, array) for name, array in inputs.items() if name != self._dropped}
+        given = {
+            name: array if name in self._binary else as_text(name, array)
+            for name, array in inputs.items()
+            if name != self._dropped
+        }
         with self._own:
             answer = self._loaded.predict(self._shaped(given))
         return _by_name(self._signatures[signature], answer)
@@ -87,9 +92,12 @@ class PyfuncServable:
         if self._as_table:
             import pandas
 
-            missing = {name: missing_where_empty(given[name]) for name in self._optional & given.keys()}
-            return pandas.DataFrame({**given, **missing})
+            return pandas.DataFrame({name: self._column(name, array) for name, array in given.items()})
         return dict(given) if self._named else next(iter(given.values()))
+
+    def _column(self, name: str, array: Array) -> Any:
+        is_text = array.dtype.kind == "O" and name not in self._binary
+        return text_column(array, empty_is_missing=name in self._optional) if is_text else array
 
 
 def _by_name(signature: Signature, answer: Any) -> dict[str, Any]:

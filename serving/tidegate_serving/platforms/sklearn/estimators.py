@@ -17,7 +17,7 @@ from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import TensorSpec
 from tidegate_serving.contract.tensors import Array, dtype_name
 from tidegate_serving.contract.words import words_of
-from tidegate_serving.platforms.arrays import as_text, missing_where_empty
+from tidegate_serving.platforms.arrays import as_text, text_column
 from tidegate_serving.platforms.platform import library
 from tidegate_serving.platforms.sklearn.nameless import nameless
 
@@ -82,14 +82,16 @@ class Estimator:
         return as_text(columns[0], first)[:, np.newaxis]
 
     def _named_rows(self, given: Mapping[str, Array]) -> Any:
-        """A DataFrame, or the matrix of its numbers where the estimator takes that as well."""
-        whole, numbers = len(given) == len(self.fitted_on), _side_by_side(list(given.values()))
-        if numbers is None:
-            columns = {name: _column(name, array, name in self._missing) for name, array in given.items()}
-            return _import_pandas().DataFrame(columns)
-        if whole and self._nameless is not None:
-            return numbers
-        return _import_pandas().DataFrame(numbers, columns=self._index if whole else list(given), copy=False)
+        """A DataFrame whose columns keep their dtypes, or the matrix of its numbers where the estimator takes that."""
+        whole, columns = len(given) == len(self.fitted_on), list(given.values())
+        if _are_numbers(columns):
+            if whole and self._nameless is not None:
+                return _side_by_side(columns)
+            if len({column.dtype for column in columns}) == 1:
+                names = self._index if whole else list(given)
+                return _import_pandas().DataFrame(_side_by_side(columns), columns=names, copy=False)
+        made = {name: _column(name, array, name in self._missing) for name, array in given.items()}
+        return _import_pandas().DataFrame(made)
 
     def answer(self, method: str, rows: Any) -> Array:
         """Dense, rows first; what comes as a list, as probabilities of several outputs do, side by side."""
@@ -164,10 +166,12 @@ def _spec(name: str, array: Array) -> TensorSpec:
     return TensorSpec(name, dtype_name(array), (-1, *array.shape[1:]))
 
 
-def _side_by_side(columns: Sequence[Array]) -> Array | None:
-    """Columns of numbers as a matrix, laid out column by column as in a DataFrame; None where some are none."""
-    if not columns or any(column.dtype.kind not in "iuf" or column.shape[1:] not in ((), (1,)) for column in columns):
-        return None
+def _are_numbers(columns: Sequence[Array]) -> bool:
+    return bool(columns) and all(column.dtype.kind in "iuf" and column.shape[1:] in ((), (1,)) for column in columns)
+
+
+def _side_by_side(columns: Sequence[Array]) -> Array:
+    """Columns of numbers as a matrix, laid out column by column as in a DataFrame."""
     made = np.empty((len(columns), len(columns[0])), np.result_type(*columns))
     for row, column in zip(made, columns, strict=True):
         row[...] = column.reshape(-1)
@@ -192,10 +196,10 @@ def missing_texts(manifest: Manifest) -> list[str]:
     return names
 
 
-def _column(name: str, array: Array, empty_is_missing: bool) -> Array:
+def _column(name: str, array: Array, empty_is_missing: bool) -> Any:
     """One value per row."""
-    column = as_text(name, array).reshape(len(array)) if array.shape[1:] == (1,) else as_text(name, array)
-    return missing_where_empty(column) if empty_is_missing else column
+    column = as_text(name, array.reshape(len(array)) if array.shape[1:] == (1,) else array)
+    return text_column(column, empty_is_missing=empty_is_missing) if column.dtype.kind == "O" else column
 
 
 def _import_pandas() -> Any:

@@ -29,6 +29,12 @@ flavors:
   python_function: {loader_module: mlflow.sklearn}
 """
 
+MIXED = """
+signature:
+  inputs: '[{"type": "long"}]'
+  outputs: '[{"type": "string", "name": "a"}, {"type": "long", "name": "b"}]'
+"""
+
 EXAMPLE = """
 signature: {{inputs: '[{{"type": "double", "name": "x"}}]', outputs: '[{{"type": "double"}}]'}}
 saved_input_example_info: {{type: dataframe, artifact_path: {}}}
@@ -51,7 +57,7 @@ def client(models: Path, said: dict[str, Any]) -> Iterator[Client]:
     settings: dict[str, Any] = {"allow_unverified": True, "allow_unpublished": True, "quiet_seconds": 0.0}
     tables = {
         f"models.{name}": {"platform": "mlflow", "path": str(models / name), "versions": "all"}
-        for name in ("words", "sum", "labels", "coded", "asked")
+        for name in ("words", "sum", "labels", "coded", "asked", "length")
     }
     with EngineProcess(models / "engine", allow_pickle=True, **settings, **tables) as engine, engine.client() as client:
         yield client
@@ -61,7 +67,7 @@ def rows(said: dict[str, Any]) -> dict[str, Any]:
     return {"size": np.array(said["size"]), "age": np.array(said["age"])}
 
 
-@pytest.mark.parametrize("name", ["sklearn", "proba", "xgboost", "lightgbm"])
+@pytest.mark.parametrize("name", ["sklearn", "proba", "xgboost", "lightgbm", "several"])
 def test_native_flavours_answer_as_mlflow_would_without_it(
     models: Path, said: dict[str, Any], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -104,6 +110,14 @@ def test_an_empty_text_is_missing_where_mlflow_saw_missing_ones(
     native = load_unpublished(models / "holes/1", "mlflow")
     np.testing.assert_allclose(outputs(native, HOLES)["predict"], said["holes"], rtol=1e-12)
     assert client.predict("asked", HOLES).outputs["predict"].tolist() == [False, True, False, True]
+    alone = {name: column[1:2] for name, column in HOLES.items()}
+    np.testing.assert_allclose(outputs(native, alone)["predict"], said["holes"][1:2], rtol=1e-12)
+    assert client.predict("asked", alone).outputs["predict"].tolist() == [True]
+
+
+def test_pyfunc_takes_bytes(client: Client) -> None:
+    sent = {"image": np.array([b"\x89PNG\xff\x00", b"abc"], object)}
+    assert client.predict("length", sent).outputs["predict"].tolist() == [6, 3]
 
 
 def test_pyfunc_takes_tensors(client: Client) -> None:
@@ -178,6 +192,11 @@ def test_a_saved_model_inside_is_discovered(tmp_path: Path, saved_models: Path) 
         ({"MLmodel": "a: [", "x": ""}, InvalidInput, "MLmodel is not YAML"),
         ({"MLmodel": "a: 1"}, InvalidInput, "names no flavours"),
         ({"MLmodel": ML_MODEL}, Unsupported, "has no signature"),
+        (
+            {"MLmodel": "flavors: {sklearn: {pickled_model: MLmodel}}\n" + MIXED},
+            Unsupported,
+            "outputs a, b are texts and numbers",
+        ),
         ({"MLmodel": f"{ML_MODEL}signature: {{inputs: x, outputs: x}}"}, InvalidInput, "are no JSON"),
         (
             {"MLmodel": ML_MODEL + """signature: {inputs: '[{"type": "array", "name": "x"}]', outputs: '[1]'}"""},

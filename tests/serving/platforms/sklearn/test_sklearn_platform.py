@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -55,6 +56,18 @@ def test_an_array_estimator_gets_a_matrix_as_it_is(tmp_path: Path) -> None:
     np.testing.assert_allclose(outputs(version, {"x": data})["predict_proba"], model.predict_proba(data), rtol=1e-6)
 
 
+def test_whole_numbers_beside_a_fraction_stay_whole(tmp_path: Path) -> None:
+    shops = pd.DataFrame({"shop": [2**60, 2**60 + 1, 2**60], "price": [1.5, 2.5, 3.5]})
+    model = make_pipeline(make_column_transformer((OneHotEncoder(), ["shop"])), LinearRegression()).fit(
+        shops, [0, 1, 0]
+    )
+    takes = (TensorSpec("shop", "int64"), TensorSpec("price", "float64"))
+    whole = Draft("sklearn", signature=Signature(takes, (TensorSpec("predict", "float64"),)), example={})
+    version = load_published(publish(tmp_path, "m", 1, with_files(whole, model__skops=skops_bytes(model))))
+    asked = {name: shops[name].to_numpy() for name in shops}
+    np.testing.assert_allclose(outputs(version, asked)["predict"], [0, 1, 0], atol=1e-9)
+
+
 CITIES = pd.DataFrame({"city": ["Paris", None, "Oslo", None, "Rome", "Paris"], "kind": ["a", "b", "", "b", "a", ""]})
 IN_CITIES = Signature((TensorSpec("city", "string"), TensorSpec("kind", "string")), (TensorSpec("predict", "float64"),))
 
@@ -68,6 +81,8 @@ def test_an_empty_text_is_missing_where_the_metadata_say_so(tmp_path: Path) -> N
     asked = {name: np.array([text.encode() for text in column], object) for name, column in texts.items()}
     told = model.predict(CITIES)
     np.testing.assert_allclose(outputs(version, asked)["predict"], told, rtol=1e-12)
+    alone = [outputs(version, {name: column[[row]] for name, column in asked.items()})["predict"] for row in range(6)]
+    np.testing.assert_allclose(np.concatenate(alone), told, rtol=1e-12)
 
 
 @pytest.mark.parametrize("text", ["city", '{"city": 1}', "[1]"])
