@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from tests.validation.skew.causes import like
 
 from tidegate_serving.admission import Finding, Outcome
-from tidegate_validation.skew import Columns, report_on_tables
+from tidegate_validation.skew import Columns, SkewReport, report_on_tables
 from tidegate_validation.skew.pairs import compare_pairs
 from tidegate_validation.tables import as_table
 
@@ -183,3 +185,71 @@ def test_pairs_come_first_in_a_report_with_keys() -> None:
     assert (found.findings[0].subject, found.findings[0].check) == ("price", "same example")
     assert "training's value of the row before" in found.findings[0].sentence
     assert report_on_tables(examples(), now).feature("price").outcome is Outcome.PASS
+
+
+def reported(now: dict[str, Any], columns: Columns | None = None, **before: Any) -> SkewReport:
+    """On two small tables of the same examples, which differ as told."""
+    random = np.random.default_rng(9)
+    own = {"id": np.arange(400), "x": random.normal(size=400), **before}
+    return report_on_tables(pa.table(own), pa.table({**own, **now}), columns or Columns(keys=("id",)))
+
+
+def paired(report: SkewReport) -> dict[str, Finding]:
+    return {one.subject: one for one in report.findings if one.check == "same example"}
+
+
+def test_examples_are_compared_without_what_is_left_out() -> None:
+    columns = Columns(keys=("id",), ignore=("comment",))
+    found = reported({"comment": ["b"] * 400}, columns, comment=["a"] * 400)
+    assert (found.outcome, paired(found)) == (Outcome.PASS, {})
+
+
+def test_dates_of_the_same_examples_are_compared_and_told_as_dates() -> None:
+    born = [date(1950, 1, 1 + day % 28) for day in range(400)]
+    moved = paired(reported({"born": [day.replace(year=1951) for day in born]}, born=born))["born"]
+    assert (moved.outcome, moved.example and moved.example["pairs"][0]) == (
+        Outcome.FAIL,
+        {"id": 0, "training": "1950-01-01", "served": "1951-01-01"},
+    )
+    assert "they are 365 days later than training's" in moved.sentence
+    default = paired(reported({"born": [date(1900, 1, 1)] * 400}, born=born))["born"]
+    assert "1900-01-01 in all of them" in default.sentence
+    assert (default.cause or {})["value"] == "1900-01-01"
+
+
+def test_lists_of_the_same_examples_are_compared_number_by_number() -> None:
+    vectors = np.random.default_rng(10).normal(size=(400, 3))
+    close = pa.array(list((vectors * (1 + 1e-9)).astype("float32")), pa.list_(pa.float32()))
+    assert paired(reported({"embedding": close}, embedding=list(vectors))) == {}
+    other: list[Any] = [None, [1.0], *vectors[:398][::-1]]
+    found = paired(reported({"embedding": other}, embedding=list(vectors)))["embedding"]
+    assert (found.outcome, found.number) == (Outcome.FAIL, 1.0)
+    assert found.example is not None
+    assert found.example["pairs"][0] == {"id": 0, "training": vectors[0].tolist(), "served": None}
+
+
+def test_a_field_of_a_struct_is_a_key_and_is_compared() -> None:
+    rows = [{"id": one, "price": 1.5 * one} for one in range(400)]
+    moved = [{**one, "price": one["price"] + 2} for one in rows]
+    found = reported({"order": moved}, Columns(keys=("order.id",)), order=rows)
+    assert "training's plus 2" in paired(found)["order.price"].sentence
+
+
+def test_text_times_that_are_missing_in_a_row_do_not_stop_a_comparison() -> None:
+    times = [f"2026-03-{1 + row // 20:02}T12:00:00" if row else None for row in range(400)]
+    now = {"x": np.random.default_rng(11).normal(size=400)}
+    assert set(paired(reported(now, Columns(keys=("id",), time="at"), at=times))) == {"x"}
+
+
+def test_whole_numbers_that_no_float_holds_are_compared() -> None:
+    count = np.arange(400) * 10**13 + 2**60 + 1
+    assert paired(reported({}, count=count)) == {}
+    assert "2 times training's" in paired(reported({"count": 2 * count}, count=count))["count"].sentence
+
+
+def test_what_cannot_be_compared_is_named() -> None:
+    found = paired(reported({"code": [f"c{one}" for one in range(400)]}, code=np.arange(400)))["code"]
+    assert found.outcome is Outcome.INCONCLUSIVE
+    assert found.sentence == (
+        "`code`: its examples cannot be compared one by one, as it is int64 in training and string in what is served"
+    )

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tidegate_serving.admission import Finding, Outcome
-from tidegate_validation.skew.diagnosis.paired import explain_pairs, moved_stamps
-from tidegate_validation.statistics.arrays import Floats, Integers, Mask
+from tidegate_validation.skew.diagnosis.paired import PairCause, explain_pairs, told_in_moments
+from tidegate_validation.statistics.arrays import Floats, Integers, Mask, to_numpy
 from tidegate_validation.statistics.sql import quote
 from tidegate_validation.tables import is_text, seconds_of
 
@@ -48,9 +48,11 @@ class _Pairs:
 
 
 def compare_pairs(before: pa.Table, now: pa.Table, keys: Sequence[str], time: str | None) -> list[Finding]:
-    """One finding for each column of which too many examples differ, and one where few examples are in both tables.
+    """One finding for each column of which too many examples differ, or whose examples cannot be compared, and one
+    where few examples are in both tables.
 
-    Only one that says so where a table has many different rows for most keys, which then name no example.
+    Columns hold numbers, texts, moments or lists of numbers. Only one finding that says so where a table has many
+    different rows for most keys, which then name no example.
     """
     for which, table in (("training", before), ("what is served", now)):
         named, rows = _distinct(table, keys)
@@ -66,8 +68,13 @@ def compare_pairs(before: pa.Table, now: pa.Table, keys: Sequence[str], time: st
         sentence = f"no row of one table has the {_words(keys)} of a row of the other, so no example could be compared"
         return [Finding(CHECK, SUBJECT, Outcome.INCONCLUSIVE, sentence)]
     names = [name for name in before.column_names if name in now.column_names and name not in (*keys, time)]
-    columns = {name: values for name in names if (values := _values(before, now, name)) is not None}
+    lists = [name for name in names if _is_list(before, name) and _is_list(now, name)]
+    columns = {
+        name: values for name in names if name not in lists and (values := _values(before, now, name)) is not None
+    }
     found = [one for name in columns if (one := _of_column(name, columns, pairs, time)) is not None]
+    found += [one for name in lists if (one := _of_list(name, pairs)) is not None]
+    found += [_not_compared(before, now, name) for name in names if name not in columns and name not in lists]
     missing = 1 - len(first) / min(before.num_rows, now.num_rows)
     if missing > _LEAST_SHARE:
         sentence = f"only {len(first):,} of {now.num_rows:,} examples are in both tables by their {_words(keys)}"
@@ -116,14 +123,12 @@ Column = Floats | npt.NDArray[np.object_]
 
 
 def _values(before: pa.Table, now: pa.Table, name: str) -> tuple[Column, Column] | None:
-    """Both columns as numbers, NaN for what is missing, or as texts; time stamps as hours since training's first day.
+    """Both columns as numbers, NaN for what is missing, or as texts; moments as hours since training's first day.
 
     None for types that cannot be compared.
     """
-    import pyarrow as pa
-
     kinds = [table.schema.field(name).type for table in (before, now)]
-    if all(pa.types.is_timestamp(kind) for kind in kinds):
+    if all(_is_moment(table, name) for table in (before, now)):
         seconds = [seconds_of(table[name]) for table in (before, now)]
         start = np.floor(np.nanmin(seconds[0]) / _DAY) * _DAY if np.isfinite(seconds[0]).any() else 0.0
         return (seconds[0] - start) / _HOUR, (seconds[1] - start) / _HOUR
@@ -144,7 +149,7 @@ def _numbers(column: Any) -> Floats | None:
         column = column.cast(pa.int8())
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         return None
-    return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 def differing(x: Column, y: Column) -> Mask:
@@ -164,16 +169,22 @@ def _of_column(
     before, now = columns[name]
     x, y = before[pairs.first], now[pairs.second]
     wrong = differing(x, y)
-    if _is_stamp(pairs.before, name):
+    if _is_moment(pairs.before, name):
         wrong &= ~(np.abs(np.asarray(x - y, dtype=np.float64)) <= _SAME_MOMENT)
-    count, rows = int(wrong.sum()), len(wrong)
-    if not count:
+    if not wrong.any():
         return None
-    low, high = _wilson(count, rows)
-    outcome = Outcome.FAIL if low > _TOLERATED and count > 2 else Outcome.WARN
     others = {other: columns[other][0][pairs.first] for other in columns if other != name}
     cause = explain_pairs(x, y, wrong, others, _earlier(before, pairs, time), _join_keys(pairs, time))
-    cause = moved_stamps(cause) if _is_stamp(pairs.before, name) else cause
+    if _is_moment(pairs.before, name):
+        cause = told_in_moments(cause, lambda value: _moment_of(name, y == value, pairs))
+    return _differ(name, wrong, cause, _examples(name, x, y, wrong, pairs))
+
+
+def _differ(name: str, wrong: Mask, cause: PairCause | None, examples: list[dict[str, Any]]) -> Finding:
+    """The finding about a column of which some examples are wrong."""
+    count, rows = int(wrong.sum()), len(wrong)
+    low, high = _wilson(count, rows)
+    outcome = Outcome.FAIL if low > _TOLERATED and count > 2 else Outcome.WARN
     share = count / rows
     said = f": {cause.words}" if cause else ""
     sentence = f"`{name}`: {100 * share:.3g} % of the examples have another value than in training{said}"
@@ -186,8 +197,45 @@ def _of_column(
         interval=(min(low, share), max(high, share)),
         limit=_TOLERATED,
         cause=None if cause is None else {"kind": cause.kind, "share": round(share, 4), **cause.details},
-        example={"pairs": _examples(name, x, y, wrong, pairs)},
+        example={"pairs": examples},
     )
+
+
+def _not_compared(before: pa.Table, now: pa.Table, name: str) -> Finding:
+    kinds = [table.schema.field(name).type for table in (before, now)]
+    sentence = (
+        f"`{name}`: its examples cannot be compared one by one, as it is {kinds[0]} in training and {kinds[1]} in what "
+        "is served"
+    )
+    return Finding(CHECK, name, Outcome.INCONCLUSIVE, sentence)
+
+
+def _is_list(table: pa.Table, name: str) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_list(table.schema.field(name).type))
+
+
+def _of_list(name: str, pairs: _Pairs) -> Finding | None:
+    """Lists of numbers differ where they are of another length, or where one of their numbers is another."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    x, y = pairs.before[name].take(pa.array(pairs.first)), pairs.now[name].take(pa.array(pairs.second))
+    lengths, others = (np.asarray(pc.fill_null(pc.list_value_length(side), -1)) for side in (x, y))
+    wrong = np.asarray(lengths != others, dtype=np.bool_)
+    same = np.flatnonzero(~wrong & (lengths > 0))
+    if len(same):
+        numbers = [to_numpy(pc.list_flatten(side.take(pa.array(same)))).astype(np.float64) for side in (x, y)]
+        starts = np.cumsum(lengths[same]) - lengths[same]
+        wrong[same] = np.logical_or.reduceat(differing(*numbers), starts)
+    if not wrong.any():
+        return None
+    examples = [
+        {**_keys_of(pairs, place), "training": x[int(place)].as_py(), "served": y[int(place)].as_py()}
+        for place in np.flatnonzero(wrong)[:_EXAMPLES]
+    ]
+    return _differ(name, wrong, None, examples)
 
 
 def _join_keys(pairs: _Pairs, time: str | None) -> dict[str, Column]:
@@ -230,19 +278,30 @@ def _wilson(count: int, rows: int) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def _is_stamp(table: pa.Table, name: str) -> bool:
+def _is_moment(table: pa.Table, name: str) -> bool:
+    """Whether a column holds time stamps or dates."""
     import pyarrow as pa
 
-    return bool(pa.types.is_timestamp(table.schema.field(name).type))
+    kind = table.schema.field(name).type
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
+
+
+def _moment_of(name: str, where: Mask, pairs: _Pairs) -> str:
+    """What is served in the first of the examples that a mask has."""
+    return str(pairs.now[name][int(pairs.second[np.flatnonzero(where)[0]])])
+
+
+def _keys_of(pairs: _Pairs, place: int) -> dict[str, Any]:
+    row = int(pairs.first[place])
+    return {key: pairs.before[key][row].as_py() for key in pairs.keys}
 
 
 def _examples(name: str, x: Column, y: Column, wrong: Mask, pairs: _Pairs) -> list[dict[str, Any]]:
     found = []
     for place in np.flatnonzero(wrong)[:_EXAMPLES]:
-        row = int(pairs.first[place])
-        keys = {key: pairs.before[key][row].as_py() for key in pairs.keys}
-        if _is_stamp(pairs.before, name):
-            values = (pairs.before[name][row], pairs.now[name][int(pairs.second[place])])
+        keys = _keys_of(pairs, place)
+        if _is_moment(pairs.before, name):
+            values = (pairs.before[name][int(pairs.first[place])], pairs.now[name][int(pairs.second[place])])
             told = {side: str(one) if one.is_valid else None for side, one in zip(_SIDES, values, strict=True)}
             found.append({**keys, **told})
             continue

@@ -49,7 +49,8 @@ from tidegate_validation.statistics.event_times import with_times
 from tidegate_validation.statistics.nested import plain
 from tidegate_validation.statistics.profile import Profile
 from tidegate_validation.statistics.relation import Relation, connected, relation_of, relation_of_table
-from tidegate_validation.statistics.sql import quote
+from tidegate_validation.statistics.sql import Family, as_text, family, quote
+from tidegate_validation.statistics.vectors import is_vector
 from tidegate_validation.statistics.window import window_of
 from tidegate_validation.tables import as_table
 
@@ -98,8 +99,7 @@ def report_on_tables(
         profile = _profile(before, columns, list(now.types), now.rows)
         pairs: list[Finding] = []
         if columns.keys:
-            tables = as_table(reference, "reference data"), as_table(current, "current data")
-            pairs = compare_pairs(*tables, columns.keys, columns.time)
+            pairs = compare_pairs(_examples(before, columns), _examples(now, columns), columns.keys, columns.time)
         title = f"{_name(current, 'the current table')} against {_name(reference, 'the reference')}"
         return replace(_report(profile, now, columns, rule, pairs), title=title)
 
@@ -193,6 +193,21 @@ def _dates(relation: Relation, columns: Columns) -> list[str]:
     """Columns of dates beside the event's."""
     out = (*_left_out(relation, columns), columns.time)
     return [name for name, kind in relation.types.items() if is_date(kind) and name not in out]
+
+
+def _examples(relation: Relation, columns: Columns) -> pa.Table:
+    """The rows in memory, in their order, without what is ignored: bytes as texts, all lists of numbers alike."""
+    out = set(columns.ignore).difference(columns.named())
+    wanted = {name: _plain_value(name, kind) for name, kind in relation.types.items() if name not in out}
+    selected = ", ".join(f"{sql} AS {quote(name)}" for name, sql in wanted.items())
+    found = relation.connection.sql(f"SELECT {selected} FROM {relation.name}").to_arrow_table()
+    return as_table(found, "a table of examples")
+
+
+def _plain_value(name: str, kind: str) -> str:
+    if is_vector(kind):
+        return f"CAST({quote(name)} AS DOUBLE[])"
+    return as_text(name, kind) if family(kind) is Family.TEXT else quote(name)
 
 
 def _check(before: Relation, now: Relation, columns: Columns) -> None:

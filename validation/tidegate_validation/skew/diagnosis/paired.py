@@ -22,6 +22,9 @@ _NAMED = 1e-3
 _DAY_HOURS = 24
 
 OTHER_ROWS = "other rows"
+_CLIPPED, _DEFAULT = "clipped", "default value"
+_OF_ONE_VALUE = {_CLIPPED: ("at", "they are cut off at {}"), _DEFAULT: ("value", "{} in all of them")}
+"""Kinds of change that leave one value: what details call it, and words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +64,24 @@ def explain_pairs(
     return next((found for way in ways if (found := way()) is not None), None)
 
 
-def moved_stamps(cause: PairCause | None) -> PairCause | None:
-    """The cause of time stamps that were compared in hours, in words of hours."""
-    if cause is None or cause.kind != "constant offset":
+def told_in_moments(cause: PairCause | None, moment: Callable[[float], str]) -> PairCause | None:
+    """The cause of moments that were compared in hours, in words of hours, days and moments; `moment` writes the one
+    that a number of hours stands for."""
+    if cause is None:
+        return None
+    if cause.kind in _OF_ONE_VALUE:
+        name, words = _OF_ONE_VALUE[cause.kind]
+        value = moment(float(cause.details[name]))
+        return PairCause(cause.kind, words.format(value), {name: value})
+    if cause.kind != "constant offset":
         return cause
     hours = round(float(cause.details["offset"]), 4)
     way = "later" if hours > 0 else "earlier"
-    return PairCause(CLOCK, f"they are {abs(hours):g} h {way} than training's (time zone?)", {"offset": hours})
+    if hours % _DAY_HOURS:
+        return PairCause(CLOCK, f"they are {abs(hours):g} h {way} than training's (time zone?)", {"offset": hours})
+    days = round(abs(hours) / _DAY_HOURS)
+    words = f"they are {days} day{'' if days == 1 else 's'} {way} than training's"
+    return PairCause(cause.kind, words, {"offset": hours})
 
 
 def _is_number(values: Column) -> bool:
@@ -92,9 +106,11 @@ def _of_numbers(before: Column, now: Column) -> PairCause | None:
 def _clipped(x: Column, y: Column, wrong: Mask) -> PairCause | None:
     """All values beyond a limit, and only they, are that limit now."""
     a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if np.nanmin(b) == np.nanmax(b):
+        return None
     for at, beyond in ((float(np.nanmax(b)), a > np.nanmax(b)), (float(np.nanmin(b)), a < np.nanmin(b))):
         if np.mean(beyond[wrong]) > _NEARLY_ALL and np.mean(b[beyond] == at) > _NEARLY_ALL:
-            return PairCause("clipped", f"they are cut off at {at:g}", {"at": at})
+            return PairCause(_CLIPPED, f"they are cut off at {at:g}", {"at": at})
     return None
 
 
@@ -236,4 +252,4 @@ def _one_value(now: Column) -> PairCause | None:
     value = values[int(np.argmax(counts))]
     plain = str(value) if not _is_number(now) else float(value)
     said = f"“{plain}”" if isinstance(plain, str) else f"{plain:g}"
-    return PairCause("default value", f"{said} in all of them", {"value": plain})
+    return PairCause(_DEFAULT, f"{said} in all of them", {"value": plain})
