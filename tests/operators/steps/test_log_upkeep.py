@@ -168,11 +168,16 @@ def test_a_broken_file_leaves_its_day_as_it_is(root: Path) -> None:
     assert not list(root.rglob(".date=*"))
 
 
-def test_types_that_do_not_go_together_leave_a_day_as_it_is(tmp_path: Path) -> None:
-    write(folder_of(tmp_path), ["a"], **{"in.y": ["text"]})
-    write(folder_of(tmp_path), ["b"], **{"in.y": [1.0]})
-    (skipped,) = compacted(tmp_path, least_files=2).skipped
-    assert "types that do not go together" in skipped.reason
+def test_files_whose_types_do_not_go_together_are_merged_with_those_they_go_with(tmp_path: Path) -> None:
+    """As of two signatures that call inputs of two types alike."""
+    for one in "ab":
+        write(folder_of(tmp_path), [f"text {one}"], **{"in.y": ["text"]})
+        write(folder_of(tmp_path), [f"number {one}"], **{"in.y": [1.0]})
+    done = compacted(tmp_path, least_files=2)
+    assert (done.skipped, done.files_before, done.files_after) == ((), 4, 2)
+    types = {str(pq.read_schema(file).field("in.y").type) for file in files_of(folder_of(tmp_path))}
+    assert types == {"string", "double"}
+    assert ids_of_files(tmp_path) == ["number a", "number b", "text a", "text b"]
 
 
 def test_a_log_of_several_engines_is_kept_too(tmp_path: Path) -> None:

@@ -11,7 +11,14 @@ from pathlib import Path
 import pyarrow as pa
 
 from tidegate_operators.steps.log_upkeep.folders import Skipped, data_files, day_folders, upkeep
-from tidegate_operators.steps.log_upkeep.parquet import LogFiles, common_schema, first_of, rows_of, tables_of
+from tidegate_operators.steps.log_upkeep.parquet import (
+    LogFiles,
+    common_schema,
+    first_of,
+    rows_of,
+    tables_of,
+    that_go_together,
+)
 from tidegate_serving.contract.errors import InvalidInput
 
 LEAST_FILES, SETTLED_SECONDS, TARGET_BYTES, GRACE_SECONDS = 8, 3600.0, 256 << 20, 5.0
@@ -38,7 +45,8 @@ def compact_log(
     """Merges files below half of `target_bytes` where a day has at least `least_files` of them and got none for
     `settled` seconds.
 
-    Rows, columns and folders stay as they were. A folder with a file that cannot be read is left as it is and told.
+    Rows, columns and folders stay as they were; files whose columns have other types, as of another signature, are
+    merged with each other. A folder with a file that cannot be read is left as it is and told.
     Raises as `folders.upkeep`; Unsupported where folders cannot be exchanged in one step.
     """
     done, before, after = 0, 0, 0
@@ -64,6 +72,11 @@ def _changed(files: Sequence[Path]) -> float:
 
 
 def _merge(files: Sequence[Path], target_bytes: int, aside: Path) -> None:
+    for group in that_go_together(files):
+        _merge_alike(group, target_bytes, aside)
+
+
+def _merge_alike(files: Sequence[Path], target_bytes: int, aside: Path) -> None:
     schema = common_schema(files)
     try:
         with LogFiles(aside, schema, first_of(files), target_bytes) as written:

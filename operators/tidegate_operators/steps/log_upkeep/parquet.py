@@ -23,12 +23,7 @@ def common_schema(files: Sequence[Path]) -> Any:
 
     InvalidInput for a file that cannot be read, and where a column has types that do not go together.
     """
-    schemas = []
-    for file in files:
-        try:
-            schemas.append(pq.read_schema(file))
-        except (pa.ArrowException, OSError) as error:
-            raise InvalidInput(f"{file.name} cannot be read as Parquet ({error}): move it out of the log") from error
+    schemas = [_schema_of(file) for file in files]
     try:
         found = pa.unify_schemas([schema.remove_metadata() for schema in schemas])
     except (pa.ArrowException, TypeError) as error:
@@ -43,6 +38,30 @@ def common_schema(files: Sequence[Path]) -> Any:
         if key.decode().startswith(RULE_KEY)
     }
     return found.with_metadata({**(schemas[0].metadata or {}), **rules})
+
+
+def that_go_together(files: Sequence[Path]) -> list[list[Path]]:
+    """The files in groups whose columns have types that go together: signatures of a model may have an input of one
+    name and two types. InvalidInput for a file that cannot be read."""
+    groups: list[tuple[Any, list[Path]]] = []
+    for file in files:
+        schema = _schema_of(file).remove_metadata()
+        for place, (known, found) in enumerate(groups):
+            try:
+                groups[place] = (pa.unify_schemas([known, schema]), [*found, file])
+            except (pa.ArrowException, TypeError):
+                continue
+            break
+        else:
+            groups.append((schema, [file]))
+    return [found for _, found in groups]
+
+
+def _schema_of(file: Path) -> Any:
+    try:
+        return pq.read_schema(file)
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidInput(f"{file.name} cannot be read as Parquet ({error}): move it out of the log") from error
 
 
 def rows_of(file: Path) -> int:
