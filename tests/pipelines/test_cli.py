@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -220,3 +222,38 @@ def test_a_gate_that_cannot_finish_is_a_no_without_a_traceback(folder: Path, tid
     assert "label 'late' holds 500 different values, the task binary has two" in done.stderr
     assert TRACEBACK not in done.stdout + done.stderr
     assert TRACEBACK in process("--debug", "validate", "models/m/1", *evidence).stderr
+
+
+def written_to(output: int, *arguments: str, **environment: str) -> tuple[int, str]:
+    """Exit status and standard error of a command whose standard output goes there."""
+    command = [sys.executable, "-m", "tidegate_pipelines.cli", *arguments]
+    env = {**os.environ, **environment}
+    done = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, timeout=60, env=env, check=False)
+    return done.returncode, done.stderr
+
+
+def test_what_an_output_cannot_show_is_escaped(tmp_path: Path) -> None:
+    shown = tmp_path / "shown"
+    with shown.open("wb") as output:
+        done = written_to(output.fileno(), "keys", "new", str(tmp_path / "schlüssel"), PYTHONIOENCODING="ascii")
+    assert done == (0, "")
+    assert r"schl\xfcssel" in shown.read_text("ascii")
+
+
+@pytest.mark.parametrize("arguments", [("config", "show"), ("keys", "new", "ring"), ("--help",)])
+def test_a_reader_that_went_away_is_no_no_and_no_fault(folder: Path, arguments: tuple[str, ...]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        assert written_to(writer, *arguments) == (128 + signal.SIGPIPE, "")
+    finally:
+        os.close(writer)
+
+
+def test_a_full_output_is_told() -> None:
+    with Path("/dev/full").open("wb") as output:
+        status, told = written_to(output.fileno(), "config", "show")
+    assert status == 2
+    assert told == (
+        "tidegate: nothing more can be written: No space left on device: make room where the output or the files go\n"
+    )

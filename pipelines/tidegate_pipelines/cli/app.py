@@ -6,6 +6,9 @@ Commands live in the modules beside this one and import what is heavy when they 
 from __future__ import annotations
 
 import errno
+import io
+import os
+import signal
 import sys
 from functools import cache
 from typing import Annotated, Any
@@ -62,10 +65,12 @@ from tidegate_serving.contract.errors import (
 )
 
 _A_NO = (Refused, NotAdmitted, PermissionRefused, ModelFailed, ResourceExhausted, DeadlinePassed)
-_BUG = 70
+_BUG, _BY_SIGNAL = 70, 128
+_FULL = {errno.ENOSPC, errno.EDQUOT}
 _NOT_HERE = {
     *(errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EROFS),
-    *(errno.ENOSPC, errno.EDQUOT, errno.ENAMETOOLONG, errno.ELOOP),
+    *(errno.ENAMETOOLONG, errno.ELOOP),
+    *_FULL,
 }
 """What the system says of a path where it is the path's fault, its owner's or the disk's."""
 
@@ -175,9 +180,25 @@ def whole_command() -> Any:
 
 
 def main() -> None:
-    """Runs the command that the arguments name and ends the process with its exit status."""
+    """Runs the command that the arguments name and ends the process with its exit status.
+
+    What standard output's encoding does not have is shown escaped. A reader that closes the pipe before all is written
+    ends the command as SIGPIPE does, for nobody can say whether it would have been a no.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        whole_command()()
+        try:
+            whole_command()()
+        finally:
+            sys.stdout.flush()
+    except SystemExit as ended:
+        # Both click and rich end with 1 on a closed pipe, which is a no.
+        if isinstance(ended.__context__, BrokenPipeError):
+            sys.exit(_end_unread())
+        raise
+    except BrokenPipeError:
+        sys.exit(_end_unread())
     except TidegateError as error:
         _complain(error.message)
         sys.exit(1 if isinstance(error, _A_NO) else 2)
@@ -185,8 +206,22 @@ def main() -> None:
         if isinstance(error, OSError) and error.filename and error.errno in _NOT_HERE:
             _complain(f"{error.filename} cannot be used: {error.strerror}: mend the path, its permissions or the disk")
             sys.exit(2)
+        if isinstance(error, OSError) and error.errno in _FULL:
+            _complain(f"nothing more can be written: {error.strerror}: make room where the output or the files go")
+            _drop_output()
+            sys.exit(2)
         _complain(f"this is a fault of Tidegate, not yours: {type(error).__name__}: {error}; --debug shows where")
         sys.exit(_BUG)
+
+
+def _end_unread() -> int:
+    _drop_output()
+    return _BY_SIGNAL + signal.SIGPIPE
+
+
+def _drop_output() -> None:
+    """What is still to be written goes nowhere: Python would fail of it once more while it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(sentence: str) -> None:

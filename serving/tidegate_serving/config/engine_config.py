@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tidegate_serving.config.addresses import ADDRESSES, check_address, is_url, is_url_path
 from tidegate_serving.config.fleet import IN_VARIABLES, FleetConfig
 from tidegate_serving.config.layers import layered
 from tidegate_serving.config.machine_memory import usable_memory
@@ -258,8 +258,8 @@ class EngineConfig:
     def __post_init__(self) -> None:
         check_bounds(self)
         for name in ADDRESSES:
-            _check_address(name, getattr(self, name))
-        if self.metrics_path and not _PATH.match(self.metrics_path):
+            check_address(name, getattr(self, name))
+        if self.metrics_path and not is_url_path(self.metrics_path):
             raise InvalidInput(f"metrics_path is {self.metrics_path!r}: write a path such as /monitoring/metrics")
         self._check_control()
         self._check_data()
@@ -323,7 +323,7 @@ class EngineConfig:
                 f"slow_request_seconds is {self.slow_request_seconds:g} without access_log_path, where slow requests "
                 "are told: set both, and access_log_sampling_rate to 0 for slow ones alone"
             )
-        if self.trace_endpoint and not _URL.match(self.trace_endpoint):
+        if self.trace_endpoint and not is_url(self.trace_endpoint):
             raise InvalidInput(
                 f"trace_endpoint is {self.trace_endpoint!r}: write a URL such as http://127.0.0.1:4318/v1/traces"
             )
@@ -400,7 +400,10 @@ class EngineConfig:
         Raises NotFound for a missing file, InvalidInput for an unknown key, naming the nearest one, or a bad value.
         """
         known = (set(keys(cls)) - set(TABLES)) | {f"fleet_{key}" for key in IN_VARIABLES}
-        values, origins = layered(path, os.environ if env is None else env, overrides or {}, known)
+        fields = {"fleet": keys(FleetConfig), "batching": keys(BatchingConfig)}
+        in_file = {f"{table}_{key}": table for table, names in fields.items() for key in names}
+        in_file |= {table: table for table in TABLES}
+        values, origins = layered(path, os.environ if env is None else env, overrides or {}, known, in_file)
         for key in IN_VARIABLES:
             said, table = values.pop(f"fleet_{key}", None), values.get("fleet", {})
             if said is not None and isinstance(table, Mapping):  # what is no table is refused below
@@ -408,16 +411,3 @@ class EngineConfig:
                 origins[f"fleet.{key}"] = origins.pop(f"fleet_{key}")
         made = read_config(cls, values, str(path) if path else "the engine's config", texts=True)
         return dataclasses.replace(made, origins=origins)
-
-
-ADDRESSES = ("grpc_address", "rest_address", "control_address")
-_ADDRESS = re.compile(r"(?:[^\s:/\[\]]+|\[[0-9A-Fa-f:.%a-z]+\]):(\d{1,5})\Z")
-_URL = re.compile(r"https?://[^\s/?#]+(?:/[^\s#]*)?\Z")
-_PATH = re.compile(r"/[^\s?#]*\Z")
-_MOST_PORT = 65535
-
-
-def _check_address(name: str, address: str) -> None:
-    found = _ADDRESS.match(address)
-    if address and (found is None or int(found[1]) > _MOST_PORT):
-        raise InvalidInput(f"{name} is {address!r}: write host:port, such as 127.0.0.1:8500, with port 0 for any")

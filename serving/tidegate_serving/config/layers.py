@@ -17,17 +17,22 @@ ENVIRONMENT_PREFIX = "TIDEGATE_"
 
 
 def layered(
-    path: Path | None, env: Mapping[str, str], overrides: Mapping[str, Any], known: Collection[str]
+    path: Path | None,
+    env: Mapping[str, str],
+    overrides: Mapping[str, Any],
+    known: Collection[str],
+    in_file: Mapping[str, str],
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Values by key, and where each came from by dotted key (`models.flights.labels`). Overrides of None are none.
 
-    Raises NotFound for a missing file, InvalidInput for one that is not TOML or a misspelt variable.
+    A variable may have a `known` key; those of `in_file` are in the file alone, in a table that is named with each.
+    Raises NotFound for a missing file, InvalidInput for one that is not TOML, a misspelt variable, or one of `in_file`.
     """
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     layers: tuple[tuple[str, Mapping[str, Any]], ...] = (
         (str(path), {} if path is None else read_toml(path, "config file")),
-        (f"variable {ENVIRONMENT_PREFIX}", _from_environment(env, known)),
+        (f"variable {ENVIRONMENT_PREFIX}", _from_environment(env, known, in_file)),
         ("command line", {key: value for key, value in overrides.items() if value is not None}),
     )
     for place, found in layers:
@@ -49,8 +54,9 @@ def _leaves(key: str, value: Any) -> list[str]:
     return [leaf for name, item in value.items() for leaf in _leaves(f"{key}.{name}", item)]
 
 
-def _from_environment(env: Mapping[str, str], known: Collection[str]) -> dict[str, str]:
-    """Known keys; a variable that looks like a misspelt one is refused, others belong to other programs."""
+def _from_environment(env: Mapping[str, str], known: Collection[str], in_file: Mapping[str, str]) -> dict[str, str]:
+    """Known keys; a variable that looks like a misspelt one, or whose key is in a table, is refused, others belong to
+    other programs."""
     found: dict[str, str] = {}
     for variable, value in env.items():
         if not variable.startswith(ENVIRONMENT_PREFIX):
@@ -58,6 +64,8 @@ def _from_environment(env: Mapping[str, str], known: Collection[str]) -> dict[st
         key = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
         if key in known:
             found[key] = value
+        elif key in in_file:
+            raise InvalidInput(f"variable {variable} cannot be read: write it into table [{in_file[key]}] of the file")
         elif key.upper() not in VARIABLES and (near := nearest(key, known, cutoff=0.8)):
             raise InvalidInput(f"variable {variable} is unknown: did you mean {ENVIRONMENT_PREFIX}{near.upper()}?")
     return found

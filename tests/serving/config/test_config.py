@@ -244,6 +244,21 @@ def test_a_misspelt_variable_is_refused_and_a_foreign_one_is_not(tmp_path: Path)
     load(tmp_path, "", env={"TIDEGATE_HUB_DATABASE": "x"})
 
 
+@pytest.mark.parametrize(
+    ("variable", "table"),
+    [
+        ("LOG_COLUMNS", "log_columns"),
+        ("DEVICE_LIMITS_BYTES", "device_limits_bytes"),
+        ("FLEET_CAPACITY_BYTES", "fleet"),
+        ("BATCHING_MAX_BATCH_ROWS", "batching"),
+    ],
+)
+def test_what_is_in_a_table_cannot_be_a_variable(tmp_path: Path, variable: str, table: str) -> None:
+    """A column that is to be left out of the log is not written as it is because a variable had no effect."""
+    with pytest.raises(InvalidInput, match=rf"TIDEGATE_{variable} cannot be read: write it into table \[{table}\]"):
+        load(tmp_path, "", env={f"TIDEGATE_{variable}": "in.email=omit"})
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match=r"nowhere\.toml is missing"):
         EngineConfig.load(tmp_path / "nowhere.toml", env={})
