@@ -7,7 +7,7 @@ change is made only where nobody else changed the same meanwhile.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,11 +43,16 @@ class FleetOperations:
     accepted: Callable[[DesiredState], None] = lambda desired: None
 
     def set_desired_state(
-        self, desired: DesiredState, expected_revision: int | None = None, lead: int | None = None
+        self,
+        desired: DesiredState,
+        expected_revision: int | None = None,
+        lead: int | None = None,
+        admitted: Collection[str] = (),
     ) -> int:
         """As the RPC Source of an engine does, for all nodes of the model; verdicts are checked by each node, and a
-        version that one refuses ENDs with that error. A new model gets one copy. InvalidInput for what a controller
-        says to a node."""
+        version that one refuses ENDs with that error. A new model gets one copy. What its nodes
+        admitted is known here, so that `admitted` changes nothing. InvalidInput for what a controller says to a
+        node."""
         if lead is not None:
             raise InvalidInput(
                 f"this is a controller of fleet {self.keys.fleet} and no node: a node has registered with its address, "
