@@ -6,6 +6,7 @@ change is made only where nobody else changed the same meanwhile.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from tidegate_serving.journal.journal import Journal
 from tidegate_serving.sources.expiry import REQUESTED_BY, is_over, why_over
 from tidegate_serving.sources.rpc.source import change_entry, check_revision, check_traffic
 
+_log = logging.getLogger(__name__)
 _TRIES = 20
 _MEMORY_OF_FILES = 1.2  # what a loaded model takes, by what its files do
 _Edit = Callable[[FleetModel], FleetModel]
@@ -241,9 +243,18 @@ def _check_files(model: FleetModel, desired: DesiredState) -> None:
 
 
 def _size(desired: DesiredState, before: int) -> int:
-    """Bytes of all desired versions, by their manifests; `before` where one is not to be seen from here."""
-    folders = [one.directory for one in desired.versions]
-    if not all(folder.is_dir() for folder in folders) or any(one.address for one in desired.versions):
+    """Bytes of all desired versions, by their manifests; `before`, and a warning, where one is not to be seen from
+    here."""
+    hidden = [one for one in desired.versions if one.address or not one.directory.is_dir()]
+    if hidden:
+        _log.warning(
+            "%s is not to be seen from this controller, so that %s counts %d bytes on each node: mount the models' "
+            "folder here, or say its size by `tidegate fleet set-copies %s --bytes N`",
+            hidden[0].address or hidden[0].directory,
+            desired.servable,
+            before,
+            desired.servable,
+        )
         return before
-    files = [entry.size for folder in folders for entry in read_manifest(folder)[0].files]
+    files = [entry.size for one in desired.versions for entry in read_manifest(one.directory)[0].files]
     return int(sum(files) * _MEMORY_OF_FILES)
