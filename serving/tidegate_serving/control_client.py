@@ -77,21 +77,26 @@ class ControlClient:
         self._channel = open_channel(found)
 
     def set_desired_state(
-        self, desired: DesiredState, expected_revision: int | None = None, lead: int | None = None
+        self,
+        desired: DesiredState,
+        expected_revision: int | None = None,
+        lead: int | None = None,
+        admitted: Collection[str] = (),
     ) -> int:
         """Says which versions, labels and shadow a servable should have, as a whole; a version left out unloads.
 
         `expected_revision` is what `status` said, 0 for none yet: Conflict where somebody else made a change meanwhile.
         Of the versions, number, directory (as the engine sees it) and manifest digest count; the engine sets revision
         and time of the desired state itself. `lead` is for a fleet's controller alone: it tells a node since when it
-        leads.
+        leads. `admitted` are SHA-256 in hex of manifests that an engine of the same fleet or group has admitted: here
+        their verdicts count whatever their dates; signature, digest, decision and revocation are checked as ever.
 
         Returns the revision, which grows with each accepted change; the call returns before anything loads. Nothing
         changes when it raises: Tampered or NotAdmitted name the file, PermissionRefused a path outside the engine's
         roots, InvalidInput a label or shadow on a version that is not in the set.
         """
         request = message("tidegate.v1.SetDesiredStateRequest")(
-            desired=to_desired(desired), expected_revision=expected_revision, lead=lead
+            desired=to_desired(desired), expected_revision=expected_revision, lead=lead, admitted=admitted
         )
         return int(self._call("SetDesiredState", request, "SetDesiredStateResponse", _PUSH_TIMEOUT).revision)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from tests.support.orchestrators.kubernetes import ROOT, read_manifests
@@ -42,6 +43,21 @@ def test_the_config_is_one_that_the_engine_takes_and_its_files_are_mounted() -> 
     places = [mount["mountPath"] for mount in CONTAINER["volumeMounts"]]
     for path in (found.state_directory, found.log_path, found.control_certificate, found.control_access, *found.roots):
         assert any(Path(str(path)).is_relative_to(place) for place in places), path
+
+
+def test_the_log_has_a_disk_of_its_own_that_its_upkeep_keeps_from_filling() -> None:
+    log = str(config().log_path)
+    (place,) = [mount for mount in CONTAINER["volumeMounts"] if Path(log).is_relative_to(mount["mountPath"])]
+    assert not Path(str(config().state_directory)).is_relative_to(place["mountPath"])
+    sizes = {
+        claim["metadata"]["name"]: int(claim["spec"]["resources"]["requests"]["storage"].removesuffix("Gi")) * 2**30
+        for claim in one("StatefulSet")["spec"]["volumeClaimTemplates"]
+    }
+    (upkeep,) = POD["spec"]["containers"][1:]
+    assert place in upkeep["volumeMounts"]
+    found = re.search(rf"tidegate log retain {log} --days \d+ --most-gb (\d+)", upkeep["args"][0])
+    assert found is not None
+    assert int(found[1]) * 1e9 < sizes[place["name"]] * 3 / 4, "a day that is not over yet stays"
 
 
 def config() -> EngineConfig:

@@ -106,6 +106,16 @@ def test_each_config_is_one_that_is_taken_and_its_files_are_mounted(name: str) -
     assert f"/etc/tidegate/config/{name}.toml" in container(name)["args"]
 
 
+def test_controllers_see_the_models_whose_bytes_they_count() -> None:
+    mounts = {name: {one["mountPath"]: one["name"] for one in container(name)["volumeMounts"]} for name in OURS[:2]}
+    for root in map(str, config("node").roots):
+        assert mounts["controller"][root] == mounts["node"][root]
+    volumes = [
+        {one["name"]: one for one in PODS[f"tidegate-{name}"]["template"]["spec"]["volumes"]} for name in OURS[:2]
+    ]
+    assert volumes[0]["models"] == volumes[1]["models"]
+
+
 def test_a_pod_has_longer_to_end_than_what_it_runs() -> None:
     for name in ("node", "router"):
         found = config(name)

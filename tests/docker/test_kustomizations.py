@@ -10,6 +10,7 @@ from tests.support.orchestrators.kubernetes import ROOT, Manifests, read_manifes
 
 BASES = {name or "engines": read_manifests(ROOT / name) for name in ("", "fleet", "hub")}
 OBJECTS = [made for base in BASES.values() for made in base.objects]
+PODS = [made for made in OBJECTS if "template" in made.get("spec", {})]
 
 
 @pytest.mark.parametrize("made", OBJECTS, ids=lambda made: f"{made['kind']}-{made['metadata']['name']}")
@@ -24,3 +25,9 @@ def test_every_file_belongs_to_the_whole(base: Manifests) -> None:
         *base.kustomization["resources"],
         "kustomization.yaml",
     }
+
+
+@pytest.mark.parametrize("made", PODS, ids=lambda made: f"{made['kind']}-{made['metadata']['name']}")
+def test_no_service_of_the_namespace_makes_variables_in_a_pod(made: dict[str, Any]) -> None:
+    """TIDEGATE_FLEET_PORT, which Kubernetes makes of a service `tidegate-fleet`, is no key of the config."""
+    assert made["spec"]["template"]["spec"].get("enableServiceLinks") is False

@@ -17,7 +17,9 @@ from tidegate_operators.steps.change_desired import REQUESTED_BY
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState, VersionReference
 from tidegate_serving.contract.errors import FailedPrecondition, TidegateError
-from tidegate_serving.control_client import ControlClient
+from tidegate_serving.contract.servable import State
+from tidegate_serving.control.status import VersionStatus
+from tidegate_serving.control_client import ControlClient, ServableStatus
 
 T = TypeVar("T")
 
@@ -77,11 +79,13 @@ def reconcile(
     """Brings engines of a group that came late, or missed a change, to the desired state that most of them have; of
     two that as many have, to the one that was said last. An engine that never heard of the servable does not count.
 
+    A version that one of them serves is admitted by the others, too, where its verdict's date has passed since.
     What operators decided on single engines (pins, splits, blocks) stays as it is. Raises as `push` where an engine
     refuses, naming it; FailedPrecondition where no engine of the group knows the servable.
     """
     engines = engines_of(control)
-    states = on_each(engines, lambda engine: _desired(engine, servable)).all("nothing was changed")
+    found = on_each(engines, lambda engine: _status(engine, servable)).all("nothing was changed")
+    states = [one.desired for one in found]
     spoken = [state for state in states if state.revision]
     if not spoken:
         raise FailedPrecondition(f"no engine of {control} was told of {servable!r}: push a version first")
@@ -91,18 +95,24 @@ def reconcile(
     revisions = {str(engine): state.revision for engine, state in late}
     wanted = replace(common, requested_by=requested_by, reason=reason or f"as the others of {control}", unusable={})
 
+    admitted = {one.manifest_digest for status in found for one in status.versions if _serves_admitted(one)}
+
     def take(engine: EngineConnection) -> int:
         with ControlClient(engine) as client:
-            return client.set_desired_state(wanted, revisions[str(engine)])
+            return client.set_desired_state(wanted, revisions[str(engine)], admitted=admitted)
 
     if late:
         on_each([engine for engine, _ in late], take).all()
     return Reconciled(common, tuple(str(engine) for engine, _ in late))
 
 
-def _desired(engine: EngineConnection, servable: str) -> DesiredState:
+def _status(engine: EngineConnection, servable: str) -> ServableStatus:
     with ControlClient(engine) as client:
-        return client.desired(servable)
+        return client.servable(servable)
+
+
+def _serves_admitted(version: VersionStatus) -> bool:
+    return version.state is State.AVAILABLE and version.admitted is not None
 
 
 def _wanted(state: DesiredState) -> tuple[object, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -155,6 +156,9 @@ class _ServedAlready:
 
     def check(self, directory: Path, manifest: Manifest, digest: str) -> None:
         """Always."""
+
+    def vouch(self, digests: Collection[str]) -> None:
+        """Nothing is refused."""
 
     def standing(self, digest: str) -> Standing:
         """There is nothing to say."""

@@ -267,7 +267,9 @@ def _show_models(view: FleetView) -> None:
         errors = (text for _, _, code, text in states.get(name, ()) if code)
         wrong = view.placement.missing.get(name, "") or next(errors, "")
         there = ", ".join(view.placement.nodes.get(name, ()))
-        rows.append((name, serving, _numbers(model.copies), f"{model.size:,}", there, wrong))
+        rows.append(
+            (name, serving, _numbers(model.copies), f"{model.size:,}" if model.size else "unknown", there, wrong)
+        )
     show_table("Models", ("model", "version", "copies", "bytes", "nodes", ""), rows)
 
 

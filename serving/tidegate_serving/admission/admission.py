@@ -1,14 +1,14 @@
 """The gate, engine side: a version comes in only with a verdict that a trusted key signed for exactly its manifest.
 
 Sources ask before they aspire to a version, loaders ask again right before they load it. A digest that was admitted
-once is remembered, so that a rollback never fails because a verdict's date has passed; an override admits until it
-expires.
+once is remembered, so that a rollback never fails because a verdict's date has passed, and so it is with one that
+another engine of the fleet or group admitted; an override admits until it expires.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -57,6 +57,10 @@ class Admission(Protocol):
     def check(self, directory: Path, manifest: Manifest, digest: str) -> None:
         """Returns, or raises NotAdmitted, Tampered or Refused with the file and the cure."""
 
+    def vouch(self, digests: Collection[str]) -> None:
+        """Another engine of the fleet or group admitted these manifests: the date of their verdicts is no reason to
+        refuse them here, while all else is checked."""
+
     def standing(self, digest: str) -> Standing:
         """How the version with this manifest came in, and whether that right still stands."""
 
@@ -79,11 +83,13 @@ class VerdictAdmission:
         self._rules = _watch_rules(override_policy)
         self._admitted = admitted
         self._clock = clock
+        self._vouched: set[str] = set()
         self._warned: set[str] = set()
         self._seen: dict[Path, tuple[FileMark | None, KeyRing, SignedVerdict]] = {}
 
     def check(self, directory: Path, manifest: Manifest, digest: str) -> None:
-        """Revocation, signature, digest and decision are checked each time, the date only before the first admission.
+        """Revocation, signature, digest and decision are checked each time, the date only before the first admission,
+        and not of what another engine admitted, unless this one has seen it refused since.
 
         A later FAIL takes the leave of an admitted digest back; a judgement that could not be made does not.
         """
@@ -93,7 +99,7 @@ class VerdictAdmission:
         check_subject(signed, manifest.id, digest, directory / FILE_NAME)
         verdict = signed.verdict
         if verdict.allowed:
-            if digest not in self._admitted:
+            if digest not in self._admitted and not self._is_vouched(digest):
                 check_date(signed, at)
             self._admitted.add(_record(signed, at))
         elif digest in self._admitted and verdict.outcome in _NO_JUDGEMENT:
@@ -107,6 +113,10 @@ class VerdictAdmission:
             for override in overrides:
                 self._warn_once(f"OVERRIDE: {manifest.id} is admitted although it was refused: {override}")
             self._admitted.add(_record(signed, at, overrides))
+
+    def vouch(self, digests: Collection[str]) -> None:
+        """Until the engine ends; what is admitted by it is remembered as any other."""
+        self._vouched.update(digests)
 
     def standing(self, digest: str) -> Standing:
         """From memory and key ring alone; no file of the version is read."""
@@ -127,6 +137,9 @@ class VerdictAdmission:
         at = self._clock()
         expired = sum(_is_over(one, at) for record in self._admitted.overridden() for one in record.overrides)
         return self._ring.value(), expired, self._admitted.withdrawals
+
+    def _is_vouched(self, digest: str) -> bool:
+        return digest in self._vouched and self._admitted.record(digest) is None
 
     def _signed(self, path: Path, ring: KeyRing) -> SignedVerdict:
         """The verdict without its findings, read again only when file or ring changed: sources ask at every poll."""
@@ -160,6 +173,9 @@ class AdmitUnverified:
                 "UNVERIFIED: %s in %s is admitted without a verdict (allow_unverified)", manifest.id, directory
             )
 
+    def vouch(self, digests: Collection[str]) -> None:
+        """Changes nothing."""
+
     def standing(self, digest: str) -> Standing:
         """Says so."""
         return Standing(notes=("UNVERIFIED: admitted without a verdict (allow_unverified)",))
@@ -178,6 +194,10 @@ class LiveAdmission:
     def check(self, directory: Path, manifest: Manifest, digest: str) -> None:
         """What the present admission says."""
         self.now.check(directory, manifest, digest)
+
+    def vouch(self, digests: Collection[str]) -> None:
+        """To the present admission."""
+        self.now.vouch(digests)
 
     def standing(self, digest: str) -> Standing:
         """By what right a version serves, as the present admission knows it."""

@@ -4,7 +4,7 @@ typed errors."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent import futures
 from dataclasses import replace
 from typing import Any, Protocol
@@ -56,10 +56,14 @@ class TakesDesiredStates(Protocol):
     """Who a desired state is handed to, such as a fleet's operations."""
 
     def set_desired_state(
-        self, desired: DesiredState, expected_revision: int | None = None, lead: int | None = None
+        self,
+        desired: DesiredState,
+        expected_revision: int | None = None,
+        lead: int | None = None,
+        admitted: Collection[str] = (),
     ) -> int:
         """Accepts it and returns its revision, or raises and changes nothing. `lead` is what a fleet's controller says
-        to a node, None of anybody else."""
+        to a node, None of anybody else, `admitted` are digests of manifests that engines beside it admitted."""
 
 
 class ControlServer:
@@ -140,7 +144,7 @@ class ControlServer:
         requester = Requester(desired.servable, desired.requested_by, desired.reason)
         with refusals(self._service.journal, "push", requester):
             revision = self._source.set_desired_state(
-                desired, optional(request, "expected_revision"), optional(request, "lead")
+                desired, optional(request, "expected_revision"), optional(request, "lead"), tuple(request.admitted)
             )
         return message("tidegate.v1.SetDesiredStateResponse")(revision=revision)
 

@@ -5,7 +5,7 @@ The engine builds it around its parts, opens it once the data plane listens, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING
@@ -37,11 +37,15 @@ class Pushes:
     check: CheckDecision
 
     def set_desired_state(
-        self, desired: DesiredState, expected_revision: int | None = None, lead: int | None = None
+        self,
+        desired: DesiredState,
+        expected_revision: int | None = None,
+        lead: int | None = None,
+        admitted: Collection[str] = (),
     ) -> int:
         """As the source does."""
         self.check(desired.servable, lead)
-        return self.source.set_desired_state(desired, expected_revision)
+        return self.source.set_desired_state(desired, expected_revision, admitted=admitted)
 
 
 class ControlPort:

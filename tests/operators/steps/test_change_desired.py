@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 
 import pytest
 
@@ -24,7 +25,11 @@ class Contested(ControlClient):
         return ServableStatus(servable, DesiredState(servable, revision=self.revision))
 
     def set_desired_state(
-        self, desired: DesiredState, expected_revision: int | None = None, lead: int | None = None
+        self,
+        desired: DesiredState,
+        expected_revision: int | None = None,
+        lead: int | None = None,
+        admitted: Collection[str] = (),
     ) -> int:
         assert expected_revision == self.revision, "it has looked again"
         self.revision += 1

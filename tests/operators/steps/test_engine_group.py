@@ -6,12 +6,13 @@ import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from tests.support.command import Command
 from tests.support.engine.process import EngineProcess
-from tests.support.models.versions import adding, publish
+from tests.support.models.versions import adding, make_validator, publish
 
 from tidegate_operators.airflow.waiting import version_state
 from tidegate_operators.steps import promote, push, reconcile, rollback, withdraw
@@ -20,6 +21,7 @@ from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import (
     FailedPrecondition,
     InvalidInput,
+    NotAdmitted,
     NotFound,
     Superseded,
     TidegateError,
@@ -203,3 +205,19 @@ def test_a_worker_without_the_folder_is_told(group: Group) -> None:
         push(directory=group.root / "nothing" / "1", control=group.control)
     with pytest.raises(TidegateError, match="push it before it is promoted"):
         promote(control=group.control, servable="nothing", version=1)
+
+
+def test_an_engine_that_comes_late_takes_what_the_other_serves_although_its_verdict_s_date_has_passed(
+    tmp_path: Path,
+) -> None:
+    validator = make_validator(tmp_path / "keys")
+    version = publish(tmp_path / "models", "m", 1, adding(1))
+    validator.sign(version)
+    values = {"roots": [tmp_path / "models"], "trusted_keys": [validator.public]}
+    with EngineProcess(tmp_path / "a", **values) as first, EngineProcess(tmp_path / "b", **values) as late:
+        push(directory=version, control=first.addresses["control"])
+        validator.sign(version, valid_for=-timedelta(days=1))
+        with pytest.raises(NotAdmitted, match="expired"):
+            push(directory=version, control=late.addresses["control"])
+        control = f"{first.addresses['control']},{late.addresses['control']}"
+        assert reconcile(control=control, servable="m").changed == (late.addresses["control"],)

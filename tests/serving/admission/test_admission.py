@@ -12,7 +12,16 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.support.models.versions import Validator, adding, digest_of, edit_manifest, flip, make_validator, publish
+from tests.support.models.versions import (
+    Validator,
+    adding,
+    digest_of,
+    edit_manifest,
+    flip,
+    forge,
+    make_validator,
+    publish,
+)
 
 from tidegate_serving.admission import AdmissionRecords, AdmitUnverified, Outcome, VerdictAdmission
 from tidegate_serving.contract.errors import (
@@ -137,6 +146,26 @@ def test_a_digest_that_was_admitted_comes_in_after_its_date(
     check(admission(validator, memory), directory)
     with pytest.raises(NotAdmitted, match="expired"):
         check(admission(validator, tmp_path / "elsewhere.json"), directory)
+
+
+def test_what_another_engine_admitted_comes_in_after_its_date_and_not_once_it_was_refused(
+    tmp_path: Path, validator: Validator, directory: Path
+) -> None:
+    validator.sign(directory, valid_for=-timedelta(days=1))
+    gate = admission(validator, tmp_path / "admitted.jsonl")
+    gate.vouch({digest_of(directory)})
+    forge(verdict_path(directory))
+    with pytest.raises(TidegateError):
+        check(gate, directory)
+    validator.sign(directory, valid_for=-timedelta(days=1))
+    check(gate, directory)
+    check(admission(validator, tmp_path / "admitted.jsonl"), directory)
+    validator.sign(directory, allowed=False)
+    with pytest.raises(Refused):
+        check(gate, directory)
+    validator.sign(directory, valid_for=-timedelta(days=1))
+    with pytest.raises(NotAdmitted, match="expired"):
+        check(gate, directory)
 
 
 def test_what_was_admitted_is_still_refused_once_its_verdict_says_no(

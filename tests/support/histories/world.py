@@ -7,7 +7,7 @@ what was told by watched folders and how models behave stay when one crashes or 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -228,6 +228,9 @@ class Life:
         """Everybody."""
 
     check = admit
+
+    def vouch(self, digests: Collection[str]) -> None:
+        """Nothing is refused for its date."""
 
     def standing(self, digest: str) -> Standing:
         return Standing()

@@ -5,7 +5,7 @@ Tests say what a source wants, push versions and decide; the bench says what ser
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from tests.support.lifecycle.fakes import FakePlane, FakeServable, FakeTarget, manifest_of
@@ -112,6 +112,9 @@ class OperationsBench:
             raise NotAdmitted(f"{directory} has no verdict")
 
     check = admit
+
+    def vouch(self, digests: Collection[str]) -> None:
+        """Nothing is refused for its date."""
 
     def standing(self, digest: str) -> Standing:
         return Standing()

@@ -177,7 +177,7 @@ class Controller:
         if self._write(view, decision, lead):
             self._memory = decision.memory
             for node, told in decision.told.items():
-                self._lines[node].link.tell(lead, told, decision.overrides[node])
+                self._lines[node].link.tell(lead, told, decision.overrides[node], decision.admitted)
 
     def _begin_anew(self) -> None:
         """etcd was restored from a backup: its revisions come a second time, with other contents."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState
@@ -46,6 +46,7 @@ class NodeLink:
         self._heard: dict[str, int] = {}
         self._told: Mapping[str, DesiredState] = {}
         self._overrides: Mapping[str, Overrides] = {}
+        self._admitted: Collection[str] = ()
         self._decided_in = self._read_in = 0
         self._obeyed: dict[str, tuple[OverrideStatus, ...]] = {}
         self._problem = ""
@@ -84,11 +85,19 @@ class NodeLink:
         """Why the node does not answer, empty where it does."""
         return self._problem
 
-    def tell(self, lead: int, told: Mapping[str, DesiredState], overrides: Mapping[str, Overrides]) -> None:
+    def tell(
+        self,
+        lead: int,
+        told: Mapping[str, DesiredState],
+        overrides: Mapping[str, Overrides],
+        admitted: Collection[str] = (),
+    ) -> None:
         """These desired states are what the node is to have, and these overrides what it is to obey; servables that are
-        not among them stay as they are. It counts for as long as the lead in which it was decided."""
+        not among them stay as they are. `admitted` are digests of manifests that nodes have admitted. It counts
+        for as long as the lead in which it was decided."""
         with self._lock:
             self._decided_in, self._told, self._overrides = lead, told, overrides
+            self._admitted = admitted
             self._lock.notify_all()
 
     def doubt(self) -> None:
@@ -235,7 +244,8 @@ class NodeLink:
 
     def _tell(self, client: ControlClient, wanted: DesiredState, lead: int) -> None:
         try:
-            client.set_desired_state(wanted, lead=lead)
+            admitted = {one.manifest_digest for one in wanted.versions}.intersection(self._admitted)
+            client.set_desired_state(wanted, lead=lead, admitted=admitted)
         except TidegateError as error:
             self._note_error(wanted, error)
         else:

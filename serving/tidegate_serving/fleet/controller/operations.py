@@ -6,8 +6,9 @@ change is made only where nobody else changed the same meanwhile.
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +29,7 @@ from tidegate_serving.journal.journal import Journal
 from tidegate_serving.sources.expiry import REQUESTED_BY, is_over, why_over
 from tidegate_serving.sources.rpc.source import change_entry, check_revision, check_traffic
 
+_log = logging.getLogger(__name__)
 _TRIES = 20
 _MEMORY_OF_FILES = 1.2  # what a loaded model takes, by what its files do
 _Edit = Callable[[FleetModel], FleetModel]
@@ -43,11 +45,16 @@ class FleetOperations:
     accepted: Callable[[DesiredState], None] = lambda desired: None
 
     def set_desired_state(
-        self, desired: DesiredState, expected_revision: int | None = None, lead: int | None = None
+        self,
+        desired: DesiredState,
+        expected_revision: int | None = None,
+        lead: int | None = None,
+        admitted: Collection[str] = (),
     ) -> int:
         """As the RPC Source of an engine does, for all nodes of the model; verdicts are checked by each node, and a
-        version that one refuses ENDs with that error. A new model gets one copy. InvalidInput for what a controller
-        says to a node."""
+        version that one refuses ENDs with that error. A new model gets one copy. What its nodes
+        admitted is known here, so that `admitted` changes nothing. InvalidInput for what a controller says to a
+        node."""
         if lead is not None:
             raise InvalidInput(
                 f"this is a controller of fleet {self.keys.fleet} and no node: a node has registered with its address, "
@@ -236,9 +243,18 @@ def _check_files(model: FleetModel, desired: DesiredState) -> None:
 
 
 def _size(desired: DesiredState, before: int) -> int:
-    """Bytes of all desired versions, by their manifests; `before` where one is not to be seen from here."""
-    folders = [one.directory for one in desired.versions]
-    if not all(folder.is_dir() for folder in folders) or any(one.address for one in desired.versions):
+    """Bytes of all desired versions, by their manifests; `before`, and a warning, where one is not to be seen from
+    here."""
+    hidden = [one for one in desired.versions if one.address or not one.directory.is_dir()]
+    if hidden:
+        _log.warning(
+            "%s is not to be seen from this controller, so that %s counts %d bytes on each node: mount the models' "
+            "folder here, or say its size by `tidegate fleet set-copies %s --bytes N`",
+            hidden[0].address or hidden[0].directory,
+            desired.servable,
+            before,
+            desired.servable,
+        )
         return before
-    files = [entry.size for folder in folders for entry in read_manifest(folder)[0].files]
+    files = [entry.size for one in desired.versions for entry in read_manifest(one.directory)[0].files]
     return int(sum(files) * _MEMORY_OF_FILES)

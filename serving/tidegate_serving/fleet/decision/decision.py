@@ -50,8 +50,8 @@ class Memory:
 @dataclass(frozen=True, slots=True)
 class Decision:
     """`models` are those that change, `gone` those that are forgotten, `served` wishes that are fulfilled or too old.
-    `told` is what each node is to have, by servable, `overrides` those that it is to obey, `memory` what the next
-    decision has to know."""
+    `told` is what each node is to have, by servable, `admitted` the digests of manifests that nodes have
+    admitted, `overrides` those that it is to obey, `memory` what the next decision has to know."""
 
     placement: Placement
     routes: Routes
@@ -60,6 +60,7 @@ class Decision:
     models: Mapping[str, FleetModel] = field(default_factory=dict)
     gone: frozenset[str] = frozenset()
     served: frozenset[str] = frozenset()
+    admitted: frozenset[str] = frozenset()
     memory: Memory = field(default_factory=Memory)
 
 
@@ -107,6 +108,7 @@ def decide(
         changed,
         gone,
         frozenset(name for (name, _), at in wished.items() if routes.models.get(name) or now - at > WANTED_SECONDS),
+        frozenset().union(*(model.admitted for model in models.values())),
         Memory(leaving, calm, wished),
     )
 

@@ -122,7 +122,7 @@ def refused_by(model: FleetModel, seen: Mapping[str, Seen]) -> frozenset[str]:
 
 def told(model: FleetModel, back: frozenset[int] = frozenset()) -> DesiredState:
     """What the model's nodes are told now: what was pushed last, or, while that does not serve yet, its versions beside
-    those that serve, with the labels as they were, unless one of them is blocked; without those that are held `back`."""
+    those that serve, with the labels as they were, unless one of them is blocked; without those held `back`."""
     desired, serving = model.wanted, model.serving
     if serving is None or not serving.versions or not desired.versions or model.settled:
         return desired

@@ -77,6 +77,12 @@ class FleetModel:
         return tuple(one for number in self.line if number != now and (one := self.known(number)) is not None)
 
     @property
+    def admitted(self) -> frozenset[str]:
+        """Digests of manifests that nodes admitted, as they served them."""
+        serving = self.serving.versions if self.serving else ()
+        return frozenset(one.manifest_digest for one in (*serving, *self.served))
+
+    @property
     def wanted(self) -> DesiredState:
         """What was pushed last, as overrides leave it: blocked versions leave, and what served before stands in where
         they had ordinary requests; a pinned one joins and takes label `stable`."""

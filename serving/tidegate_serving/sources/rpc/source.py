@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -120,13 +120,15 @@ class RpcSource:
         expected_revision: int | None = None,
         action: str = "push",
         loaded: VersionReference | None = None,
+        admitted: Collection[str] = (),
     ) -> int:
         """Accepts a desired state and returns its revision, or raises and changes nothing.
 
         Nothing at all, under a name that nobody ever had, changes nothing, and its revision stays 0.
         `expected_revision` is the revision that the caller saw, 0 for none yet, None for any: Conflict where the
         servable is at another. `action` is its name in the journal; `loaded` a version of it that is AVAILABLE now,
-        whose files are not read again.
+        whose files are not read again; `admitted` are digests of manifests that another engine of the fleet or group
+        admitted.
         """
         name = check_name(desired.servable)
         with self._turn(name):
@@ -135,6 +137,7 @@ class RpcSource:
             if not (present.revision or desired.is_anything or self._owners.owner(name)):
                 return 0
             self._checks.permit(desired, present)
+            self._checks.admission.vouch({one.manifest_digest for one in desired.versions}.intersection(admitted))
             versions = self._checked(desired, present, loaded)
             check_traffic(desired)
             revision, now = present.revision + 1, now_us()

@@ -267,3 +267,9 @@ def test_a_node_that_refuses_a_model_for_a_reason_of_its_own_leaves_it_to_anothe
     assert decided(on_a, {"a": lacks, "b": lacks}).placement.nodes["m"] in {("a",), ("b",)}
     five = view(fresh, "abcde", {"m": ("d",)})
     assert decided(five, {**dict.fromkeys("abcd", lacks), "e": Seen()}).placement.nodes["m"] == ("d",)
+
+
+def test_what_nodes_served_was_admitted_and_a_version_that_only_was_pushed_was_not() -> None:
+    served = replace(serving(1), desired=desired(2, revision=2)).advanced()
+    model = replace(served, desired=desired(2, 3, revision=3))
+    assert decided(view(model), {}).admitted == {"digest 1", "digest 2"}
