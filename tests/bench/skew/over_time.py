@@ -82,7 +82,7 @@ def _alarms(seed: int, correlation: float) -> int:
         for day in range(16_090, 16_090 + _STREAM_DAYS):
             since, until = (datetime.fromtimestamp(one * data.DAY, UTC) for one in (day, day + 1))
             one_day = {name: _of_day(one, day) for name, one in counts.items()}
-            seen = over_time(profile, one_day, (since, until), Path(folder), N)
+            seen = over_time("stream", profile, one_day, (since, until), Path(folder), N)
             before, alarmed = alarmed, any(one.alarm_since for one in seen.features.values())
             found += alarmed and not before
     return found

@@ -8,12 +8,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from tests.validation import world
 from tests.validation.world import Served
 
 from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import InvalidInput, Tampered
+from tidegate_validation.report.gauges import gauges
 from tidegate_validation.skew import SkewReport, report_on_log
 from tidegate_validation.skew.measures.e_detector import advance, e_values
 from tidegate_validation.skew.over_time import FILE_NAME
@@ -117,6 +119,42 @@ def test_a_window_counts_once_and_may_come_again_with_more_rows(profile: Path, l
         assert not overlapping.counted
     assert window(profile, log, folder, 3).over_time == once[3]
     assert (folder / FILE_NAME).read_bytes() == (tmp_path / "once" / FILE_NAME).read_bytes()
+
+
+def test_windows_that_say_nothing_leave_an_alarm_as_it_is_and_the_effect_is_told(profile: Path, tmp_path: Path) -> None:
+    """Too heavy for two days, then a day without the column, then one with too few rows."""
+    table = world.scaled(world.parcels(1200, seed=5, days=4, first_day=FIRST), "weight", 1.3)
+    day = table[world.TIME].to_numpy() // world.DAY - FIRST
+    for block, wanted in (("a", day < 2), ("c", (day == 3) & (np.cumsum(day == 3) < 3))):
+        world.write_log(tmp_path, Served(table.filter(pa.array(wanted)), block=block))
+    rest = Served(table.filter(pa.array(day == 2)), inputs=("size", "depot"), block="b")
+    world.write_log(tmp_path / "without", rest)
+    logs = [tmp_path, tmp_path, tmp_path / "without", tmp_path]
+    reports = [window(profile, log, tmp_path / "watch", place) for place, log in enumerate(logs)]
+    known = [report.over_time.features["weight"] for report in reports if report.over_time is not None]
+    assert known[0].alarm_since is not None
+    assert [one.alarm_since for one in known] == [known[0].alarm_since] * 4
+    assert known[3].evidence == known[1].evidence > N
+    shown = 'tidegate_skew_effect{model="parcels",version="1",feature="weight"}'
+    assert [shown in gauges(report) for report in reports] == [True, True, False, True]
+
+
+def test_a_folder_of_another_model_is_refused(profile: Path, log: Path, tmp_path: Path) -> None:
+    window(profile, log, tmp_path, 0)
+    before = (tmp_path / FILE_NAME).read_bytes()
+    day = datetime.fromtimestamp(FIRST * world.DAY, UTC)
+    world.write_log(tmp_path / "log", Served(world.parcels(300, seed=2, days=1, first_day=FIRST), model="letters"))
+    with pytest.raises(InvalidInput, match=r"remembers windows of parcels: give letters a folder of its own"):
+        report_on_log(
+            profile,
+            tmp_path / "log",
+            model="letters",
+            version=1,
+            since=day,
+            until=day + timedelta(days=1),
+            watch=tmp_path,
+        )
+    assert (tmp_path / FILE_NAME).read_bytes() == before
 
 
 def test_what_a_killed_watch_left_aside_is_swept(profile: Path, log: Path, tmp_path: Path) -> None:

@@ -84,6 +84,31 @@ def test_without_answers_the_profile_tells(tmp_path: Path) -> None:
     assert (found.advice, found.rows, found.serving_changes) == (Advice.FEED, 0, None)
 
 
+@pytest.mark.parametrize("feed", [True, False])
+def test_a_previous_version_of_few_days_suffers_where_it_differs_as_far(tmp_path: Path, feed: bool) -> None:
+    """Its training cannot fail for lack of days; heavier parcels, not by a factor, are unlike both trainings."""
+    spread = np.random.default_rng(1).uniform(0.97, 1.03, len(TODAY))
+    heavy = np.sort(TODAY["weight"].to_numpy())[-700:][np.arange(len(TODAY)) % 700] * spread
+    heavier = world.with_column(TODAY, "weight", heavy.astype(np.float32))
+    few = world.parcels(3_000, seed=2, days=10)
+    if not feed:
+        weight = np.sort(few["weight"].to_numpy())[-1050:][np.arange(len(few)) % 1050]
+        few = world.with_column(few, "weight", weight)
+    found = judged(tmp_path, versions(tmp_path, Draft(training=KILOS), Draft(training=few)), heavier).rollback
+    assert found is not None
+    assert found.advice is (Advice.FEED if feed else Advice.HELPS)
+
+
+@pytest.mark.parametrize("feed", [True, False])
+def test_a_previous_version_of_too_few_rows_leaves_it_to_the_answers(tmp_path: Path, feed: bool) -> None:
+    taught = Draft(source=IN_POUNDS, training=world.scaled(KILOS, "weight", POUNDS))
+    few = Draft(training=world.parcels(50, seed=2, days=1))
+    both = versions(tmp_path, Draft(training=KILOS) if feed else taught, few)
+    found = judged(tmp_path, both, world.scaled(TODAY, "weight", POUNDS) if feed else TODAY).rollback
+    assert found is not None
+    assert found.advice is (Advice.FEED if feed else Advice.HELPS)
+
+
 def test_what_is_as_in_training_needs_no_advice(tmp_path: Path) -> None:
     both = versions(tmp_path, Draft(training=KILOS), Draft(training=KILOS))
     assert judged(tmp_path, both, TODAY).rollback is None

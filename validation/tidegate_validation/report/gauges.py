@@ -13,7 +13,7 @@ from tidegate_validation.skew.report import SkewReport
 FILE_NAME = "skew.prom"
 _HELP = {
     "tidegate_skew_state": "1 for the outcome of the feature, or of the whole window where feature is empty",
-    "tidegate_skew_effect": "How far the feature is from training, as the gravest finding measures it",
+    "tidegate_skew_effect": "How far the feature is from training, as the gravest finding that measures it says",
     "tidegate_skew_evidence": "Evidence of drift over all windows; an alarm is raised where its mean reaches the limit",
     "tidegate_skew_evidence_limit": "One false alarm in so many windows",
     "tidegate_skew_e_value": "What the latest window multiplied the evidence by",
@@ -30,10 +30,10 @@ def gauges(report: SkewReport) -> str:
     about = {"model": report.model or "", "version": str(report.version or "")}
     found["tidegate_skew_state"] = [*_states(about, "", report.outcome)]
     for name in dict.fromkeys(one.subject for one in report.findings):
-        worst = report.feature(name)
-        found["tidegate_skew_state"] += _states(about, name, worst.outcome)
-        if worst.number is not None:
-            found["tidegate_skew_effect"].append(({**about, "feature": name}, worst.number))
+        found["tidegate_skew_state"] += _states(about, name, report.feature(name).outcome)
+        effects = [one.number for one in report.findings if one.subject == name and one.number is not None]
+        if effects:
+            found["tidegate_skew_effect"].append(({**about, "feature": name}, effects[0]))
     found["tidegate_skew_rows"] = [(about, report.rows)]
     if report.until is not None:
         lag = max(datetime.fromisoformat(report.made_at) - report.until, timedelta())

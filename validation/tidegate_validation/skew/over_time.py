@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tidegate_serving.admission import Finding, Outcome
-from tidegate_serving.contract.errors import Tampered
+from tidegate_serving.contract.errors import InvalidInput, Tampered
 from tidegate_serving.contract.formats import check_format
 from tidegate_serving.files import sweep_asides, write_atomically
 from tidegate_validation.skew.measures.distance import block_distance
@@ -87,6 +87,7 @@ class OverTime:
 class _Kept:
     """What the file holds: the last window, what was known before it, and the counts of windows without an alarm."""
 
+    model: str
     profile: str
     windows: int = 0
     since: str = ""
@@ -98,6 +99,7 @@ class _Kept:
 
 
 def over_time(
+    model: str,
     profile: Profile,
     counts: Mapping[str, FeatureCounts],
     window: tuple[datetime, datetime],
@@ -107,9 +109,10 @@ def over_time(
     """Takes a window's `counts` into the evidence that `folder` keeps, unless it overlaps one that is in it already.
 
     The last window may come again with more rows, and then replaces itself. Evidence about another profile is dropped.
+    InvalidInput where `folder` keeps that about another model.
     """
     path = folder / FILE_NAME
-    kept = _read(path, profile.id)
+    kept = _read(path, model, profile.id)
     since, until = (one.isoformat() for one in window)
     again = (since, until) == (kept.since, kept.until)
     fresh = not kept.windows or window[0] >= datetime.fromisoformat(kept.until)
@@ -134,21 +137,32 @@ def _counted(
     for name, part in kept.last.items():
         if kept.now.get(name, Evidence()).alarm_since is None:
             joined[name] = _latest(joined[name].merged(part) if name in joined else part)
-    names = [one.name for one in profile.inputs if one.name in counts and one.bins is not None]
+    known_by_now = counts.keys() | kept.now.keys()
+    names = [one.name for one in profile.inputs if one.name in known_by_now and one.bins is not None]
     prior = likeness_of(profile, growths_of(profile)).shared
     e = np.array(
-        [_e_value(profile.features[one], _reference(profile, joined, one), counts[one], prior) for one in names]
+        [_e_value(profile.features[one], _reference(profile, joined, one), counts.get(one), prior) for one in names]
     )
     known = [kept.now.get(name, Evidence()) for name in names]
     alarms = np.array([one.alarm_since is not None for one in known], dtype=np.bool_)
     evidence, raised = advance(np.array([one.evidence for one in known]), alarms, e, windows_per_alarm)
+    told = np.where(np.isnan(e), 1.0, e)
     now = {
         name: Evidence(
-            float(evidence[place]), float(e[place]), (old.alarm_since or window[0]) if raised[place] else None
+            float(evidence[place]), float(told[place]), (old.alarm_since or window[0]) if raised[place] else None
         )
         for place, (name, old) in enumerate(zip(names, known, strict=True))
     }
-    return _Kept(profile.id, kept.windows + 1, *window, before=kept.now, now=now, counts=joined, last=dict(counts))
+    return replace(
+        kept,
+        windows=kept.windows + 1,
+        since=window[0],
+        until=window[1],
+        before=kept.now,
+        now=now,
+        counts=joined,
+        last=dict(counts),
+    )
 
 
 def _reference(profile: Profile, joined: Mapping[str, FeatureCounts], name: str) -> FeatureCounts:
@@ -156,33 +170,38 @@ def _reference(profile: Profile, joined: Mapping[str, FeatureCounts], name: str)
     return profile.counts[name].merged(joined[name]) if name in joined else profile.counts[name]
 
 
-def _e_value(feature: FeatureProfile, reference: FeatureCounts, current: FeatureCounts, prior: Floats | None) -> float:
+def _e_value(
+    feature: FeatureProfile, reference: FeatureCounts, current: FeatureCounts | None, prior: Floats | None
+) -> float:
     """The mean of two e-values is one again: of the values that are there, and of those that are missing. Values that
-    grow with time say nothing."""
+    grow with time say nothing; NaN where nothing does, as in a window without the column."""
+    if current is None:
+        return float("nan")
     ordinary = tuple(code for group in ordinary_bins(feature) for code in group)
     distances = [block_distance(reference, current, [MISSING, (*ordinary, *INFINITIES)], prior=prior)]
     if growth_of(feature, reference) is None:
         bins = compared_bins(feature, reference)
         distances.append(block_distance(reference, current, bins, ordered=has_order(feature), prior=prior))
     p_values = [one.p_value() for one in distances if one.decidable and one.block_robust]
-    return float(e_values(np.array(p_values)).mean()) if p_values else 1.0
+    return float(e_values(np.array(p_values)).mean()) if p_values else float("nan")
 
 
 def _latest(counts: FeatureCounts) -> FeatureCounts:
     return FeatureCounts(counts.blocks[-_DAYS_KEPT:], counts.codes, counts.n[-_DAYS_KEPT:])
 
 
-def _read(path: Path, profile: str) -> _Kept:
+def _read(path: Path, model: str, profile: str) -> _Kept:
     if not path.is_file():
-        return _Kept(profile)
+        return _Kept(model, profile)
     try:
         document = json.loads(path.read_bytes())
         check_format(document, kind=_KIND, version=VERSION, where=str(path))
-        if document["profile"] != profile:
-            return _Kept(profile)
-        return _from_dict(document)
+        kept = _from_dict(document)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise Tampered(f"{path} cannot be used ({error}): remove it to begin the watch anew") from error
+    if kept.model != model:
+        raise InvalidInput(f"{path} remembers windows of {kept.model}: give {model} a folder of its own")
+    return kept if kept.profile == profile else _Kept(model, profile)
 
 
 def _to_dict(kept: _Kept) -> dict[str, Any]:
@@ -194,7 +213,7 @@ def _to_dict(kept: _Kept) -> dict[str, Any]:
         }
         for part in ("counts", "last")
     }
-    told = {name: getattr(kept, name) for name in ("profile", "windows", "since", "until")}
+    told = {name: getattr(kept, name) for name in ("model", "profile", "windows", "since", "until")}
     return {"format": f"tidegate.{_KIND}/{VERSION}", **told, **parts, **counts}
 
 
@@ -207,6 +226,5 @@ def _from_dict(document: Mapping[str, Any]) -> _Kept:
             name: FeatureCounts(*(np.array(one[key], dtype=np.int64) for key in ("blocks", "codes", "n")))
             for name, one in document[part].items()
         }
-    return _Kept(
-        str(document["profile"]), int(document["windows"]), str(document["since"]), str(document["until"]), **parts
-    )
+    texts = [str(document[name]) for name in ("model", "profile")]
+    return _Kept(*texts, int(document["windows"]), str(document["since"]), str(document["until"]), **parts)

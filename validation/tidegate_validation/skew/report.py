@@ -143,7 +143,7 @@ def report_on_log(
     them; it needs `since` and `until`. `versions` are the directories of the serving and of the previous version: where
     a feature fails, both answer logged rows to see whether a rollback would help. `labels` are those known by now, with
     the columns request_id, label, and where there are such row and at. Raises NotFound where the profile is
-    missing and InvalidInput for times without a zone.
+    missing and InvalidInput for times without a zone, and for a `watch` of another model.
     """
     if watch is not None and (since is None or until is None or windows_per_alarm < 1):
         raise InvalidInput("a watch over windows needs since, until and windows_per_alarm of 1 or more: give them")
@@ -157,7 +157,7 @@ def report_on_log(
             advice = advise(window, _ordered(comparison), *versions, used)
     seen = None
     if watch is not None and since is not None and until is not None:
-        seen = over_time(reference, comparison.counts, (since, until), watch, windows_per_alarm)
+        seen = over_time(model, reference, comparison.counts, (since, until), watch, windows_per_alarm)
         comparison = _with_drift(comparison, seen)
     done = performance_in_log(labels, log_root, model=model, version=version, role=role, **bounds)
     about = make_report(reference, comparison, f"{model}, version {version}: what it was sent")

@@ -39,6 +39,7 @@ _ROWS = 2_000
 _SEEN = (Outcome.FAIL, Outcome.WARN)
 _CHANGE = 0.1
 _HARDLY = 0.005
+_AS_FAR = 0.5
 
 
 class Advice(enum.StrEnum):
@@ -101,13 +102,16 @@ def advise(
     rows = _logged(window)
     mended, done = undone(rows, causes)
     names = (str(read_manifest(serving)[0].id), str(read_manifest(previous)[0].id))
-    answers, why = _both(serving, previous, rows, mended if done else None, limits or SandboxLimits())
-    suffers = _suffers(window, previous, failing, rule)
-    if suffers is None:
-        suffers = failing if answers and _needs_mending(*answers) else set() if answers else None
-    if suffers is None:
-        words = f"{names[1]} has no training profile, and {why}"
-        return RollbackAdvice(Advice.UNKNOWN, f"Whether a rollback would help cannot be told: {words}.", *names)
+    used = limits or SandboxLimits()
+    answers, why = _both(serving, previous, rows, mended if done else None, used)
+    suffers, unclear = _suffers(window, previous, blamed, failing, rule)
+    if unclear:
+        alone, took = undone(rows, {name: causes[name] for name in unclear if name in causes})
+        of_unclear, why = (answers, why) if set(took) == set(done) else _both(serving, previous, rows, alone, used)
+        if not of_unclear or not unclear <= {*took}:
+            words = _untold(previous, names[1], sorted(unclear), sorted(unclear - {*took}), why)
+            return RollbackAdvice(Advice.UNKNOWN, f"Whether a rollback would help cannot be told: {words}.", *names)
+        suffers |= unclear if _needs_mending(*of_unclear) else set()
     feed, version = tuple(sorted(suffers)), tuple(sorted(failing - suffers))
     changes = _changes(answers) if answers else {}
     advice = Advice.BOTH if feed and version else Advice.FEED if feed else Advice.HELPS
@@ -138,13 +142,42 @@ def _logged(window: Window) -> pa.Table:
     return found.to_arrow_table().drop_columns(["tidegate_row"])
 
 
-def _suffers(window: Window, previous: Path, failing: set[str], rule: SkewRule) -> set[str] | None:
-    """Features that differ from what the previous version was trained on too; None where it has no profile."""
+def _suffers(
+    window: Window, previous: Path, blamed: Sequence[Finding], failing: set[str], rule: SkewRule
+) -> tuple[set[str], set[str]]:
+    """Features that differ from what the previous version was trained on too, and those of which its profile cannot
+    tell: all where it has none."""
     if not profile_directory(previous).is_dir():
+        return set(), failing
+    found = compare(read_profile(profile_directory(previous)), window, rule).findings
+    mine = {one.subject: one for one in reversed(blamed) if one.outcome is Outcome.FAIL}
+    told = {name: _differs_too(mine[name], found.get(name, ())) for name in failing}
+    return {name for name, one in told.items() if one}, {name for name, one in told.items() if one is None}
+
+
+def _differs_too(mine: Finding, theirs: Sequence[Finding]) -> bool | None:
+    """Whether a feature that fails by `mine` differs by what is found of the previous version as well, at least half as
+    far where training's days are too few for that to fail; None where it cannot be told, as where the rows are too few
+    to be sure how far."""
+    outcomes = {one.outcome for one in theirs}
+    if Outcome.FAIL in outcomes:
+        return True
+    if not outcomes & {Outcome.WARN, Outcome.INCONCLUSIVE}:
+        return False
+    same = next((one for one in theirs if one.check == mine.check and one.outcome is Outcome.WARN), None)
+    if same is None or same.number is None or mine.number is None:
         return None
-    profile = read_profile(profile_directory(previous))
-    found = compare(profile, window, rule).findings
-    return {name for name in failing if any(one.outcome is Outcome.FAIL for one in found.get(name, ()))}
+    if same.interval is not None and same.limit is not None and same.interval[0] <= same.limit <= same.interval[1]:
+        return None
+    return abs(same.number) >= _AS_FAR * abs(mine.number)
+
+
+def _untold(previous: Path, name: str, unclear: Sequence[str], kept: Sequence[str], why: str) -> str:
+    """Why neither the previous version's profile nor answers tell."""
+    columns, left = (", ".join(f"`{one}`" for one in names) for names in (unclear, kept))
+    has = "has too few days or rows to tell" if profile_directory(previous).is_dir() else ""
+    first = f"the training of {name} {has} of {columns}" if has else f"{name} has no training profile"
+    return f"{first}, and {why or f'what was done to {left} cannot be taken back'}"
 
 
 def _answers(directory: Path, rows: pa.Table, mended: pa.Table, limits: SandboxLimits) -> _Answers:

@@ -29,9 +29,10 @@ def advance(evidence: Floats, alarm: Mask, e: Floats, windows: float) -> tuple[F
     """Evidence of F features, and which are in alarm, after a window with e-values `e`; `windows` is the knob.
 
     An alarm blames the features with more evidence than the mean. A feature stays in alarm, and its evidence where it
-    was, until a window of it looks as was to be expected; then it begins anew.
+    was, until a window of it looks as was to be expected; then it begins anew. `e` is NaN where a window says nothing.
     """
     calm = alarm & (e <= _CALM)
+    e = np.where(np.isnan(e), 1.0, e)
     held = alarm & ~calm
     found = np.where(held, evidence, np.minimum((np.where(calm, 0.0, evidence) + 1.0) * e, _MOST))
     others = found[~held]
