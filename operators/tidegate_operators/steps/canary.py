@@ -18,7 +18,7 @@ from tidegate_operators.steps.away import is_away
 from tidegate_operators.steps.canary_group import CanaryGroup
 from tidegate_operators.steps.canary_log import read_numbers
 from tidegate_operators.steps.canary_pairs import StepBegun
-from tidegate_operators.steps.canary_traffic import TrafficObservation, begin_traffic, ends_us
+from tidegate_operators.steps.canary_traffic import TrafficObservation, begin_traffic, ends_us, take_out_of
 from tidegate_operators.steps.change_desired import change, give_up
 from tidegate_operators.steps.decided import check_not_blocked
 from tidegate_operators.steps.superseded import (
@@ -198,7 +198,7 @@ def begin(
         try:
             write_failure(directory, error, digest)
         finally:
-            group.tell(lambda client: give_up(client, identity.name, identity.version, why))
+            group.tell(lambda client: take_out_of(client, identity, why))
         raise
     return Observation(identity, directory, digest, primary, since, log_path, rule)
 

@@ -151,10 +151,15 @@ def take_out(*, control: str | EngineConnection, servable: str, version: int, re
 
     def leave(engine: EngineConnection) -> None:
         with ControlClient(engine) as client:
-            end_split(client, identity, reason)
-            give_up(client, servable, version, reason)
+            take_out_of(client, identity, reason)
 
     on_each(engines_of(control), leave).all(f"{identity} was not taken out everywhere")
+
+
+def take_out_of(client: ControlClient, identity: ServableId, reason: str) -> None:
+    """The same on one engine."""
+    end_split(client, identity, reason)
+    give_up(client, identity.name, identity.version, reason)
 
 
 def end_split(client: ControlClient, identity: ServableId, reason: str) -> None:

@@ -25,7 +25,7 @@ from tidegate_operators.steps.canary import (
 )
 from tidegate_operators.steps.canary_group import CanaryGroup
 from tidegate_operators.steps.canary_pairs import StepBegun
-from tidegate_operators.steps.canary_traffic import TrafficObservation, has_split
+from tidegate_operators.steps.canary_traffic import TrafficObservation, has_split, take_out_of
 from tidegate_serving.admission import Outcome
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract import times
@@ -113,7 +113,11 @@ def canary_turn(
         observation = begin(group, manifest.id, rule, Resumption(record.since, record.step, keep))
     except TidegateError as error:
         if known is not None and not is_away(error):
-            write_failure(directory, error, digest)
+            why = f"the canary of {manifest.id} could not go on"
+            try:
+                write_failure(directory, error, digest)
+            finally:
+                group.tell(lambda client: take_out_of(client, manifest.id, why))
         raise
     try:
         if known is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +15,7 @@ from tests.support.eventually import eventually
 from tests.support.release.world import BETTER, RAISES, Endpoints, World, available, serve_first, traffic
 
 from tidegate_operators.steps import CanaryRule, CanaryTurn, canary_turn, push
+from tidegate_operators.steps.canary import begin
 from tidegate_operators.steps.canary_turns import last_result
 from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.desired_state import DesiredState, Shadow
@@ -170,6 +172,19 @@ def test_a_turn_that_fails_leaves_nothing(endpoints: Endpoints, world: World, na
     found = last_result(second)
     assert found is not None
     assert (found.outcome, found.sentence) == (Outcome.ERROR, "ZeroDivisionError: the clock broke")
+
+
+def test_a_canary_in_traffic_that_cannot_go_on_gives_its_share_back_at_once(
+    endpoints: Endpoints, world: World, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second, rule = candidate(endpoints, world, name), replace(RULE, mode=CanaryMode.TRAFFIC)
+    assert canary_turn(directory=second, control=endpoints.control, turn=IMPATIENT, rule=rule) is None
+    monkeypatch.setattr(sys.modules[begin.__module__], "_CLOCKS_SECONDS", -1.0)
+    with pytest.raises(FailedPrecondition, match="have both set by NTP"):
+        canary_turn(directory=second, control=endpoints.control, turn=IMPATIENT, rule=rule)
+    with ControlClient(endpoints.control) as client:
+        status = client.servable(name)
+    assert (status.overrides, status.desired.numbers) == ((), frozenset({1}))
 
 
 def iter_clock(first: datetime) -> Callable[[], datetime]:
