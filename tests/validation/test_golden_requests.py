@@ -302,6 +302,10 @@ def test_another_file_is_no_golden_requests(tmp_path: Path) -> None:
         (Tolerance(), [[1.0, 2.0]], [[1.0]], [False]),
         (Tolerance(), ["a", "b"], ["a", "c"], [True, False]),
         (Tolerance(relative=0.1), [-100.0], [-109.0], [True]),
+        (Tolerance(share=0.5), [12345678, 2**60], [12345679, 2**60 + 1], [False, False]),
+        (Tolerance(absolute=1), [[7, 7]], [[7, 8]], [True]),
+        (Tolerance(relative=1e-5), [12345678], [12345679], [True]),
+        (Tolerance(), [12345678], [12345678.5], [True]),
     ],
 )
 def test_a_tolerance_keeps(tolerance: Tolerance, recorded: Any, now: Any, kept: list[bool]) -> None:

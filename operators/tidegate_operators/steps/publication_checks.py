@@ -50,8 +50,10 @@ def check_example(example: Mapping[str, Any], signatures: Mapping[str, Signature
         for value in _flat(given):
             if not _fits(value, inputs[name].dtype):
                 raise InvalidInput(f"the example's value {value!r} for input {name} is no {inputs[name].dtype}")
-        free = any(one.first_axis is FirstAxis.FREE for one in signatures.values() if name in one.input_names)
-        _check_shape(given, inputs[name], whole=free)
+        takers = [
+            one for one in (signatures[default_name(signatures)], *signatures.values()) if name in one.input_names
+        ]
+        _check_shape(given, inputs[name], whole=takers[0].first_axis is FirstAxis.FREE)
 
 
 def check_training(

@@ -18,7 +18,7 @@ import pytest
 from tidegate_operators.steps import Publication, PublishedVersion, publish
 from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, NotFound, Tampered, TidegateError, Unsupported
 from tidegate_serving.contract.manifest import read_manifest, verify_files
-from tidegate_serving.contract.signature import Signature, TensorSpec
+from tidegate_serving.contract.signature import FirstAxis, Signature, TensorSpec
 from tidegate_validation.expectations import read_suites
 from tidegate_validation.statistics import read_profile
 
@@ -195,6 +195,11 @@ def test_files_that_cannot_be_published_are_named_and_nothing_is_left(
     with pytest.raises(error, match=words):
         put(model, tmp_path / "models")
     assert leftovers(tmp_path / "models") in ([], [".publish.lock"])
+
+
+def test_an_example_is_a_row_although_another_signature_takes_that_input_whole(model: Path, tmp_path: Path) -> None:
+    whole = Signature((TensorSpec("x", "float32", ()),), SIGNATURE.outputs, first_axis=FirstAxis.FREE)
+    put(model, tmp_path / "models", signature={"serving_default": SIGNATURE, "whole": whole})
 
 
 def test_publishing_from_paths_takes_the_example_from_the_first_complete_row(model: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.robustness.growth import UsageHistory, keeps_growing
-from tidegate_validation.robustness.judgement import judge_answer
+from tidegate_validation.robustness.judgement import judge_answer, largest_difference
 from tidegate_validation.robustness.limits import RobustnessLimits
 from tidegate_validation.robustness.probes import Likelihood
 from tidegate_validation.robustness.stages.beside_baseline import ratio_interval
@@ -42,6 +42,20 @@ def refused(*raised: str) -> Answer:
 )
 def test_what_fills_up_is_no_leak(counts: list[int], grows: bool) -> None:
     assert keeps_growing(counts) is grows
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "difference"),
+    [
+        (np.array([12345678]), np.array([12345700]), 22.0),
+        (np.array([2**60, 5]), np.array([2**60 + 1, 5]), 1.0),
+        (np.array([3], "u1"), np.array([5], "u1"), 2.0),
+        (np.array([7]), np.array([7]), 0.0),
+        (np.array([100.0]), np.array([101.0]), 1 / 101),
+    ],
+)
+def test_whole_numbers_differ_by_what_they_differ(one: Any, other: Any, difference: float) -> None:
+    assert largest_difference({"y": one}, {"y": other}) == difference
 
 
 @pytest.mark.parametrize("on_disk", [0, 2])

@@ -72,7 +72,9 @@ def judge_answer(likelihood: Likelihood, answer: Answer, baseline: Answer | None
 
 
 def largest_difference(one: Mapping[str, Array], other: Mapping[str, Array]) -> float:
-    """The largest difference between two answers, relative to values above 1; infinite for answers of other shapes."""
+    """The largest difference between two answers: of fractions relative to values above 1, of whole numbers, which may
+    be names of classes or items, as it is; infinite for answers of other shapes.
+    """
     if one.keys() != other.keys():
         return float("inf")
     largest = 0.0
@@ -80,11 +82,20 @@ def largest_difference(one: Mapping[str, Array], other: Mapping[str, Array]) -> 
         right = other[name]
         if left.shape != right.shape:
             return float("inf")
-        if left.dtype.kind in "fiu":
+        if left.dtype.kind in "iu" and right.dtype.kind in "iu":
+            largest = max(largest, _whole_difference(left, right))
+        elif left.dtype.kind in "fiu":
             largest = max(largest, _number_difference(left.astype(np.float64), right.astype(np.float64)))
         elif left.tolist() != right.tolist():
             return float("inf")
     return largest
+
+
+def _whole_difference(left: Array, right: Array) -> float:
+    """0, or at least 1 also where a float does not tell the numbers apart."""
+    other = left != right
+    distance = np.abs(left[other].astype(np.float64) - right[other].astype(np.float64))
+    return max(1.0, float(distance.max())) if other.any() else 0.0
 
 
 def _number_difference(left: Array, right: Array) -> float:

@@ -1,4 +1,4 @@
-"""The signature of an ONNX graph: its inputs as declared, its outputs as a trial with rows of zeros gives them.
+"""The signature of an ONNX graph: its inputs as declared, its outputs as trials with rows of zeros give them.
 
 Also which ONNX types can be served, and as which dtypes.
 """
@@ -18,6 +18,7 @@ from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.fixed_batch import fixed_batch
 from tidegate_serving.platforms.onnx.bfloat16 import BFLOAT16
 
+_TRIAL_ROWS = (2, 3)  # an output that always has two rows has no batch
 _TRIAL_EXTENT = 2
 _ONNX_NAMES = {"double": "float64", "float": "float32", "bfloat16": "float32"}
 _log = logging.getLogger(__name__)
@@ -61,13 +62,13 @@ def graph_signature(session: Any, path: Path) -> Signature:
     if _shows_no_batch(session, size):
         return _free_signature(session, path)
     inputs = [_input(node, path) for node in session.get_inputs()]
-    rows = size or _TRIAL_EXTENT
-    results = _tried(session, rows)
+    trials = {rows: _tried(session, rows) for rows in ((size,) if size else _TRIAL_ROWS)}
+    results = next(iter(trials.values()))
     is_open = any(extent == -1 for spec in inputs for extent in spec.shape[1:])
     outputs, reasons = [], []
     for node in session.get_outputs():
         shape = _shape(node, results.get(node.name), is_open)
-        reason = _why_not(node, shape, results.get(node.name), rows)
+        reason = _why_not(node, shape, {rows: tried.get(node.name) for rows, tried in trials.items()})
         if reason is None:
             outputs.append(TensorSpec(node.name, str(dtype_of(node.type)), (-1, *shape[1:])))
         else:
@@ -166,12 +167,13 @@ def _shape(node: Any, result: Array | None, is_open: bool) -> list[int]:
     return [-1 if is_open and not is_zip_map(node.type) else extent for extent in result.shape]
 
 
-def _why_not(node: Any, shape: Sequence[int], result: Array | None, rows: int) -> str | None:
-    """Why an output cannot be served; None where it can."""
+def _why_not(node: Any, shape: Sequence[int], results: Mapping[int, Array | None]) -> str | None:
+    """Why an output cannot be served, by its results by the number of rows in a trial; None where it can."""
     if dtype_of(node.type) is None:
         return f"is {node.type}, which cannot be served: use tensors of numpy's types"
     if not shape:
         return "has no axes, or does not say which: the first must be the batch"
-    if result is not None and len(result) != rows:
-        return f"had {len(result)} rows in a trial with {rows}: the first axis must be the batch"
+    for rows, result in results.items():
+        if result is not None and len(result) != rows:
+            return f"had {len(result)} rows in a trial with {rows}: the first axis must be the batch"
     return None

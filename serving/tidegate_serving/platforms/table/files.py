@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 SUFFIXES = (".parquet", ".csv", ".json")
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 _LEADING_ZERO = r"^\s*[+-]?0\d"
+_MANY_DIGITS = r"^\s*[+-]?\d{16,}\s*$"
+_CODE, _FRACTION = r"^\s*\d+[eE]\d+\s*$", r"\.|[eE][+-]"
 # Bytes in memory per row, text value and number, and per mark of a row in CSV and JSON: bounds seen from above.
 _ROW, _TEXT, _NUMBER, _LOOSE = 120, 50, 24, 200
 _TIMES = 4
@@ -40,9 +42,9 @@ def read_table_file(path: Path, key: str | None) -> TableData:
     """The table; `key` names the column of keys, the first one where it is None.
 
     JSON is an object: keys to values, or keys to objects of values by name. Parquet and CSV have columns; one of lists
-    of the same length becomes a matrix. Numbers that a CSV writes with zeros in front stay text, and so do dates; the
-    index without a name that pandas adds is left out. ModelFailed for what is no such file, InvalidInput for columns
-    that cannot be served.
+    of the same length becomes a matrix. Numbers that a CSV writes with zeros in front, with more digits than a float
+    holds or as codes such as 2E05 stay text, and so do dates; the index without a name that pandas adds is left out.
+    ModelFailed for what is no such file, InvalidInput for columns that cannot be served.
     """
     if path.suffix == ".json":
         name, keys, columns = read_json(path, key)
@@ -79,7 +81,6 @@ def _arrow_table(path: Path) -> pa.Table:
 def _csv_table(path: Path) -> pa.Table:
     """Columns as Arrow takes them, but for those that would lose what the file says: these are read again as text."""
     import pyarrow as pa
-    import pyarrow.compute as pc
     from pyarrow import csv
 
     table = csv.read_csv(path)
@@ -87,17 +88,35 @@ def _csv_table(path: Path) -> pa.Table:
     risky = {
         field.name: pa.string()
         for field in table.schema
-        if (pa.types.is_integer(field.type) or pa.types.is_temporal(field.type)) and names.count(field.name) == 1
+        if names.count(field.name) == 1
+        and (pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_temporal(field.type))
     }
     if not risky:
         return table
     said = csv.read_csv(path, convert_options=csv.ConvertOptions(column_types=risky, include_columns=list(risky)))
     for name in risky:
         index = names.index(name)
-        plain = pa.types.is_integer(table.schema.field(index).type)
-        if not plain or pc.any(pc.match_substring_regex(said[name], _LEADING_ZERO)).as_py():
+        if pa.types.is_temporal(table.schema.field(index).type) or _loses(said[name], table[name]):
             table = table.set_column(index, name, said[name])
     return table
+
+
+def _loses(said: pa.ChunkedArray, numbers: pa.ChunkedArray) -> bool:
+    """Whether a column's numbers are less than its texts: zeros in front, digits that a float does not hold, or codes
+    such as 2E05 where no other value shows that the column holds fractions.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    def has(pattern: str) -> bool:
+        return bool(pc.any(pc.match_substring_regex(said, pattern)).as_py())
+
+    if has(_LEADING_ZERO):
+        return True
+    if pa.types.is_integer(numbers.type):
+        return False
+    long = pc.unique(said.filter(pc.match_substring_regex(said, _MANY_DIGITS))).to_pylist()
+    return any(int(text) != int(float(text)) for text in long) or (has(_CODE) and not has(_FRACTION))
 
 
 def _column(path: Path, name: str, column: pa.ChunkedArray) -> Array:

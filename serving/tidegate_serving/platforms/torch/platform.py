@@ -19,7 +19,7 @@ import numpy as np
 
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed
 from tidegate_serving.contract.manifest import Manifest
-from tidegate_serving.contract.signature import Signature
+from tidegate_serving.contract.signature import FirstAxis, Signature
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.device import AUTO, CPU, Device, device_setting, gpu_of
 from tidegate_serving.platforms.fixed_batch import in_pieces
@@ -82,6 +82,7 @@ class TorchServable:
         self._device = torch.device(str(device))
         self._held = {} if device.kind == CPU else {device.budget: model.held}
         self._outputs = {name: [spec.name for spec in sig.outputs] for name, sig in manifest.signatures.items()}
+        self._free = {name for name, sig in manifest.signatures.items() if sig.first_axis is FirstAxis.FREE}
         self._arguments = {name: _arguments(manifest, name, sig, model) for name, sig in manifest.signatures.items()}
 
     def predict(self, signature: str, inputs: Mapping[str, Array]) -> Mapping[str, Any]:
@@ -90,6 +91,8 @@ class TorchServable:
             raise InvalidInput("this version is closed")
         fed = {argument: inputs[name] for argument, name in self._arguments[signature].items()}
         run = partial(self._run, self._model, self._outputs[signature])
+        if signature in self._free:
+            return run(fed)
         if self._model.batch is not None:
             return in_pieces(run, fed, self._model.batch)
         rows = max((len(array) for array in fed.values()), default=0)

@@ -115,6 +115,23 @@ def test_a_csv_keeps_zeros_in_front_and_dates_as_they_are_written(tmp_path: Path
     assert found["day"].tolist() == [b"2020-01-02", b"2020-01-01"]
 
 
+def test_a_csv_keeps_digits_and_codes_and_reads_fractions(tmp_path: Path) -> None:
+    rows = (
+        "12345678901234567890,98765432109876543210,2E05,007.5,1e3,1e-05,100000000000000000000",
+        "7,1,123,1.5,0.5,2e20,",
+    )
+    version = load_files(tmp_path, "table", {"t.csv": "\n".join(("key,account,code,zeros,mixed,tiny,round", *rows))})
+    found = outputs(version, {"key": words("12345678901234567890")})
+    assert {name: value.tolist() for name, value in found.items()} == {
+        "account": [b"98765432109876543210"],
+        "code": [b"2E05"],
+        "zeros": [b"007.5"],
+        "mixed": [1000.0],
+        "tiny": [1e-05],
+        "round": [1e20],
+    }
+
+
 def test_the_index_that_pandas_adds_is_no_value(tmp_path: Path) -> None:
     data = as_parquet({"__index_level_0__": [5, 9], "key": ["a", "b"], "v": [1, 2]})
     version = load_files(tmp_path, "table", {"t.parquet": data})

@@ -16,7 +16,7 @@ from tests.support.models.loading import discover, load_published, load_unpublis
 from tests.support.models.versions import Draft, publish
 
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed, PermissionRefused, Unsupported
-from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
+from tidegate_serving.contract.signature import SERVING_DEFAULT, FirstAxis, Signature, TensorSpec
 
 DYNAMIC = {0: torch.export.Dim.DYNAMIC}
 X = np.arange(12, dtype="f4").reshape(4, 3)
@@ -219,6 +219,17 @@ def test_torchscript_serves_with_a_written_signature(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, said_by(module), rtol=1e-6)
     with pytest.raises(Unsupported, match="does not know its shapes"):
         discover(tmp_path / "m/1", "torch")
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:FutureWarning")
+def test_a_free_signature_may_have_an_input_without_axes(tmp_path: Path) -> None:
+    takes = (TensorSpec("x", "float32", (3,)), TensorSpec("plus", "float32", ()))
+    signature = Signature(takes, (TensorSpec("y", "float32", (3,)),), first_axis=FirstAxis.FREE)
+    scripted(tmp_path / "m.pt", Optional().eval())
+    draft = Draft("torch", {"m.pt": (tmp_path / "m.pt").read_bytes()}, signature, example={})
+    version = load_published(publish(tmp_path, "m", 1, draft))
+    given = {"x": X[0], "plus": np.array(2, "f4")}
+    assert outputs(version, given)["y"].tolist() == (X[0] + 2).tolist()
 
 
 class Optional(torch.nn.Module):  # type: ignore[misc]
