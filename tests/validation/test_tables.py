@@ -160,3 +160,9 @@ def test_tables_digest_alike_however_they_are_chunked() -> None:
     pieces = pa.concat_tables([table.slice(0, 200), table.slice(200)])
     assert table_digest(pieces) == table_digest(table)
     assert table_digest(world.scaled(table, "weight", 2)) != table_digest(table)
+
+
+def test_columns_of_csv_without_a_name_are_called_by_their_place(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    pd.DataFrame({"x": [1.5, 2.5]}).to_csv(path)
+    assert as_table(path, "data").column_names == list(pd.read_csv(path).columns) == ["Unnamed: 0", "x"]

@@ -145,9 +145,10 @@ def _csv(path: Path) -> pa.Table:
 
     delimiter = "\t" if ".tsv" in path.name.lower() else ","
     options = pyarrow.csv.ConvertOptions(strings_can_be_null=True, null_values=["", "NULL", "null", "NA", "N/A", "NaN"])
-    return pyarrow.csv.read_csv(
-        path, parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter), convert_options=options
-    )
+    parse = pyarrow.csv.ParseOptions(delimiter=delimiter)
+    found = pyarrow.csv.read_csv(path, parse_options=parse, convert_options=options)
+    # An index that pandas wrote has no name; reading it, pandas calls it by its place.
+    return found.rename_columns([name or f"Unnamed: {place}" for place, name in enumerate(found.column_names)])
 
 
 def _arrow(path: Path) -> pa.Table:

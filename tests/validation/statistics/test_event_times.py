@@ -7,7 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_validation.skew import Columns, report_on_tables
 from tidegate_validation.statistics.build import make_profile
 from tidegate_validation.statistics.event_times import told_in_seconds, with_times
 from tidegate_validation.statistics.relation import connected, relation_of_table
@@ -36,10 +38,30 @@ def read(values: Any) -> list[float | None]:
         pa.array(["2023-11-14T22:13:20Z", ""]),
         pa.array(["2023-11-14 22:13:20", None]),
         pa.array(["2023-11-15T00:13:20+02:00"]),
+        pa.array([SECOND] * 2 + [253_402_300_799_000]),
+        pa.array([SECOND * 1_000] * 3 + [0, SECOND]),
+        pa.array([float(SECOND)] * 2 + [float("inf")]),
     ],
 )
 def test_a_moment_is_the_same_however_it_is_written(values: Any) -> None:
-    assert [one for one in read(values) if one is not None] == [SECOND]
+    assert {one for one in read(values) if one is not None} == {SECOND}
+
+
+def test_whole_numbers_may_be_days_of_the_calendar() -> None:
+    assert read(pa.array([20231114, 20240229, 20231131, None])) == [1_699_920_000, 1_709_164_800, None, None]
+
+
+def test_a_moment_without_a_few_odd_numbers_is_told_with_how_many_they_are() -> None:
+    """One odd number made every day of the others 1970's, so that nothing was judged by days."""
+    times = [SECOND + 3600 * row for row in range(1000)]
+    rows = pa.table({"at": times, "x": [float(row % 7) for row in range(1000)]})
+    odd = rows.set_column(0, "at", pa.array([*times[1:], 9_999_999_999_999]))
+    report = report_on_tables(rows, odd, Columns(time="at"))
+    assert report.days is not None
+    assert report.days.words == "2023-11-14 to 2023-12-26 (43 days)"
+    told = next(one for one in report.findings if one.check == "event times")
+    assert told.outcome is Outcome.PASS
+    assert told.sentence == "`at`: 1 of 1,000 rows (0.10%) of the current data has no time that can be read"
 
 
 @pytest.mark.parametrize(
@@ -59,6 +81,13 @@ def test_training_data_in_milliseconds_are_refused_as_requests_tell_seconds() ->
     rows = pa.table({"at": [SECOND * 1_000], "x": [1.0]})
 
     with pytest.raises(InvalidInput, match=r"event time 'at' holds 1.7e\+12, which is no number of Unix seconds"):
+        make_profile(rows, features=["x"], label=None, event_time="at")
+
+
+def test_training_data_of_calendar_days_are_refused_as_requests_tell_seconds() -> None:
+    rows = pa.table({"at": [20231114, 20231231], "x": [1.0, 2.0]})
+
+    with pytest.raises(InvalidInput, match=r"event time 'at' holds 20231231, a day and no number of Unix seconds"):
         make_profile(rows, features=["x"], label=None, event_time="at")
 
 

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.skew import Columns, SkewReport, report_on_tables
 from tidegate_validation.statistics import count_relation, make_profile, relation, rows
 from tidegate_validation.statistics.bins import OFF_SUPPORT
@@ -114,6 +117,44 @@ def test_folders_of_files_have_their_names_as_columns(tmp_path: Path, monkeypatc
         assert (found.types["year"], found.types["kind"]) == ("INTEGER", "VARCHAR")
         years = connection.execute("SELECT year, kind, count(*) FROM parcels GROUP BY ALL ORDER BY ALL").fetchall()
     assert years == [(2012, "north", 306), (2013, "north", 306)]
+
+
+def test_a_place_in_folders_of_other_names_gives_no_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the folders inside the one that is given have columns as their names, however many rows there are."""
+    root = tmp_path / "run=7" / "parcels"
+    place = root / "year=2012" / "part.parquet"
+    place.parent.mkdir(parents=True)
+    parcels(5, 3, FIRST).to_parquet(place, index=False)
+    for large in (relation.LARGE, 100):
+        monkeypatch.setattr(relation, "LARGE", large)
+        for given in (place, f"{root}/*/part.parquet", root):
+            with connected() as connection:
+                found = set(relation_of(connection, "parcels", given, "parcels").types)
+            assert found == {*parcels(5, 1, FIRST).columns, *(["year"] if given == root else [])}, (large, given)
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (("x", "X"), "parcels: columns 'x' and 'X' differ by capitals alone"),
+        (("x", ""), "parcels: column 2 has no name"),
+    ],
+)
+def test_names_that_sql_cannot_tell_apart_are_refused(
+    names: tuple[str, str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckDB calls them X_1 and v1, of which nobody has heard."""
+    table = pa.table(dict.fromkeys(names, range(200)))
+    pq.write_table(table, tmp_path / "part.parquet")
+    monkeypatch.setattr(relation, "LARGE", 100)
+    for given in (table, tmp_path / "part.parquet", tmp_path):
+        with connected() as connection, pytest.raises(InvalidInput, match=words):
+            relation_of(connection, "parcels", given, "parcels")
+
+
+def test_a_profile_of_one_of_two_names_is_of_that_one() -> None:
+    table = pa.table({"X": [5.0] * 40, "x": [float(row) for row in range(40)]})
+    assert make_profile(table, features=["x"], label=None, event_time=None).features["x"].maximum == 39
 
 
 def test_rows_that_were_read_are_counted_as_sql_counts_them() -> None:

@@ -220,12 +220,12 @@ def without(report: SkewReport, left_out: LeftOut) -> SkewReport:
 
 
 def _days(profile: Profile, comparison: Comparison) -> Days | None:
-    """The days of the column that has values on most of them."""
+    """The days of the column that has values on most of them; rows without a time, of day 0, have none."""
     if profile.block_unit is not BlockUnit.DAY or not comparison.counts:
         return None
     name = max(comparison.counts, key=lambda one: len(comparison.counts[one].blocks))
-    now, before = comparison.counts[name].blocks, profile.counts[name].blocks
-    if not len(now) or not len(before) or min(now.min(), before.min()) <= 0:
+    now, before = (one.blocks[one.blocks != 0] for one in (comparison.counts[name], profile.counts[name]))
+    if not len(now) or not len(before) or min(now.min(), before.min()) < 0:
         return None
     ends = [date_of(int(day)) for day in (now.min(), now.max(), before.min(), before.max())]
     return Days(ends[0], ends[1], len(now), ends[2], ends[3], len(before))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tidegate_serving.admission import Finding
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.skew.compare import compare
 from tidegate_validation.skew.events.calendar_columns import (
@@ -40,6 +40,7 @@ from tidegate_validation.skew.events.stamps import (
     telling_delays,
     told_of_stamps,
 )
+from tidegate_validation.skew.events.untimed import beside_features, told_of_untimed
 from tidegate_validation.skew.example_rows import with_examples
 from tidegate_validation.skew.pairs import compare_pairs
 from tidegate_validation.skew.report import SkewReport, make_report
@@ -97,11 +98,16 @@ def report_on_tables(
         before = with_times(before, columns.time, "reference data")
         now = with_times(now, columns.time, "current data")
         profile = _profile(before, columns, list(now.types), now.rows)
-        pairs: list[Finding] = []
+        untimed = [
+            *told_of_untimed(before, columns.time, "reference data"),
+            *told_of_untimed(now, columns.time, "current data"),
+        ]
+        further = [one for one in untimed if one.outcome is Outcome.WARN]
         if columns.keys:
-            pairs = compare_pairs(_examples(before, columns), _examples(now, columns), columns.keys, columns.time)
+            further += compare_pairs(_examples(before, columns), _examples(now, columns), columns.keys, columns.time)
         title = f"{_name(current, 'the current table')} against {_name(reference, 'the reference')}"
-        return replace(_report(profile, now, columns, rule, pairs), title=title)
+        report = _report(profile, now, columns, rule, further)
+        return replace(beside_features(report, [one for one in untimed if one not in further]), title=title)
 
 
 def profile_table(before: pa.Table, columns: Columns, served: Sequence[str]) -> Profile:

@@ -44,11 +44,12 @@ def build_profile(
 
 def make_profile(data: Any, *, features: Sequence[str], label: str | None, event_time: str | None) -> Profile:
     """The profile of `data` as a value, without an id; arguments and errors as in `build_profile`."""
-    _check(data, [*features, *filter(None, (label, event_time))])
+    wanted = list(dict.fromkeys([*features, *filter(None, (label, event_time))]))
+    _check(data, wanted)
     if event_time is not None:
         check_seconds(data[event_time], event_time)
     with connected() as connection:
-        relation = relation_of_table(connection, TABLE, data)
+        relation = relation_of_table(connection, TABLE, data.select(wanted), "training data")
         return profile_relation(relation, features=features, label=label, event_time=event_time)
 
 

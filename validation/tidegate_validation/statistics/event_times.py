@@ -11,15 +11,19 @@ from tidegate_validation.statistics.sql import Family, as_number, family, quote
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_LARGEST = ((1e11, 1), (1e14, 1_000), (1e17, 1_000_000))
-"""Numbers below each of these are seconds, milliseconds and microseconds since 1970, larger ones nanoseconds: as
-seconds the first would be the year 5138."""
-_NANOSECONDS = 1_000_000_000
+_UNITS = ((1e11, 1), (1e14, 1_000), (1e17, 1_000_000), (float("inf"), 1_000_000_000))
+"""Numbers below each of these are seconds, milliseconds, microseconds and nanoseconds since 1970: as seconds the first
+would be the year 5138."""
+_STRAY = 0.1
+"""Numbers below this part of the smallest of a unit are of another one, or a zero that stands for nothing: in
+milliseconds they would lie before May 1970."""
+_FIRST_DAY, _LAST_DAY = 19000101, 21001231
 
 
 def with_times(relation: Relation, time: str | None, what: str) -> Relation:
     """The relation with `time` as time stamps or Unix seconds: of texts those of ISO 8601 are read, UTC where they have
-    no zone, and numbers by their size. `what` names it in messages.
+    no zone, and numbers in the unit that most of them have by their size, or as days where most are written YYYYMMDD.
+    Numbers that are of another unit are no times, null here. `what` names it in messages.
 
     InvalidInput where it holds no times at all, or something else.
     """
@@ -29,18 +33,22 @@ def with_times(relation: Relation, time: str | None, what: str) -> Relation:
     if family(kind) is Family.TEXT:
         sql = f"TRY_CAST({sql} AS TIMESTAMP WITH TIME ZONE)"
         _refuse_other_texts(relation, time, sql, what)
-    elif family(kind) not in (Family.TIME, Family.INTEGER, Family.FLOAT):
+    elif family(kind) in (Family.INTEGER, Family.FLOAT):
+        sql = _of_numbers(relation, time)
+    elif family(kind) is not Family.TIME:
         raise InvalidInput(f"{what}: column {time!r} of type {kind} holds no times: give stamps or Unix seconds")
-    known, largest = _ends(relation, sql, family(kind))
-    if not known:
+    if not relation.connection.execute(f"SELECT count({sql}) FROM {relation.name}").fetchall()[0][0]:
         raise InvalidInput(f"{what}: column {time!r} holds no time in any row: name another column, or none")
-    unit = next((unit for limit, unit in _LARGEST if largest < limit), _NANOSECONDS)
-    if unit > 1:
-        sql = f"CAST({sql} AS DOUBLE) / {unit}"
     if sql == quote(time):
         return relation
     columns = {name: sql if name == time else quote(name) for name in relation.types}
     return relation.view(f"{relation.name}_timed", columns)
+
+
+def without_time(relation: Relation, time: str) -> int:
+    """How many rows of a relation that `with_times` made have no time."""
+    sql = f"SELECT count(*) - count({quote(time)}) FROM {relation.name}"
+    return int(relation.connection.execute(sql).fetchall()[0][0])
 
 
 def told_in_seconds(table: pa.Table, time: str | None, what: str) -> pa.Table:
@@ -66,23 +74,50 @@ def told_in_seconds(table: pa.Table, time: str | None, what: str) -> pa.Table:
 def check_seconds(column: pa.ChunkedArray, name: str) -> None:
     """Refuses numbers that cannot be Unix seconds, which is how a version's requests tell the time: InvalidInput."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     if not pa.types.is_integer(column.type) and not pa.types.is_floating(column.type):
         return
-    largest = pc.max(pc.abs(column.cast("float64", safe=False))).as_py()
-    if largest is not None and largest >= _LARGEST[0][0]:
+    table = pa.table({name: column})
+    with connected() as connection:
+        relation = relation_of_table(connection, "tidegate_seconds", table)
+        number = f"CAST({quote(name)} AS DOUBLE)"
+        largest, days, known = connection.execute(
+            f"SELECT max(abs({number})), count({_day(number)}), count({number}) FROM {relation.name}"
+        ).fetchall()[0]
+    if known and largest >= _UNITS[0][0]:
         raise InvalidInput(
             f"event time {name!r} holds {largest:.6g}, which is no number of Unix seconds: divide milliseconds by 1000"
         )
+    if days > known / 2:
+        raise InvalidInput(
+            f"event time {name!r} holds {int(largest)}, a day and no number of Unix seconds: give dates or time stamps"
+        )
 
 
-def _ends(relation: Relation, sql: str, kind: Family) -> tuple[int, float]:
-    """How many times there are, and the size of the largest number; 0 where they are stamps."""
-    number = f"max(abs(CAST({sql} AS DOUBLE))) FILTER (WHERE isfinite(CAST({sql} AS DOUBLE)))"
-    largest = number if kind in (Family.INTEGER, Family.FLOAT) else "0"
-    known, found = relation.connection.execute(f"SELECT count({sql}), {largest} FROM {relation.name}").fetchall()[0]
-    return int(known), float(found or 0)
+def _of_numbers(relation: Relation, time: str) -> str:
+    """SQL for the time that numbers tell; the column itself where all of them are Unix seconds."""
+    number = f"CAST({quote(time)} AS DOUBLE)"
+    size = f"CASE WHEN isfinite({number}) THEN abs({number}) END"
+    ends = [0.0, *(limit for limit, _ in _UNITS[:-1])]
+    places = [f"count(*) FILTER (WHERE {size} >= {end!r})" for end in ends]
+    known, days, finite, *least = relation.connection.execute(
+        f"SELECT count({number}), count({_day(number)}), {', '.join(places)} FROM {relation.name}"
+    ).fetchall()[0]
+    if days > finite / 2:
+        return _day(number)
+    counts = [more - fewer for more, fewer in zip([finite, *least], [*least, 0], strict=True)]
+    place = counts.index(max(counts))
+    if place == 0 and counts[0] == known:
+        return quote(time)
+    lowest, (limit, unit) = _STRAY * ends[place], _UNITS[place]
+    below = f" AND {size} < {limit!r}" if limit < float("inf") else ""
+    return f"CASE WHEN {size} >= {lowest!r}{below} THEN {number} / {unit} END"
+
+
+def _day(number: str) -> str:
+    """SQL for the day that a number stands for which is written YYYYMMDD, null for any other."""
+    whole = f"CASE WHEN {number} BETWEEN {_FIRST_DAY} AND {_LAST_DAY} AND {number} = floor({number}) THEN {number} END"
+    return f"try_strptime(CAST(CAST({whole} AS BIGINT) AS VARCHAR), '%Y%m%d')"
 
 
 def _refuse_other_texts(relation: Relation, time: str, read: str, what: str) -> None:

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import glob
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.statistics.blocks import ROW_INDEX
 from tidegate_validation.statistics.counting import types_of
 from tidegate_validation.statistics.rows import sampled
@@ -67,27 +68,49 @@ def relation_of(connection: Any, name: str, data: Any, what: str) -> Relation:
     """The `data`, anything that `as_table` takes, known to SQL by a name; `what` names its role in messages."""
     large = _large_files(data)
     if large is None:
-        return relation_of_table(connection, name, as_table(data, what))
+        return relation_of_table(connection, name, as_table(data, what), what)
+    _check_names(large.names, what)
     connection.execute(f"SET memory_limit = {text_literal(_MEMORY)}")
     listed = ", ".join(text_literal(path) for path in large.paths)
     hive = ", ".join(f"{text_literal(one)}: {kind}" for one, kind in large.hive.items())
-    options = f"union_by_name = true{f', hive_partitioning = true, hive_types = {{{hive}}}' if hive else ''}"
-    connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM read_parquet([{listed}], {options})")
+    folders = f"hive_partitioning = true, hive_types = {{{hive}}}" if hive else "hive_partitioning = false"
+    wanted = ", ".join(quote(one) for one in large.names)
+    found = f"read_parquet([{listed}], union_by_name = true, {folders})"
+    connection.execute(f"CREATE TEMP VIEW {name} AS SELECT {wanted} FROM {found}")
     return Relation(connection, name, large.rows, types_of(connection, name))
 
 
-def relation_of_table(connection: Any, name: str, table: pa.Table) -> Relation:
-    """A table in memory, known to SQL by a name."""
+def relation_of_table(connection: Any, name: str, table: pa.Table, what: str = "the table") -> Relation:
+    """A table in memory, known to SQL by a name; `what` names its role in messages.
+
+    InvalidInput where a column has no name, or two differ by capitals alone.
+    """
+    _check_names(table.column_names, what)
     connection.register(name, table)
     return Relation(connection, name, table.num_rows, types_of(connection, name))
 
 
+def _check_names(names: Sequence[str], what: str) -> None:
+    """SQL gives columns that it cannot tell apart, or that have no name, names of its own."""
+    known: dict[str, str] = {}
+    for place, name in enumerate(names, start=1):
+        if not name:
+            raise InvalidInput(f"{what}: column {place} has no name: give it one, or leave it out")
+        other = known.setdefault(name.lower(), name)
+        if other != name:
+            raise InvalidInput(
+                f"{what}: columns {other!r} and {name!r} differ by capitals alone: give one another name"
+            )
+
+
 @dataclass(frozen=True, slots=True)
 class _Large:
-    """Parquet files of so many `rows`; `hive` are the columns that folders' names hold, with their DuckDB types."""
+    """Parquet files of so many `rows` with columns of these `names`; of them `hive` are those that folders' names hold,
+    with their DuckDB types."""
 
     paths: list[str]
     rows: int
+    names: Sequence[str]
     hive: Mapping[str, str]
 
 
@@ -109,8 +132,10 @@ def _large_files(data: Any) -> _Large | None:
         found = [pq.read_metadata(path) for path in paths]
     except (pa.ArrowException, OSError):
         return None  # Whoever reads it as a table says what is wrong with it.
-    rows, names = sum(one.num_rows for one in found), found[0].schema.to_arrow_schema().names
-    return _Large(paths, rows, {}) if rows > LARGE and len(set(names)) == len(names) else None
+    rows, columns = sum(one.num_rows for one in found), [one.schema.to_arrow_schema().names for one in found]
+    if rows <= LARGE or len(set(columns[0])) < len(columns[0]):
+        return None
+    return _Large(paths, rows, list(dict.fromkeys(name for names in columns for name in names)), {})
 
 
 def _large_folder(path: str) -> _Large | None:
@@ -121,7 +146,7 @@ def _large_folder(path: str) -> _Large | None:
     rows = found.count_rows() if found.files else 0
     if rows <= LARGE:
         return None
-    inside = set(next(found.get_fragments()).physical_schema.names)
+    inside = dict.fromkeys(name for one in found.get_fragments() for name in one.physical_schema.names)
     hive = [field for field in found.schema if field.name not in inside]
     kinds = {field.name: "INTEGER" if pa.types.is_integer(field.type) else "VARCHAR" for field in hive}
-    return _Large(found.files, rows, kinds)
+    return _Large(found.files, rows, [*inside, *kinds], kinds)
