@@ -36,10 +36,14 @@ def as_text(name: str, array: Array) -> Array:
 
 
 def text_column(texts: Array, *, empty_is_missing: bool) -> Any:
-    """Texts of shape [n] as a column of pandas' dtype `str`, with NaN for empty ones where these are missing.
+    """Texts of shape [n] as a column of the dtype that this release of pandas gives texts (`str`, before pandas 3
+    `object`), with NaN for empty ones where these are missing.
 
-    Left to itself pandas decides by the batch: a column of which all is missing would be one of objects, with None.
+    Left to itself pandas decides by the batch: a column of which all is missing would be no column of texts.
     """
     import pandas
 
-    return pandas.array(np.where(texts == "", None, texts) if empty_is_missing else texts, dtype="str")
+    values = texts.copy()
+    if empty_is_missing:
+        values[texts == ""] = np.nan
+    return pandas.Series(values, dtype=pandas.Series([""]).dtype).array
