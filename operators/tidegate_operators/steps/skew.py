@@ -202,7 +202,8 @@ def read_labels(source: Any) -> Any:
     check_given(path, "labels", "check the path")
     try:
         lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-        return pa.Table.from_pylist(lines)
+        names = dict.fromkeys(name for line in lines for name in dict(line))
+        return pa.table({name: [line.get(name) for line in lines] for name in names})
     except MALFORMED as error:
         raise InvalidInput(
             f'labels {path} cannot be read ({error}): write lines such as {{"request_id": "a1", "label": 1}}'

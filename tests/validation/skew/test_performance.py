@@ -14,6 +14,7 @@ from tests.support.log_blocks import FakeBlock, write_log
 
 from tidegate_operators.steps.skew import read_labels
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_validation.skew.labels import newest_labels
 from tidegate_validation.skew.performance import Answers, Metric, performance, performance_in_log
 
 DAYS, PER_DAY, WINDOW = 30, 80, 10
@@ -123,6 +124,60 @@ def test_a_request_of_several_rows_needs_a_label_for_each() -> None:
     assert (single.realised.value, single.realised.rows, single.ambiguous) == (0.5, 1, 1)
 
 
+def plain(values: Any, requests: tuple[str, ...] = ("a", "b", "c")) -> Answers:
+    size = len(requests)
+    return Answers(
+        "y", requests, np.zeros(size, np.int64), np.zeros(size, np.int64), np.array(values), np.ones(size, np.bool_)
+    )
+
+
+@pytest.mark.parametrize(
+    ("answers", "labels"),
+    [([1, 2, 3], ["1", "2", "3"]), ([True, False, True], ["true"] * 3), (["1", "2", "3"], [1] * 3)],
+)
+def test_labels_that_no_answer_can_equal_are_refused(answers: list[Any], labels: list[Any]) -> None:
+    with pytest.raises(InvalidInput, match="give labels of the answers' type"):
+        performance(plain(answers), pa.table({"request_id": ["a", "b", "c"], "label": labels}))
+
+
+@pytest.mark.parametrize("nan", [float("nan"), float("inf")])
+def test_answers_and_labels_that_are_no_finite_numbers_are_left_out_and_counted(nan: float) -> None:
+    labels = pa.table({"request_id": ["a", "b", "c"], "label": [1.0, nan, 0.0]})
+    of_answer, of_label = performance(plain([0.9, 0.8, nan]), labels), performance(plain([5.5, 3.5, 1.5]), labels)
+    assert of_answer is not None
+    assert of_label is not None
+    assert (of_answer.metric, of_answer.rows, of_answer.not_finite) == (Metric.ACCURACY, 2, 2)
+    assert (of_label.metric, of_label.rows, of_label.not_finite) == (Metric.ERROR, 3, 1)
+    for one, value, rows in ((of_answer, 1.0, 1), (of_label, 3.0, 2)):
+        assert one.realised is not None
+        assert (one.realised.value, one.realised.rows) == (value, rows)
+        assert "the answer or the label is NaN or infinite" in one.sentence
+    assert performance(plain([nan] * 3), labels) is None
+
+
+def test_whole_numbers_as_request_ids_and_one_that_was_sent_twice_find_their_labels() -> None:
+    labels = pa.table({"request_id": [1, 2], "label": [1.0, 1.0], "row": ["0", None]})
+    found = performance(plain([1.5, 2.0, 4.0], ("1", "2", "2")), labels)
+    assert found is not None
+    assert found.realised is not None
+    assert (found.realised.value, found.realised.rows, found.ambiguous, found.unmatched) == (1.5, 3, 0, 0)
+
+
+def test_the_newest_label_counts_whatever_zone_and_line_its_time_comes_in(tmp_path: Path) -> None:
+    file = tmp_path / "labels.jsonl"
+    file.write_text(
+        '{"request_id": "a", "label": 0}\n'
+        '{"request_id": "a", "label": 1, "at": "2013-06-01T23:00:00Z"}\n'
+        '{"request_id": "a", "label": 0, "at": "2013-06-02T01:00:00+05:00", "row": null}\n'
+        '{"request_id": "a", "label": 5, "at": "2013-06-01T22:59:59", "row": 1}\n'
+    )
+    assert newest_labels(read_labels(file)) == {("a", None): 1, ("a", 1): 5}
+    with pytest.raises(InvalidInput, match="labels have at 'yesterday', which is no time"):
+        newest_labels(pa.table({"request_id": ["a"], "label": [1], "at": ["yesterday"]}))
+    with pytest.raises(InvalidInput, match="labels have row 'first'"):
+        newest_labels(pa.table({"request_id": ["a"], "label": [1], "row": ["first"]}))
+
+
 def test_a_log_and_a_file_of_labels_are_joined_in_the_report(tmp_path: Path) -> None:
     """Two days of a log, labels of the first for calibration are too few; those of the second are what is realised."""
     for day in (1, 2):
@@ -144,6 +199,11 @@ def test_a_log_and_a_file_of_labels_are_joined_in_the_report(tmp_path: Path) -> 
     assert found.realised is not None
     assert (found.output, found.rows, found.realised.rows, found.realised.value) == ("p", 50, 40, 39 / 40)
     assert "is 0.975 (" in found.sentence
+    late = pa.table({"request_id": ["1-0", "2-0", "3-0"], "label": [0, 0, 0]})
+    told = performance_in_log(late, tmp_path / "log", model="m", version=1, until=datetime(2026, 3, 2, tzinfo=UTC))
+    assert told is not None
+    assert (told.unmatched, told.elsewhere) == (1, 1)
+    assert "1 labels are of requests of another version or a later time" in told.sentence
     (tmp_path / "broken.jsonl").write_text("{")
     with pytest.raises(InvalidInput, match=r"labels .*broken.jsonl cannot be read"):
         read_labels(tmp_path / "broken.jsonl")

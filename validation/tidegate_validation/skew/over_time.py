@@ -226,5 +226,6 @@ def _from_dict(document: Mapping[str, Any]) -> _Kept:
             name: FeatureCounts(*(np.array(one[key], dtype=np.int64) for key in ("blocks", "codes", "n")))
             for name, one in document[part].items()
         }
-    texts = [str(document[name]) for name in ("model", "profile")]
-    return _Kept(*texts, int(document["windows"]), str(document["since"]), str(document["until"]), **parts)
+    for part in ("model", "profile", "since", "until"):
+        parts[part] = str(document[part])
+    return _Kept(windows=int(document["windows"]), **parts)

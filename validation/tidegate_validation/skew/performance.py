@@ -8,20 +8,22 @@ enough. Nothing without labels can see a change of what the inputs mean. Days ar
 from __future__ import annotations
 
 import enum
-from dataclasses import asdict, dataclass
+import functools
+import math
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_validation.skew.labels import REQUEST, ROW, Lookup, joined
 from tidegate_validation.statistics.arrays import Floats, Integers, Mask
-from tidegate_validation.statistics.window import logged_answers
+from tidegate_validation.statistics.window import count_logged, logged_answers
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-LABEL, AT, REQUEST, ROW = "label", "at", "request_id", "row"
 _ENOUGH_LABELS = 500
 _RESAMPLED = 60
 _LEVEL = 0.95
@@ -50,8 +52,10 @@ class Interval:
 class Performance:
     """`estimated` says what labels should show, None where answers are no probabilities; `realised` what they do, None
     without labels of the window. `calibrated_on` are the rows with labels on which probabilities were calibrated, 0
-    where they were taken as they are. `unmatched` are labels of requests that the log does not have, `ambiguous` those
-    for requests of several rows that do not say of which."""
+    where they were taken as they are. `unmatched` are labels of requests that the log does not have, `elsewhere` of
+    those that it has for other versions, for later times or without an answer, `ambiguous` those for requests of
+    several rows that do not say of which. `not_finite` are rows of the window whose answer or label is NaN or infinite:
+    such answers and labels are left out."""
 
     metric: Metric
     output: str
@@ -60,7 +64,9 @@ class Performance:
     realised: Interval | None = None
     calibrated_on: int = 0
     unmatched: int = 0
+    elsewhere: int = 0
     ambiguous: int = 0
+    not_finite: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON, with the sentence."""
@@ -84,6 +90,12 @@ class Performance:
                 f"labels of {self.realised.rows} rows ({share:.0%})"
             )
         lost = [f"{self.unmatched} labels are of requests that the log does not have"] if self.unmatched else []
+        if self.elsewhere:
+            lost.append(
+                f"{self.elsewhere} labels are of requests of another version or a later time, or without an answer"
+            )
+        if self.not_finite:
+            lost.append(f"of {self.not_finite} rows the answer or the label is NaN or infinite, and left out")
         if self.ambiguous:
             lost.append(f"{self.ambiguous} do not say which row of their request they are for")
         text = "; ".join([*told, *lost])
@@ -102,24 +114,28 @@ class Answers:
     inside: Mask
 
 
-def performance(answers: Answers, labels: pa.Table | None) -> Performance | None:
+def performance(answers: Answers, labels: pa.Table | None, logged: Lookup = lambda requests: 0) -> Performance | None:
     """What can be told of the rows inside the window; those outside serve to calibrate. None where nothing can be:
-    there are neither probabilities nor labels."""
+    there are neither probabilities nor labels, or no answer of the window is a finite number. `logged` tells which
+    requests the log has beside these. InvalidInput for labels that no answer can equal."""
+    found = joined(answers.requests, answers.rows.tolist(), labels, logged)
+    known = np.array([one is not None for one in found.truth], dtype=np.bool_)
+    finite = _finite(answers.values)
+    both = finite & _finite(np.array([0 if one is None else one for one in found.truth], dtype=object))
+    not_finite = int((answers.inside & ~both).sum())
+    answers, known = replace(answers, inside=answers.inside & finite), known & both
     if not answers.inside.any():
         return None
-    truth, unmatched, ambiguous = _joined(answers, labels)
-    known = np.array([one is not None for one in truth], dtype=np.bool_)
-    numeric = answers.values.dtype.kind in "fiu"
-    probability = answers.values.dtype.kind == "f" and bool(((answers.values >= 0) & (answers.values <= 1)).all())
+    used = answers.values[finite]
+    probability = used.dtype.kind == "f" and bool(((used >= 0) & (used <= 1)).all())
     if not probability and not known.any():
         return None
-    metric = Metric.ERROR if numeric and answers.values.dtype.kind == "f" and not probability else Metric.ACCURACY
-    scores = np.full(len(truth), np.nan)
-    scores[known] = _scores(answers.values[known], [one for one in truth if one is not None], metric, probability)
+    metric = Metric.ERROR if used.dtype.kind == "f" and not probability else Metric.ACCURACY
+    scores = np.full(len(known), np.nan)
+    truth = [one for one, kept in zip(found.truth, known, strict=True) if kept]
+    scores[known] = _scores(answers.values[known], truth, metric, probability)
     seen = answers.inside & known
-    estimated, calibrated_on = (None, 0)
-    if probability:
-        estimated, calibrated_on = _estimated(answers, scores, known)
+    estimated, calibrated_on = _estimated(answers, scores, known) if probability else (None, 0)
     return Performance(
         metric=metric,
         output=answers.output,
@@ -127,14 +143,23 @@ def performance(answers: Answers, labels: pa.Table | None) -> Performance | None
         estimated=estimated,
         realised=_mean(scores[seen], answers.days[seen], metric) if seen.any() else None,
         calibrated_on=calibrated_on,
-        unmatched=unmatched,
-        ambiguous=ambiguous,
+        unmatched=found.unmatched,
+        elsewhere=found.elsewhere,
+        ambiguous=found.ambiguous,
+        not_finite=not_finite,
     )
 
 
-def performance_in_log(labels: pa.Table | None, log_root: Path, **bounds: Any) -> Performance | None:
+def _finite(values: Any) -> Mask:
+    """Which are no NaN and no infinity; what is no number at all is neither."""
+    if values.dtype.kind in "fiub":
+        return np.asarray(np.isfinite(values))
+    return np.array([not isinstance(one, float) or math.isfinite(one) for one in values.tolist()], dtype=np.bool_)
+
+
+def performance_in_log(labels: pa.Table | None, log_root: Path, *, model: str, **bounds: Any) -> Performance | None:
     """The same for a window of the log; `bounds` as for `logged_answers`."""
-    found = logged_answers(log_root, **bounds)
+    found = logged_answers(log_root, model=model, **bounds)
     if found is None:
         return None
     answers = Answers(
@@ -145,48 +170,7 @@ def performance_in_log(labels: pa.Table | None, log_root: Path, **bounds: Any) -
         values=found["answer"].to_numpy(),
         inside=found["inside"].to_numpy(),
     )
-    return performance(answers, labels)
-
-
-def newest_labels(labels: pa.Table) -> dict[tuple[str, int | None], Any]:
-    """The label of each request, or of each row of it: the one with the newest time counts, then the last to come.
-
-    Columns `request_id` and `label`, and where there are such `row` and `at`. InvalidInput where one is missing.
-    """
-    for name in (REQUEST, LABEL):
-        if name not in labels.column_names:
-            raise InvalidInput(f"labels have no column {name!r}: they have {', '.join(labels.column_names)}")
-    size = labels.num_rows
-    rows, when = (labels[name].to_pylist() if name in labels.column_names else [None] * size for name in (ROW, AT))
-    order = [place for place in range(size) if when[place] is None]
-    timed: list[Any] = sorted((at, place) for place, at in enumerate(when) if at is not None)
-    order += [place for _, place in timed]
-    names, values = labels[REQUEST].to_pylist(), labels[LABEL].to_pylist()
-    return {(names[place], rows[place]): values[place] for place in order if values[place] is not None}
-
-
-def _joined(answers: Answers, labels: pa.Table | None) -> tuple[list[Any], int, int]:
-    """The label of each row, None where there is none; how many labels belong nowhere, and how many to several rows."""
-    if labels is None:
-        return [None] * len(answers.requests), 0, 0
-    known = newest_labels(labels)
-    sizes: dict[str, int] = {}
-    for request in answers.requests:
-        sizes[request] = sizes.get(request, 0) + 1
-    unmatched = sum(request not in sizes for request, _ in known)
-    whole = {request: label for (request, row), label in known.items() if row is None and request in sizes}
-    fitting = {
-        request: label if isinstance(label, list) else [label]
-        for request, label in whole.items()
-        if len(label if isinstance(label, list) else [label]) == sizes[request]
-    }
-    found = []
-    for request, row in zip(answers.requests, answers.rows.tolist(), strict=True):
-        own = known.get((request, row))
-        if own is None and request in fitting and row < len(fitting[request]):
-            own = fitting[request][row]
-        found.append(own)
-    return found, unmatched, len(whole) - len(fitting)
+    return performance(answers, labels, functools.partial(count_logged, log_root, model))
 
 
 def _scores(values: Any, truth: list[Any], metric: Metric, probability: bool) -> Floats:
@@ -201,6 +185,12 @@ def _scores(values: Any, truth: list[Any], metric: Metric, probability: bool) ->
         if metric is Metric.ERROR:
             return np.asarray(np.abs(values.astype(np.float64) - numbers))
         return np.asarray((values >= 0.5) == (numbers >= 0.5), dtype=np.float64)
+    kinds = {"texts" if isinstance(one, str) else "numbers" for one in truth}
+    if kinds != {"texts" if isinstance(values[0], str) else "numbers"}:
+        raise InvalidInput(
+            f"labels such as {truth[0]!r} are {' and '.join(sorted(kinds))}, and answers are such as "
+            f"{values[0].item() if hasattr(values[0], 'item') else values[0]!r}: give labels of the answers' type"
+        )
     return np.array([one == other for one, other in zip(values.tolist(), truth, strict=True)], dtype=np.float64)
 
 

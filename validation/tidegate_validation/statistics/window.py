@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -145,6 +145,20 @@ def logged_answers(
     if not found.num_rows or found.schema.field("answer").type.num_fields:
         return None
     return found.replace_schema_metadata({"output": outputs[0].removeprefix(OUTPUT_PREFIX)})
+
+
+def count_logged(log_root: Path, model: str, requests: Collection[str]) -> int:
+    """How many of these request ids the log has, of whatever version of a model and whatever time."""
+    import duckdb
+    import pyarrow as pa
+
+    source = _source(log_root, model, None)
+    if source is None:
+        return 0
+    with duckdb.connect() as connection:
+        connection.register("asked", pa.table({"id": pa.array(requests, pa.string())}))
+        query = f"SELECT count(*) FROM asked WHERE id IN (SELECT {quote(REQUEST_ID)} FROM {source})"
+        return int(read_again(lambda: connection.execute(query).fetchall())[0][0])
 
 
 @contextmanager

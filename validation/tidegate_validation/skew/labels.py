@@ -1,0 +1,93 @@
+"""Labels that arrive late: which of several counts, and which answered row each belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
+
+from tidegate_serving.contract.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LABEL, AT, REQUEST, ROW = "label", "at", "request_id", "row"
+
+Lookup = Callable[[Collection[str]], int]
+"""How many of some request ids the log has at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The label of each answered row [n], None where there is none. `unmatched` labels are of requests that the log
+    does not have, `elsewhere` of those that it has, but not among the answered rows; `ambiguous` do not say which of
+    several rows they are for."""
+
+    truth: list[Any]
+    unmatched: int = 0
+    elsewhere: int = 0
+    ambiguous: int = 0
+
+
+def newest_labels(labels: pa.Table) -> dict[tuple[str, int | None], Any]:
+    """The label of each request, or of each row of it: the one with the newest time counts, then the last to come.
+
+    Columns `request_id` (taken as text) and `label`, and where there are such `row` and `at`: times, ISO 8601 texts
+    (UTC where they name no zone) or numbers. InvalidInput where a column is missing, for an `at` that is no time and a
+    `row` that is no whole number.
+    """
+    for name in (REQUEST, LABEL):
+        if name not in labels.column_names:
+            raise InvalidInput(f"labels have no column {name!r}: they have {', '.join(labels.column_names)}")
+    size = labels.num_rows
+    rows, when = (labels[name].to_pylist() if name in labels.column_names else [None] * size for name in (ROW, AT))
+    order = [place for place in range(size) if when[place] is None]
+    order += [place for _, place in sorted((_moment(at), place) for place, at in enumerate(when) if at is not None)]
+    names, values = labels[REQUEST].to_pylist(), labels[LABEL].to_pylist()
+    return {(str(names[place]), _row(rows[place])): values[place] for place in order if values[place] is not None}
+
+
+def _row(row: Any) -> int | None:
+    try:
+        return None if row is None else int(row)
+    except ValueError as error:
+        raise InvalidInput(f"labels have {ROW} {row!r}: write the number of the row in its request, from 0") from error
+
+
+def _moment(at: Any) -> float:
+    """A label's time, in Unix seconds unless it is a number."""
+    try:
+        if isinstance(at, int | float):
+            return float(at)
+        time = datetime.fromisoformat(str(at.isoformat() if isinstance(at, date) else at))
+    except ValueError as error:
+        raise InvalidInput(
+            f"labels have {AT} {at!r}, which is no time: write it like 2013-06-05T12:00:00+00:00"
+        ) from error
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+
+
+def joined(requests: Sequence[str], rows: Sequence[int], labels: pa.Table | None, logged: Lookup) -> Joined:
+    """Labels beside answered rows, by request id and row number; a request that was sent twice has its label twice."""
+    if labels is None:
+        return Joined([None] * len(requests))
+    known = newest_labels(labels)
+    rows_of: dict[str, set[int]] = {}
+    for request, row in zip(requests, rows, strict=True):
+        rows_of.setdefault(request, set()).add(row)
+    lost = [request for request, _ in known if request not in rows_of]
+    whole = {request: label for (request, row), label in known.items() if row is None and request in rows_of}
+    fitting = {
+        request: label if isinstance(label, list) else [label]
+        for request, label in whole.items()
+        if len(label if isinstance(label, list) else [label]) == len(rows_of[request])
+    }
+    truth = []
+    for request, row in zip(requests, rows, strict=True):
+        own = known.get((request, row))
+        if own is None and request in fitting and row < len(fitting[request]):
+            own = fitting[request][row]
+        truth.append(own)
+    elsewhere = logged(lost) if lost else 0
+    return Joined(truth, len(lost) - elsewhere, elsewhere, len(whole) - len(fitting))
