@@ -15,7 +15,7 @@ from tests.validation.world import Served
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.report import write_report
 from tidegate_validation.skew import Columns, SkewReport, report_on_log, report_on_tables
-from tidegate_validation.skew.example_rows import AS_IN_TRAINING, ROWS
+from tidegate_validation.skew.example_rows import AS_IN_TRAINING, ROWS, VALUE
 from tidegate_validation.statistics import build_profile
 
 LATER = world.FIRST_DAY + 100
@@ -53,16 +53,16 @@ def test_rows_of_a_log_are_found_again_by_their_request(on_log: tuple[SkewReport
         assert len(shown) == 3
         for one in shown:
             place = int(one["request_id"].rpartition("-")[2])
-            assert one[name] == table[name][place].as_py()
+            assert one[VALUE] == table[name][place].as_py()
             assert one["row"] == 0
         assert [one["event_time"] for one in shown] == sorted((one["event_time"] for one in shown), reverse=True)
-    assert {one["depot"] for one in rows_of(report.feature("depot"))} == {"moved"}
+    assert {one[VALUE] for one in rows_of(report.feature("depot"))} == {"moved"}
 
 
 def test_a_changed_unit_says_what_the_value_was_in_training(on_log: tuple[SkewReport, pa.Table]) -> None:
     report, _ = on_log
     for one in rows_of(report.feature("weight")):
-        assert one[AS_IN_TRAINING] == pytest.approx(one["weight"] / 1000)
+        assert one[AS_IN_TRAINING] == pytest.approx(one[VALUE] / 1000)
 
 
 def test_what_looks_as_in_training_shows_no_rows(on_log: tuple[SkewReport, pa.Table]) -> None:
@@ -100,7 +100,7 @@ def test_rows_of_a_default_value_hold_just_that(tmp_path: Path) -> None:
     before, now = frames()
     shown = rows_of(report_on_tables(before, now, Columns(time="at")).feature("amount"))
     newest = now["at"][now["amount"] == -1.0].iloc[::-1][:3]
-    assert [one["amount"] for one in shown] == [-1.0, -1.0, -1.0]
+    assert [one[VALUE] for one in shown] == [-1.0, -1.0, -1.0]
     assert [one["event_time"][:19] for one in shown] == [f"{one:%Y-%m-%dT%H:%M:%S}" for one in newest]
 
 
@@ -108,6 +108,24 @@ def test_without_times_rows_are_named_by_their_place() -> None:
     before, now = frames()
     report = report_on_tables(before.drop(columns="at"), now.drop(columns="at"))
     assert [one["row"] for one in rows_of(report.feature("amount"))] == [0, 8, 16]
+
+
+def test_columns_may_be_called_as_what_tells_a_row() -> None:
+    before, now = (one.rename(columns={"amount": "row"}) for one in frames())
+    shown = rows_of(report_on_tables(before.drop(columns="at"), now.drop(columns="at")).feature("row"))
+    assert [(one[VALUE], one["row"]) for one in shown] == [(-1.0, 0), (-1.0, 8), (-1.0, 16)]
+    shown = rows_of(
+        report_on_tables(*(one.rename(columns={"row": "event_time"}) for one in (before, now))).feature("event_time")
+    )
+    assert {one[VALUE] for one in shown} == {-1.0}
+
+
+def test_values_of_a_small_unit_are_told_in_training_s_unit() -> None:
+    before, now = frames()
+    before["amount"] *= 1e-9
+    now["amount"] = before["amount"].sample(frac=1.0, random_state=1).to_numpy() * 1000
+    for one in rows_of(report_on_tables(before, now, Columns(time="at")).feature("amount")):
+        assert one[AS_IN_TRAINING] == pytest.approx(one[VALUE] / 1000, rel=1e-4)
 
 
 def test_no_row_shows_values_that_are_no_longer_missing() -> None:
@@ -130,6 +148,6 @@ def test_rows_are_of_the_value_that_gained_most_and_none_of_what_became_rarer() 
         for shares, missing in (([0.55, 0.3, 0.1, 0.05], 0.5), ([0.2, 0.2, 0.5, 0.1], 0.2))
     )
     report = report_on_tables(before, now)
-    assert {one["kind"] for one in rows_of(report.feature("kind"))} == {"c"}
+    assert {one[VALUE] for one in rows_of(report.feature("kind"))} == {"c"}
     missing = [one for one in report.findings if (one.subject, one.check) == ("size", "missing")]
     assert [one.example for one in missing] == [None]

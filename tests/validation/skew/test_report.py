@@ -16,7 +16,7 @@ from tests.validation.world import Served
 from tidegate_serving.admission import Outcome
 from tidegate_serving.contract import log_record
 from tidegate_serving.contract.errors import InvalidInput, NotFound
-from tidegate_validation.skew import SkewReport, report_on_log
+from tidegate_validation.skew import Columns, SkewReport, report_on_log, report_on_tables
 from tidegate_validation.statistics import build_profile
 
 FEATURES = ("weight", "size", "depot")
@@ -102,6 +102,13 @@ def test_a_column_of_another_type_fails(profile: Path, tmp_path: Path) -> None:
     found = report(profile, tmp_path, world.with_column(table, "size", texts))
     assert found.feature("size").outcome is Outcome.FAIL
     assert found.feature("size").sentence == "`size`: was float in training and is served as text"
+
+
+def test_a_column_that_held_nothing_in_training_had_no_type() -> None:
+    before = world.with_column(world.parcels(600, seed=1), "height", pa.nulls(600))
+    now = world.with_column(world.parcels(600, seed=2), "height", np.arange(600.0))
+    found = report_on_tables(before, now, Columns(time=world.TIME)).feature("height")
+    assert found.sentence == "`height`: held nothing in training and is served as float"
 
 
 def test_null_in_training_is_nan_when_served_and_more_of_it_fails(profile: Path, tmp_path: Path) -> None:

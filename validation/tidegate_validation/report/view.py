@@ -10,7 +10,7 @@ from typing import Any
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.outcomes import GRAVITY
 from tidegate_validation.report.forest import Forest
-from tidegate_validation.skew.example_rows import AS_IN_TRAINING, ROWS
+from tidegate_validation.skew.example_rows import AS_IN_TRAINING, ROWS, VALUE
 
 _TOP = 10
 _LONGEST = 80
@@ -113,13 +113,13 @@ def finding_view(finding: Finding, gate: str, bars: tuple[Bar, ...] = ()) -> Fin
         example=json.dumps(example, indent=1, ensure_ascii=False, default=str) if example and not rows else None,
         scale=_scale(finding),
         bars=bars,
-        rows=tuple(_row_words(finding.subject, one) for one in rows),
+        rows=tuple(_row_words(one) for one in rows),
     )
 
 
-def _row_words(column: str, row: Mapping[str, Any]) -> str:
+def _row_words(row: Mapping[str, Any]) -> str:
     """A value and where it stands: `such as 2253 (1400 as training has it), 2013-06-05 14:00:01, request 8f3a21`."""
-    value = row.get(column)
+    value = row[VALUE]
     words = [f"such as {'nothing' if value is None else 'an empty text' if value == '' else _shown(value)}"]
     if AS_IN_TRAINING in row:
         words[0] += f" ({row[AS_IN_TRAINING]:.4g} as training has it)"

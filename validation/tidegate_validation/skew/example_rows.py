@@ -25,6 +25,7 @@ from tidegate_validation.statistics.sql import Family, as_number, as_text, famil
 from tidegate_validation.statistics.window import Window
 
 ROWS = "rows_that_show_it"
+VALUE = "value"
 AS_IN_TRAINING = "as_in_training"
 _MOST = 3
 _FINDINGS = 10
@@ -32,14 +33,15 @@ _TOLD = (Outcome.FAIL, Outcome.WARN)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _OF_FEW: Collection[str] = (Aspect.UNSEEN, Aspect.RANGE, Aspect.OUTSIDE)
 _LEAST = 1e-6
-_VALUE, _TIME, _PLACE = "value", "time", "place"
+_DIGITS = 6
+_TIME, _PLACE = "time", "place"
 
 
 def with_examples(
     comparison: Comparison, profile: Profile, window: Window, left_out: Collection[str] = ()
 ) -> Comparison:
     """The comparison, where the gravest findings about columns' values have `example`: a list of ROWS, each with the
-    value under its column's name, `event_time` (UTC), `request_id` and `row` where the rows are of a log, else `row`
+    value as VALUE, `event_time` (UTC), `request_id` and `row` where the rows are of a log, else `row`
     alone (the place among the table's, from 0) where they have no time. Where a cause says by what the value was
     changed, AS_IN_TRAINING is what it would have been. Columns `left_out` are not looked at.
     """
@@ -82,7 +84,7 @@ def _rows_of(
     order = ", ".join(identity.values())
     named = ", ".join(f"'{name}': {sql}" for name, sql in identity.items())
     picked = ", ".join(
-        f"max_by({{'{_VALUE}': {column}, {named}}}, row({order}), {_MOST}) FILTER (WHERE {condition})"
+        f"max_by({{'{VALUE}': {column}, {named}}}, row({order}), {_MOST}) FILTER (WHERE {condition})"
         for column, condition in zip(columns, conditions, strict=True)
     )
     joins = " ".join(one.join for one in terms if one.join)
@@ -134,11 +136,11 @@ def _identity(window: Window) -> dict[str, str]:
 
 
 def _row(feature: FeatureProfile, cause: Cause | None, row: Mapping[str, Any]) -> dict[str, Any]:
-    value = row[_VALUE]
-    told: dict[str, Any] = {feature.name: value}
+    value = row[VALUE]
+    told: dict[str, Any] = {VALUE: value}
     number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if cause is not None and cause.is_conversion and number and feature.family is not Family.TIME:
-        told[AS_IN_TRAINING] = round((float(value) - cause.offset) / cause.factor, 6)
+        told[AS_IN_TRAINING] = float(f"{(float(value) - cause.offset) / cause.factor:.{_DIGITS}g}")
     if row.get(_TIME) is not None:
         told["event_time"] = (_EPOCH + timedelta(seconds=float(row[_TIME]))).isoformat(timespec="milliseconds")
     told |= {name: row[name] for name in (REQUEST_ID, ROW) if name in row}

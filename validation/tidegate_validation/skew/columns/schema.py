@@ -43,8 +43,9 @@ def compare_schema(
         if column not in types:
             findings.append(_finding(feature.name, Outcome.FAIL, "an input in training, it is not served"))
         elif not _same(feature.family, family(types[column])):
-            was, now = feature.family.value, family(types[column]).value
-            findings.append(_finding(feature.name, Outcome.FAIL, f"was {was} in training and is served as {now}"))
+            was = f"was {feature.family.value}" if feature.missing < feature.rows else "held nothing"
+            now = family(types[column]).value
+            findings.append(_finding(feature.name, Outcome.FAIL, f"{was} in training and is served as {now}"))
         elif feature.name in measured and is_vector(types[column]):
             vectors.append(feature.name)
         elif feature.name in measured and feature.bins is None:
