@@ -114,9 +114,8 @@ def test_columns_may_be_called_as_what_tells_a_row() -> None:
     before, now = (one.rename(columns={"amount": "row"}) for one in frames())
     shown = rows_of(report_on_tables(before.drop(columns="at"), now.drop(columns="at")).feature("row"))
     assert [(one[VALUE], one["row"]) for one in shown] == [(-1.0, 0), (-1.0, 8), (-1.0, 16)]
-    shown = rows_of(
-        report_on_tables(*(one.rename(columns={"row": "event_time"}) for one in (before, now))).feature("event_time")
-    )
+    before, now = (one.rename(columns={"row": "event_time"}) for one in (before, now))
+    shown = rows_of(report_on_tables(before, now).feature("event_time"))
     assert {one[VALUE] for one in shown} == {-1.0}
 
 
