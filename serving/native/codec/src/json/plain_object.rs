@@ -6,6 +6,7 @@ use crate::dtype::DType;
 use crate::json::document::{behind_mark, text_of};
 use crate::json::rows::{RowShape, read_row};
 use crate::json::scanner::Scanner;
+use crate::signatures::sequences::SEQUENCE_ID;
 use crate::signatures::{InputShape, InputTally, RequestRows, Signature, TensorSpec};
 use crate::status::{Code, Status};
 use crate::tensors::{Column, Page, Room};
@@ -55,6 +56,18 @@ impl<'a> PlainObject<'a> {
             self.read_members(signature, page, &mut tally)?;
         }
         tally.settle(page)?.ok_or_else(|| Status::internal("a plain object that lacks inputs was taken for whole"))
+    }
+
+    /// The sequence that it belongs to by a signature of sequences, without its other inputs; empty where it says none, or
+    /// none that can be read.
+    pub fn sequence(&self, signature: &Signature, room: &mut dyn Room) -> Vec<u8> {
+        signature.read_sequence_id(|index, column| match Scanner::new(self.text).member(SEQUENCE_ID)? {
+            Some(mut id) => {
+                let spec = &signature.inputs[index];
+                read_row(&mut id, spec, column, &mut RowShape::of_whole(spec), room)
+            }
+            None => Ok(()),
+        })
     }
 
     fn read_members(
