@@ -6,11 +6,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import msgpack
+import numpy as np
 import pytest
+import requests
 from tests.support.clients.rest import call
 from tests.support.models.versions import Draft, publish
 
 from tidegate import Engine
+from tidegate_serving.client import Client
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.desired_state import Split
 from tidegate_serving.contract.signature import SEQUENCE_END, SEQUENCE_ID, SEQUENCE_START, Signature
@@ -32,7 +36,9 @@ Ask = Callable[[Engine, dict[str, Any]], Any]
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     example = {"x": [[1]], SEQUENCE_ID: "e", SEQUENCE_START: True, SEQUENCE_END: True}
     sums = Draft(files={"model.py": SUMS}, signature=Signature.from_dict(SIGNATURE), example=example)
-    config = EngineConfig(rest_address="127.0.0.1:0", grpc_address="", control_address="", allow_unverified=True)
+    config = EngineConfig(
+        rest_address="127.0.0.1:0", grpc_address="127.0.0.1:0", control_address="", allow_unverified=True
+    )
     with Engine(replace(config, isolation="engine")) as made:
         for version in (1, 2):
             made.load(publish(tmp_path_factory.mktemp("r"), "sums", version, sums), keep=True)
@@ -69,11 +75,27 @@ def plain(engine: Engine, turn: dict[str, Any]) -> tuple[int, str | None]:
     return posted(engine, "/inference/sums", {"x": [[1]], **turn})
 
 
+def packed(engine: Engine, turn: dict[str, Any]) -> tuple[int, str | None]:
+    url, kind = f"http://{engine.addresses.rest}/inference/sums", {"Content-Type": "application/msgpack"}
+    answer = requests.post(url, msgpack.packb({"x": [[1]], **turn}), headers=kind, timeout=30)
+    return answer.status_code, answer.headers["x-tidegate-version"]
+
+
+def generated(engine: Engine, turn: dict[str, Any]) -> tuple[int, str | None]:
+    return posted(engine, "/v2/models/sums/generate", {"x": [[1]], **turn})
+
+
+def over_grpc(engine: Engine, turn: dict[str, Any]) -> tuple[int, str | None]:
+    given = {name: np.array(value.encode() if isinstance(value, str) else value) for name, value in turn.items()}
+    with Client(str(engine.addresses.grpc)) as client:
+        return 200, str(client.predict("sums", {"x": np.array([[1]]), **given}).version)
+
+
 def in_process(engine: Engine, turn: dict[str, Any]) -> tuple[int, str | None]:
     return 200, str(engine.predict("sums", {"x": [[1]], **turn}).version)
 
 
-@pytest.mark.parametrize("ask", [parameters, inputs, predict, plain, in_process])
+@pytest.mark.parametrize("ask", [parameters, inputs, predict, plain, packed, generated, over_grpc, in_process])
 def test_a_split_keeps_a_sequence_on_one_version_however_its_id_comes(engine: Engine, ask: Ask) -> None:
     drawn = set()
     for number in range(12):

@@ -26,6 +26,7 @@ FEATURES = {
     "d": "bool",
 }
 HALF = {"x": TensorSpec("x", "float16", (-1,))}
+GENERATE = ("/v2/models/{}/generate", "/v2/models/{}/generate_stream")
 
 
 def classes(a: Any, b: Any, c: Any, d: Any) -> dict[str, Any]:
@@ -148,10 +149,9 @@ def test_the_document_is_one(document: dict[str, Any]) -> None:
     assert {f"/v1/models/{name}:predict" for name in MODELS} <= set(document["paths"])
     assert "security" not in document
     assert {path for path in document["paths"] if "/half" in path and "post" in document["paths"][path]} == {
-        "/v1/models/half:regress",
-        "/v1/models/half/versions/1:regress",
-        "/v2/models/half/infer",
-        "/v2/models/half/versions/1/infer",
+        path.format(half)
+        for half in ("half", "half/versions/1")
+        for path in ("/v1/models/{}:regress", "/inference/{}", "/v2/models/{}/infer", *GENERATE)
     }, "but for examples, TensorFlow Serving's JSON has no halves"
 
 

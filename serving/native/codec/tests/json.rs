@@ -153,6 +153,20 @@ fn what_is_printed_is_read_again() {
 }
 
 #[test]
+fn plain_objects_have_halves() {
+    let signature = one(DType::Float16, &[-1, 4]);
+    let body = br#"{"x":[0.1, -2, 1e9, NaN]}"#;
+    let mut columns = vec![Lease::unpooled(Column::new(DType::Float16))];
+    let mut page = Page { columns: &mut columns, shapes: &mut Vec::new(), room: &mut () };
+    PlainObject::parse(body).unwrap().read_inputs(&signature, &mut page).unwrap();
+    let halves = [half::f16::from_f64(0.1), half::f16::from_f64(-2.0), half::f16::INFINITY, half::f16::NAN];
+    let answer = [("x", slice(DType::Float16, &columns[0], &[4], 1))];
+    assert_eq!(answer[0].1.raw(), halves.map(half::f16::to_le_bytes).concat());
+    let text = predict_response::encode_plain(&answer).unwrap();
+    assert_eq!(String::from_utf8(text).unwrap(), r#"{"x":[0.09997559,-2.0,Infinity,NaN]}"#);
+}
+
+#[test]
 fn halves_and_complex_numbers_have_no_json_as_in_tensorflow_serving() {
     let half = one(DType::Float16, &[-1]);
     let place = "Failed to process element: 0 of 'instances' list. Error: UNIMPLEMENTED: ";

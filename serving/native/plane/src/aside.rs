@@ -159,7 +159,8 @@ impl Aside {
     }
 }
 
-fn late() -> Status {
+/// The answer to a request whose time is over before it is read.
+pub(crate) fn late() -> Status {
     Status::new(Code::DeadlineExceeded, "the deadline passed while the request waited to be read")
 }
 

@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
+import msgpack
 import pytest
+import requests
 from pydantic import BaseModel
 from tests.support.clients.rest import call
 
@@ -112,9 +113,13 @@ def test_what_is_wrong_is_said(rest: str, path: str, body: Any, status: int, wor
     assert (reply.status, words in reply.json()["error"]) == (status, True), reply.body
 
 
-def test_halves_are_written_as_numbers() -> None:
+def test_halves_are_numbers_as_in_plain_objects() -> None:
     anywhere = EngineConfig(grpc_address="", rest_address="127.0.0.1:0", control_address="")
     with Engine(anywhere) as engine:
-        engine.serve("half", lambda x: {"y": x.astype(np.float16)}, inputs={"x": "float32"}, outputs={"y": "float16"})
-        reply = call(engine.addresses.rest, "POST", "/v2/models/half/generate", {"x": 0.5})
-        assert reply.json()["y"] == 0.5
+        engine.serve("half", lambda x: {"y": x + x.dtype.type(0.1)}, inputs={"x": "float16"}, outputs={"y": "float16"})
+        rest, kind = engine.addresses.rest, {"Content-Type": "application/msgpack"}
+        packed = requests.post(f"http://{rest}/inference/half", msgpack.packb({"x": 0.5}), headers=kind, timeout=30)
+        paths = ("/v2/models/half/generate", "/inference/half")
+        answers = [call(rest, "POST", path, {"x": 0.5}).json() for path in paths]
+        found = [answer["y"] for answer in (*answers, msgpack.unpackb(packed.content))]
+        assert found == pytest.approx([0.6] * 3, abs=2**-11)

@@ -13,12 +13,26 @@ from typing import Any
 import numpy as np
 import pytest
 import tritonclient.grpc as over_grpc
+from tests.support.clients.http2 import (
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    HEADERS,
+    MOST_IN_A_FRAME,
+    WINDOW_UPDATE,
+    Http2,
+    call_frames,
+    call_headers,
+    frame,
+    grpc_message,
+)
 from tests.support.clients.rest import call
 from tests.support.clients.triton import tensor
 from tests.support.engine.control import push_and_wait
 from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
 from tests.support.models.versions import Draft, publish
+from tritonclient.grpc import service_pb2
 from tritonclient.utils import InferenceServerException
 
 from tidegate_serving.contract.signature import SEQUENCE_END, SEQUENCE_ID, SEQUENCE_START, FirstAxis, Signature
@@ -116,6 +130,27 @@ def test_requests_of_many_sequences_at_once_run_in_their_order(engine: EnginePro
             )
         found = [came.get(timeout=30) for _ in range(20 * len(ids))]
     assert sorted(found) == sorted((turn, turn + 1) for turn in range(20) for _ in ids)
+
+
+def test_a_small_message_waits_for_a_large_one_of_its_connection_that_came_before(engine: EngineProcess) -> None:
+    name, path = str(next(IDS)), "/inference.GRPCInferenceService/ModelInfer"
+
+    def message(padding: int, **turn: bool) -> bytes:
+        x = {"name": "x", "datatype": "INT64", "shape": [1, 1]}
+        request = service_pb2.ModelInferRequest(model_name="sums", inputs=[x], raw_input_contents=[bytes(8)])
+        request.parameters["sequence_id"].string_param = name
+        request.parameters["padding"].string_param = " " * padding
+        for key, value in turn.items():
+            request.parameters[key].bool_param = value
+        return request.SerializeToString()
+
+    with Http2(engine.addresses["grpc"]) as peer:
+        assert peer.until(WINDOW_UPDATE)
+        large = grpc_message(message(200_000, sequence_start=True))
+        parts = [large[at : at + MOST_IN_A_FRAME] for at in range(0, len(large), MOST_IN_A_FRAME)]
+        begun = [frame(HEADERS, END_HEADERS, 1, call_headers(path)), *(frame(DATA, 0, 1, part) for part in parts)]
+        peer.send(*begun, frame(DATA, END_STREAM, 1), call_frames(3, path, message(0, sequence_end=True)))
+        assert peer.answer(3)["grpc-status"] == "0"
 
 
 def test_over_a_stream_and_as_plain_inputs_it_is_the_same(engine: EngineProcess) -> None:

@@ -1,11 +1,15 @@
 //! One plain object: a request whose members are the inputs of one row, or what a schema says, and the answer to it.
 
+use half::f16;
+
+use crate::dtype::DType;
 use crate::json::document::{behind_mark, text_of};
 use crate::json::rows::{RowShape, read_row};
 use crate::json::scanner::Scanner;
+use crate::signatures::sequences::SEQUENCE_ID;
 use crate::signatures::{InputShape, InputTally, RequestRows, Signature, TensorSpec};
 use crate::status::{Code, Status};
-use crate::tensors::{Column, Page};
+use crate::tensors::{Column, Page, Room};
 
 /// A body that is known to be one JSON value.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +56,18 @@ impl<'a> PlainObject<'a> {
             self.read_members(signature, page, &mut tally)?;
         }
         tally.settle(page)?.ok_or_else(|| Status::internal("a plain object that lacks inputs was taken for whole"))
+    }
+
+    /// The sequence that it belongs to by a signature of sequences, without its other inputs; empty where it says none, or
+    /// none that can be read.
+    pub fn sequence(&self, signature: &Signature, room: &mut dyn Room) -> Vec<u8> {
+        signature.read_sequence_id(|index, column| match Scanner::new(self.text).member(SEQUENCE_ID)? {
+            Some(mut id) => {
+                let spec = &signature.inputs[index];
+                read_row(&mut id, spec, column, &mut RowShape::of_whole(spec), room)
+            }
+            None => Ok(()),
+        })
     }
 
     fn read_members(
@@ -108,7 +124,12 @@ impl<'a> PlainObject<'a> {
             false => RowShape::of_row(spec),
         };
         let read_as = if alone { &one } else { spec };
-        read_row(scanner, read_as, &mut page.columns[index], &mut shape, page.room).map_err(|why| match why.code {
+        let column = &mut page.columns[index];
+        let read = match read_as.dtype {
+            DType::Float16 => read_halves(scanner, read_as, column, &mut shape, page.room),
+            _ => read_row(scanner, read_as, column, &mut shape, page.room),
+        };
+        read.map_err(|why| match why.code {
             Code::ResourceExhausted => why,
             _ => Status::invalid(format!("member '{}': {}", spec.name, why.message)),
         })?;
@@ -119,6 +140,24 @@ impl<'a> PlainObject<'a> {
         };
         tally.note(index, InputShape { rows: 1, inner, flat: shape.is_flat() }, page.shapes)
     }
+}
+
+/// Appends one row of halves, for which TensorFlow Serving has no JSON: the nearest that there are, infinity beyond the largest.
+fn read_halves(
+    scanner: &mut Scanner<'_>,
+    spec: &TensorSpec,
+    column: &mut Column,
+    shape: &mut RowShape,
+    room: &mut dyn Room,
+) -> Result<(), Status> {
+    let mut doubles = Column::new(DType::Float64);
+    read_row(scanner, &TensorSpec { dtype: DType::Float64, ..spec.clone() }, &mut doubles, shape, room)?;
+    if let (Column::Raw(doubles), Column::Raw(halves)) = (&doubles, column) {
+        for double in doubles.as_bytes().as_chunks().0 {
+            halves.push(&f16::from_f64(f64::from_le_bytes(*double)).to_le_bytes());
+        }
+    }
+    Ok(())
 }
 
 /// Whether every input came that has no default.

@@ -6,6 +6,7 @@ use crate::json::explain;
 use crate::json::rows::{RowShape, read_row};
 use crate::json::scalar::is_base64;
 use crate::json::scanner::Scanner;
+use crate::signatures::sequences::SEQUENCE_ID;
 use crate::signatures::{InputShape, InputTally, RequestRows, Signature, TensorSpec, show_shape};
 use crate::status::{Code, Status};
 use crate::tensors::{Column, Lease, Page, Room};
@@ -86,6 +87,15 @@ impl<'a> JsonRequest<'a> {
     /// Appends the values to the open batch. On error columns may hold a part: the caller truncates them.
     pub fn read_inputs(&self, signature: &Signature, page: &mut Page<'_>) -> Result<RequestRows, Status> {
         self.read_values(signature, page).map_err(|why| malformed_before(self.document, why))
+    }
+
+    /// The sequence that it belongs to by a signature of sequences, without its other inputs; empty where it says none, or
+    /// none that can be read.
+    pub fn sequence(&self, signature: &Signature, room: &mut dyn Room) -> Vec<u8> {
+        signature.read_sequence_id(|index, column| match (self.form, self.values.member(SEQUENCE_ID)?) {
+            (Form::Columnar, Some(mut id)) => read_tensor(&mut id, &signature.inputs[index], column, room).map(drop),
+            _ => Ok(()),
+        })
     }
 
     fn read_values(&self, signature: &Signature, page: &mut Page<'_>) -> Result<RequestRows, Status> {

@@ -1,5 +1,7 @@
 //! The body of a REST predict answer, in the form of the request.
 
+use half::f16;
+
 use crate::dtype::{DType, tensorflow_type};
 use crate::json::predict_request::Form;
 use crate::json::text::{write_double, write_float, write_list, write_object, write_string, write_text};
@@ -11,14 +13,14 @@ pub type Named<'a> = (&'a str, Slice<'a>);
 
 /// Writes the only row of each output as one object.
 pub fn encode_plain(outputs: &[Named<'_>]) -> Result<Vec<u8>, Status> {
-    check_types(outputs)?;
+    check_types(outputs, DType::is_complex)?;
     let mut out = Vec::new();
     write_named(&mut out, outputs, |out, name, slice| write_row(out, name, slice, 0));
     Ok(out)
 }
 
-fn check_types(outputs: &[Named<'_>]) -> Result<(), Status> {
-    match outputs.iter().find(|(_, slice)| !slice.dtype.has_json()) {
+fn check_types(outputs: &[Named<'_>], lacks: impl Fn(DType) -> bool) -> Result<(), Status> {
+    match outputs.iter().find(|(_, slice)| lacks(slice.dtype)) {
         Some((_, slice)) => {
             let dtype = tensorflow_type(slice.dtype);
             Err(Status::invalid(format!("Failed to write JSON value for tensor type: {dtype}")))
@@ -29,7 +31,7 @@ fn check_types(outputs: &[Named<'_>]) -> Result<(), Status> {
 
 /// Writes the whole body. Rows must be as many in each output, in TensorFlow Serving's words.
 pub fn encode(outputs: &[Named<'_>], form: Form) -> Result<Vec<u8>, Status> {
-    check_types(outputs)?;
+    check_types(outputs, |dtype| !dtype.has_json())?;
     let elements: usize = outputs.iter().map(|(_, slice)| slice.rows * slice.inner.iter().product::<usize>()).sum();
     let mut out = Vec::with_capacity(32 + 12 * elements + 16 * outputs.len());
     match form {
@@ -121,7 +123,7 @@ fn write_element(out: &mut Vec<u8>, name: &str, slice: &Slice<'_>, index: usize)
     write_number(out, slice.dtype, &words.as_bytes()[index * size..(index + 1) * size]);
 }
 
-/// Writes one element of a type other than half floats, complex numbers and strings.
+/// Writes one element of a type other than complex numbers and strings.
 #[inline]
 pub(crate) fn write_number(out: &mut Vec<u8>, dtype: DType, element: &[u8]) {
     let mut wide = [0u8; 8];
@@ -129,6 +131,7 @@ pub(crate) fn write_number(out: &mut Vec<u8>, dtype: DType, element: &[u8]) {
     let bits = u64::from_le_bytes(wide);
     let mut digits = itoa::Buffer::new();
     let text = match dtype {
+        DType::Float16 => return write_float(out, f16::from_bits(bits as u16).to_f32()),
         DType::Float32 => return write_float(out, f32::from_bits(bits as u32)),
         DType::Float64 => return write_double(out, f64::from_bits(bits)),
         DType::Bool => ["false", "true"][usize::from(bits != 0)],

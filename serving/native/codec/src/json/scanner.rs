@@ -297,6 +297,23 @@ impl<'a> Scanner<'a> {
         Err(self.error("The document root must not be followed by other values."))
     }
 
+    /// Where the value of an object's member begins; none where it has no such member, or is no object.
+    pub fn member(mut self, name: &str) -> Result<Option<Scanner<'a>>, Status> {
+        if self.peek() != b'{' {
+            return Ok(None);
+        }
+        self.eat(b'{');
+        let (mut first, mut buffer) = (true, Vec::new());
+        while self.more(b'}', first)? {
+            first = false;
+            if self.key(&mut buffer)? == name.as_bytes() {
+                return Ok(Some(self));
+            }
+            self.skip()?;
+        }
+        Ok(None)
+    }
+
     /// Reads any value and forgets it, but checks its form.
     pub fn skip(&mut self) -> Result<(), Status> {
         let mut closers: Vec<u8> = Vec::new();

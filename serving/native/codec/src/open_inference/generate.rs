@@ -1,10 +1,7 @@
 //! The answer to a `generate` request, as Triton has it: one object with the model, its version and the outputs by name.
 
-use half::f16;
-
-use crate::dtype::DType;
 use crate::json::predict_response::{Named, write_number};
-use crate::json::text::{write_float, write_list, write_string, write_text};
+use crate::json::text::{write_list, write_string, write_text};
 use crate::tensors::{Column, Slice};
 
 /// Writes the object: one element as it is, more of them as a flat list.
@@ -31,12 +28,8 @@ fn write_values(out: &mut Vec<u8>, name: &str, slice: &Slice<'_>) {
         };
     }
     let (raw, size) = (slice.raw(), slice.dtype.size());
-    let write = |out: &mut Vec<u8>, element: &[u8]| match slice.dtype {
-        DType::Float16 => write_float(out, f16::from_le_bytes([element[0], element[1]]).to_f32()),
-        dtype => write_number(out, dtype, element),
-    };
     if raw.len() == size {
-        return write(out, raw);
+        return write_number(out, slice.dtype, raw);
     }
-    write_list(out, raw.len() / size, |out, index| write(out, &raw[index * size..][..size]));
+    write_list(out, raw.len() / size, |out, index| write_number(out, slice.dtype, &raw[index * size..][..size]));
 }

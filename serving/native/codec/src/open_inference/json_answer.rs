@@ -1,10 +1,7 @@
 //! The JSON of an infer answer, and the binary tensors that follow it.
 
-use half::f16;
-
-use crate::dtype::DType;
 use crate::json::predict_response::write_number;
-use crate::json::text::{write_float, write_list, write_text};
+use crate::json::text::{write_list, write_text};
 use crate::open_inference::answer::{InferAnswer, NamedOutput, OutputForm};
 use crate::open_inference::{datatype, raw};
 use crate::status::Status;
@@ -99,12 +96,6 @@ fn write_values(out: &mut Vec<u8>, name: &str, slice: &Slice<'_>) -> Result<(), 
         return Ok(());
     }
     let (raw, size) = (slice.raw(), slice.dtype.size());
-    write_list(out, raw.len() / size, |out, index| {
-        let element = &raw[index * size..(index + 1) * size];
-        match slice.dtype {
-            DType::Float16 => write_float(out, f16::from_le_bytes([element[0], element[1]]).to_f32()),
-            dtype => write_number(out, dtype, element),
-        }
-    });
+    write_list(out, raw.len() / size, |out, index| write_number(out, slice.dtype, &raw[index * size..][..size]));
     Ok(())
 }

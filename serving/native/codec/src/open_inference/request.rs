@@ -14,7 +14,7 @@ use crate::protobuf::wire::push_entry;
 use crate::signatures::sequences::{SEQUENCE_END, SEQUENCE_ID, SEQUENCE_START, Turn};
 use crate::signatures::{InputTally, RequestRows, Signature};
 use crate::status::Status;
-use crate::tensors::{Lender, Page};
+use crate::tensors::{Lender, Page, Room};
 
 /// The parameter by which a request names a signature; the protocol itself knows one way to call a model.
 pub const SIGNATURE_NAME: &str = "signature_name";
@@ -181,6 +181,17 @@ impl<'a> InferRequest<'a> {
 }
 
 impl InferRequest<'_> {
+    /// The sequence that it belongs to by a signature of sequences, without its other inputs; empty where it says none, or
+    /// none that can be read.
+    pub fn sequence(&self, signature: &Signature, room: &mut dyn Room, max_bytes: usize) -> Vec<u8> {
+        let Some(input) = self.inputs.iter().find(|input| input.name == SEQUENCE_ID) else {
+            return self.turn.id.as_bytes().to_vec();
+        };
+        signature.read_sequence_id(|index, column| {
+            input.read(&signature.inputs[index], column, max_bytes, (room, Lender::default())).map(drop)
+        })
+    }
+
     /// Finds the regions of the inputs and outputs that are in shared memory; `find` gives regions by their names.
     pub fn open(&mut self, find: impl Fn(&str) -> Result<Arc<dyn Region>, Status>) -> Result<(), Status> {
         let inputs = self.inputs.iter_mut().map(|input| (&input.place, &mut input.open));

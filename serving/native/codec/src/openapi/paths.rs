@@ -43,7 +43,7 @@ impl<'a> Described<'a> {
         for (what, method) in [(CLASSIFY, InferenceMethod::Classify), (REGRESS, InferenceMethod::Regress)] {
             described.add_any(what, signatures().filter_map(|signature| examples::request(method, signature)));
         }
-        if let Some(signature) = version.plain().filter(|signature| schema::is_written_in_json(signature)) {
+        if let Some(signature) = version.plain().filter(|signature| schema::is_written_plainly(signature)) {
             described.schemas.push((PLAIN, schema::plain_request(signature)));
             described.schemas.push((PLAIN_ANSWER, schema::plain_answer(signature)));
         }

@@ -9,11 +9,18 @@ use crate::signatures::{FirstAxis, Signature, TensorSpec};
 
 const BASE64: &str = "{\"$ref\":\"#/components/schemas/Base64\"}";
 
-/// Whether TensorFlow Serving's JSON, and with it that of plain objects, can carry what a signature takes and gives: it has
-/// no halves and no complex numbers.
+/// Whether TensorFlow Serving's JSON can carry what a signature takes and gives: it has no halves and no complex numbers.
 pub(super) fn is_written_in_json(signature: &Signature) -> bool {
-    let lacks = |spec: &TensorSpec| !spec.dtype.has_json();
-    !signature.needed_inputs().chain(&*signature.outputs).any(lacks)
+    has_all(signature, DType::has_json)
+}
+
+/// Whether plain objects can, which have halves.
+pub(super) fn is_written_plainly(signature: &Signature) -> bool {
+    has_all(signature, |dtype| !dtype.is_complex())
+}
+
+fn has_all(signature: &Signature, has: impl Fn(DType) -> bool) -> bool {
+    signature.needed_inputs().chain(&*signature.outputs).all(|spec| has(spec.dtype))
 }
 
 /// `{"instances": [...]}` and `{"inputs": ...}`.

@@ -6,9 +6,10 @@ use crate::model_spec::ModelSpec;
 use crate::protobuf::frame::{finish_frame, start_frame};
 use crate::protobuf::tensor::{self, Numbers};
 use crate::protobuf::wire::{self, Reader};
+use crate::signatures::sequences::SEQUENCE_ID;
 use crate::signatures::{InputTally, RequestRows, Signature};
 use crate::status::Status;
-use crate::tensors::{Lender, Page, Slice};
+use crate::tensors::{Lender, Page, Room, Slice};
 
 /// `PredictRequest`, borrowed from the message.
 #[derive(Debug, Default)]
@@ -75,6 +76,19 @@ impl<'a> PredictRequest<'a> {
             tally.note(index, found, page.shapes)?;
         }
         tally.settle(page)?.ok_or_else(|| signature.left_out(self.names()))
+    }
+
+    /// The sequence that it belongs to by a signature of sequences, without its other inputs; empty where it says none, or
+    /// none that can be read.
+    pub fn sequence(&self, signature: &Signature, room: &mut dyn Room, max_bytes: usize) -> Vec<u8> {
+        signature.read_sequence_id(|index, column| {
+            match self.inputs.iter().find(|(name, _)| *name == SEQUENCE_ID.as_bytes()) {
+                Some((_, id)) => {
+                    tensor::read(id, signature, index, column, max_bytes, (room, Lender::default())).map(drop)
+                }
+                None => Ok(()),
+            }
+        })
     }
 
     fn names(&self) -> Vec<String> {

@@ -68,6 +68,21 @@ fn wrong_type(message: &str, number: u32) -> Status {
     Status::invalid(format!("malformed protobuf: {message} field {number} has the wrong wire type"))
 }
 
+/// What a message is looked through for has its field among so many first ones.
+const FIRST_FIELDS: usize = 16;
+
+/// The bytes of a field that whoever wrote the message put near its beginning, as writers put those of low numbers.
+pub fn first(message: &[u8], number: u32) -> Option<&[u8]> {
+    let mut reader = Reader::new(message);
+    for _ in 0..FIRST_FIELDS {
+        let found = reader.next_field().ok()??;
+        if found.number == number {
+            return found.bytes("").ok();
+        }
+    }
+    None
+}
+
 fn malformed(what: &str) -> Status {
     Status::invalid(format!("malformed protobuf: {what}"))
 }

@@ -6,7 +6,7 @@ use crate::dtype::{DType, tensorflow_type};
 use crate::signatures::sequences::{SEQUENCE_END, SEQUENCE_ID, SEQUENCE_START, is_turn};
 use crate::signatures::spec::{FirstAxis, TensorSpec};
 use crate::status::Status;
-use crate::tensors::Tensor;
+use crate::tensors::{Column, Tensor};
 
 /// JSON schemas of what a signature takes and gives as one document each.
 #[derive(Clone, Debug)]
@@ -143,6 +143,19 @@ impl Signature {
             }
         }
         Ok(Signature { sequences: true, ..self })
+    }
+
+    /// The sequence's id, which `read` appends to a column of its own as the input of this position; empty where it cannot.
+    pub fn read_sequence_id(&self, read: impl FnOnce(usize, &mut Column) -> Result<(), Status>) -> Vec<u8> {
+        let named = self.inputs.iter().position(|spec| spec.name == SEQUENCE_ID);
+        let found = named.and_then(|index| {
+            let mut column = Column::new(self.inputs[index].dtype);
+            read(index, &mut column).ok().map(|()| column)
+        });
+        match &found {
+            Some(Column::Strings(ids)) if !ids.is_empty() => ids.get(0).to_vec(),
+            _ => Vec::new(),
+        }
     }
 
     /// The inputs that requests bring as tensors.

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_codec::model_spec::ModelSpec;
-use tidegate_codec::signatures::sequences::SEQUENCE_ID;
 use tidegate_codec::signatures::{RequestRows, Signature};
 use tidegate_codec::status::Status;
-use tidegate_codec::tensors::{Column, Lease, Page, Room};
+use tidegate_codec::tensors::{Page, Room};
 
 use crate::batching::Queue;
 use crate::metrics::Call;
@@ -46,8 +45,8 @@ pub trait Payload {
     }
 
     /// The sequence that it belongs to by a signature of sequences, empty where it says none or cannot be read.
-    fn sequence(&self, signature: &Signature, room: &mut dyn Room, max_bytes: usize) -> Vec<u8> {
-        read_sequence(signature, room, |page| self.read_inputs(signature, page, max_bytes))
+    fn sequence(&self, _signature: &Signature, _room: &mut dyn Room, _max_bytes: usize) -> Vec<u8> {
+        Vec::new()
     }
 
     /// The queue of the signature that the request means, or why the version has none.
@@ -58,20 +57,4 @@ pub trait Payload {
 
     /// Appends the inputs to a batch, perhaps twice: to another one where they turn out to be large. On error columns may hold a part: the caller truncates them.
     fn read_inputs(&self, signature: &Signature, page: &mut Page<'_>, max_bytes: usize) -> Result<RequestRows, Status>;
-}
-
-/// The sequence among the inputs that `read` appends to a page of their own; empty where there is none.
-pub fn read_sequence(
-    signature: &Signature,
-    room: &mut dyn Room,
-    read: impl FnOnce(&mut Page<'_>) -> Result<RequestRows, Status>,
-) -> Vec<u8> {
-    let mut columns: Vec<Lease> =
-        signature.inputs.iter().map(|spec| Lease::unpooled(Column::new(spec.dtype))).collect();
-    let mut page = Page { columns: &mut columns, shapes: &mut Vec::new(), room };
-    let named = signature.inputs.iter().position(|spec| spec.name == SEQUENCE_ID);
-    match (read(&mut page), named.map(|index| &*columns[index])) {
-        (Ok(_), Some(Column::Strings(ids))) if !ids.is_empty() => ids.get(0).to_vec(),
-        _ => Vec::new(),
-    }
 }

@@ -16,7 +16,7 @@ use tidegate_codec::open_inference::statistics::{BatchStatistics, DURATIONS, Mod
 use tidegate_codec::openapi::{self, DescribedModel, DescribedVersion};
 use tidegate_codec::signatures::{RequestRows, Signature};
 use tidegate_codec::status::Status;
-use tidegate_codec::tensors::Page;
+use tidegate_codec::tensors::{Page, Room};
 use tidegate_engine::batching::Queue;
 use tidegate_engine::engine::Engine;
 use tidegate_engine::metrics::{Call, SizeTimes, Spent, VersionMetrics};
@@ -62,6 +62,10 @@ impl<R: InferReply> Payload for Infer<'_, R> {
 
     fn queue<'v>(&self, spec: &ModelSpec<'_>, version: &'v Version) -> Result<&'v Arc<Queue>, Status> {
         queue(spec, version)
+    }
+
+    fn sequence(&self, signature: &Signature, room: &mut dyn Room, max_bytes: usize) -> Vec<u8> {
+        self.request.sequence(signature, room, max_bytes)
     }
 
     fn select(&self, signature: &Signature, reply: &mut R) -> Result<(), Status> {

@@ -8,12 +8,14 @@ use http::request;
 use tidegate_codec::status::Status;
 use tidegate_engine::memory::{Reservation, Share};
 use tidegate_engine::request::Tags;
+use tokio::time::timeout_at;
 
-use crate::aside::{Aside, LARGE};
+use crate::aside::{Aside, LARGE, late};
 use crate::connections::peer::Peer;
 use crate::endpoints::body::counted;
 use crate::endpoints::compression::too_large;
 use crate::endpoints::grpc::encoding::{encoding_of, is_compressed, unpack};
+use crate::endpoints::grpc::in_order::{InOrder, Place};
 use crate::endpoints::grpc::reply::{FRAME_HEAD, GrpcReply};
 use crate::endpoints::grpc::service::{GrpcCall, GrpcService};
 
@@ -38,17 +40,26 @@ type Plain = (Bytes, Option<Reservation>);
 
 impl WholeCall {
     /// Unpacks the message and has the service answer, now or when there is a thread for it.
-    pub fn hand_over<S: GrpcService>(self, service: &Arc<S>, peer: &Peer, share: &Arc<Share>) {
+    pub fn hand_over<S: GrpcService>(self, service: &Arc<S>, peer: &Peer, share: &Arc<Share>, order: &InOrder) {
         let limit = peer.limits.max_message_bytes();
         let here = match service.reads_more(self.head.uri.path()) {
             true => Ok(None),
             false => self.plain(limit.min(LARGE), share),
         };
         match here {
-            Ok(Some(plain)) => self.call(plain, &**service),
-            Ok(None) => drop(tokio::spawn(self.call_aside(service.clone(), peer.aside.clone(), limit, share.clone()))),
+            Ok(Some(plain)) if !(order.is_busy() && self.keeps_order(&**service)) => self.call(plain, &**service),
+            Ok(_) => {
+                let place = self.keeps_order(&**service).then(|| order.place());
+                let (service, aside, share) = (service.clone(), peer.aside.clone(), share.clone());
+                tokio::spawn(self.call_aside(service, aside, limit, share, place));
+            }
             Err(status) => self.reply.fail(&status, Tags::default()),
         }
+    }
+
+    fn keeps_order<S: GrpcService>(&self, service: &S) -> bool {
+        let message = (self.frame[0] == 0).then(|| &self.frame[FRAME_HEAD..]);
+        service.keeps_order(self.head.uri.path(), message)
     }
 
     /// The message, decompressed where the frame's first byte says so; none where it is larger than `most`.
@@ -65,18 +76,36 @@ impl WholeCall {
         Ok(message.map(|message| (message, Some(memory))))
     }
 
-    async fn call_aside<S: GrpcService>(mut self, service: Arc<S>, aside: Arc<Aside>, limit: usize, share: Arc<Share>) {
+    async fn call_aside<S: GrpcService>(
+        mut self,
+        service: Arc<S>,
+        aside: Arc<Aside>,
+        limit: usize,
+        share: Arc<Share>,
+        place: Option<Place>,
+    ) {
         // What comes out of compressed bytes may be as large as the limit.
         let bytes = if self.frame[0] == 0 { self.frame.len() } else { limit };
-        let turn = tokio::select! {
-            turn = aside.turn_by(bytes, self.deadline) => turn,
+        let deadline = self.deadline;
+        let turns = async {
+            let own = match place {
+                Some(place) => Some(timeout_at(deadline.into(), place.turn()).await.map_err(|_| late())?),
+                None => None,
+            };
+            Ok((own, aside.turn_by(bytes, deadline).await?))
+        };
+        let turns: Result<_, Status> = tokio::select! {
+            turns = turns => turns,
             () = self.reply.gone() => return,
         };
-        match turn {
-            Ok(turn) => turn.begin(move || match self.plain(limit, &share) {
-                Ok(Some(plain)) => self.call(plain, &*service),
-                Ok(None) => self.reply.fail(&too_large(limit), Tags::default()),
-                Err(status) => self.reply.fail(&status, Tags::default()),
+        match turns {
+            Ok((own, turn)) => turn.begin(move || {
+                match self.plain(limit, &share) {
+                    Ok(Some(plain)) => self.call(plain, &*service),
+                    Ok(None) => self.reply.fail(&too_large(limit), Tags::default()),
+                    Err(status) => self.reply.fail(&status, Tags::default()),
+                }
+                drop(own);
             }),
             Err(status) => self.reply.fail(&status, Tags::default()),
         }

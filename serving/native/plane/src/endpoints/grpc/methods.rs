@@ -10,7 +10,7 @@ use tidegate_codec::protobuf::frame::frame;
 use tidegate_codec::protobuf::multi_inference::MultiInferenceRequest;
 use tidegate_codec::protobuf::predict::PredictRequest;
 use tidegate_codec::protobuf::session_run::SessionRunRequest;
-use tidegate_codec::protobuf::{examples, metadata, model_status};
+use tidegate_codec::protobuf::{examples, metadata, model_status, wire};
 use tidegate_codec::status::{Code, Status};
 use tidegate_codec::tensors::Lender;
 use tidegate_engine::metrics::Endpoint;
@@ -91,6 +91,21 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
 
     fn reads_more(&self, path: &str) -> bool {
         !self.state.shared_memory.is_empty() && infer_methods::method(path) == Some(infer_methods::Method::ModelInfer)
+    }
+
+    /// Where its model has sequences, whose requests belong together.
+    fn keeps_order(&self, path: &str, message: Option<&[u8]>) -> bool {
+        let infers = infer_methods::method(path) == Some(infer_methods::Method::ModelInfer);
+        if !infers && path != PREDICT && path != SESSION_RUN {
+            return false;
+        }
+        let map = self.state.engine.map.load();
+        let Some(message) = message else {
+            return map.versions().any(|version| version.has_sequences());
+        };
+        let first = wire::first(message, 1).unwrap_or_default();
+        let name = if infers { first } else { wire::first(first, 1).unwrap_or_default() };
+        std::str::from_utf8(name).is_ok_and(|name| map.versions_of(name).any(|version| version.has_sequences()))
     }
 
     fn is_conversation(&self, path: &str) -> bool {

@@ -7,6 +7,7 @@ pub mod encoding;
 pub mod fan_in;
 pub mod head;
 pub mod health;
+pub mod in_order;
 pub mod infer_methods;
 pub mod infer_stream;
 pub mod message;

@@ -18,6 +18,7 @@ use crate::aside::LARGE;
 use crate::connections::lifeline::LargeMessage;
 use crate::connections::peer::Peer;
 use crate::endpoints::body::{Arriving, LESS};
+use crate::endpoints::grpc::in_order::InOrder;
 use crate::endpoints::grpc::message::WholeCall;
 use crate::endpoints::grpc::reply::{FRAME_HEAD, GrpcReply};
 use crate::endpoints::grpc::service::GrpcService;
@@ -32,6 +33,7 @@ pub struct PartialCalls {
     /// None of their deadlines is before this.
     earliest: Option<Instant>,
     timer: Option<Pin<Box<Sleep>>>,
+    in_order: InOrder,
 }
 
 /// Whether something came in one of a connection's calls: what comes there is read by its own task, which looks at them
@@ -66,7 +68,8 @@ impl Default for PartialCalls {
     fn default() -> PartialCalls {
         let arrived = Arc::<Arrived>::default();
         let (notes_arrival, calls) = (Waker::from(arrived.clone()), Vec::new());
-        PartialCalls { calls, waiting: 0, arrived, notes_arrival, earliest: None, timer: None }
+        let in_order = InOrder::default();
+        PartialCalls { calls, waiting: 0, arrived, notes_arrival, earliest: None, timer: None, in_order }
     }
 }
 
@@ -87,7 +90,7 @@ impl PartialCalls {
         let mut context = Context::from_waker(&self.notes_arrival);
         let looked_at = if first == 0 { std::mem::take(&mut self.calls) } else { self.calls.split_off(first) };
         for partial in looked_at {
-            if let Progress::Waits(partial) = partial.advance(&mut context, service, peer, memory) {
+            if let Progress::Waits(partial) = partial.advance(&mut context, service, peer, memory, &self.in_order) {
                 self.calls.push(*partial);
             }
         }
@@ -133,6 +136,7 @@ impl Partial {
         service: &Arc<S>,
         peer: &Peer,
         share: &Arc<Share>,
+        order: &InOrder,
     ) -> Progress {
         let most = peer.limits.max_message_bytes();
         let mut ended = false;
@@ -166,7 +170,7 @@ impl Partial {
                     return Progress::Done;
                 }
                 Ok(Some(length)) if ended && so_far == FRAME_HEAD + length => {
-                    self.hand_over(service, peer, share);
+                    self.hand_over(service, peer, share, order);
                     return Progress::Done;
                 }
                 Ok(_) if ended => {
@@ -198,7 +202,7 @@ impl Partial {
     }
 
     /// Its message is complete.
-    fn hand_over<S: GrpcService>(self, service: &Arc<S>, peer: &Peer, share: &Arc<Share>) {
+    fn hand_over<S: GrpcService>(self, service: &Arc<S>, peer: &Peer, share: &Arc<Share>, order: &InOrder) {
         let bytes_in = self.arriving.so_far().len() - FRAME_HEAD;
         let (frame, memory) = self.arriving.finish();
         let Partial { head, mut reply, deadline, .. } = self;
@@ -210,7 +214,7 @@ impl Partial {
             facts.received = Some(received);
             facts.bytes_in = bytes_in;
         });
-        WholeCall { head, frame, memory, received, deadline, reply }.hand_over(service, peer, share);
+        WholeCall { head, frame, memory, received, deadline, reply }.hand_over(service, peer, share, order);
     }
 }
 

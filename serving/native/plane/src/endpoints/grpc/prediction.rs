@@ -14,7 +14,7 @@ use tidegate_codec::protobuf::session_run::{self, Fetched, SessionRunRequest};
 use tidegate_codec::protobuf::tensor::Numbers;
 use tidegate_codec::signatures::{RequestRows, Signature};
 use tidegate_codec::status::{Code, Status};
-use tidegate_codec::tensors::Page;
+use tidegate_codec::tensors::{Page, Room};
 use tidegate_engine::batching::Queue;
 use tidegate_engine::metrics::{Call, Endpoint};
 use tidegate_engine::request::{Payload, Reply, Rows, Tags};
@@ -41,6 +41,10 @@ impl Payload for Predict<'_> {
         version.queue(name).ok_or_else(|| {
             Status::new(Code::FailedPrecondition, format!("Serving signature key \"{name}\" not found."))
         })
+    }
+
+    fn sequence(&self, signature: &Signature, room: &mut dyn Room, max_bytes: usize) -> Vec<u8> {
+        self.0.sequence(signature, room, max_bytes)
     }
 
     fn select(&self, signature: &Signature, reply: &mut PredictionReply) -> Result<(), Status> {
@@ -75,6 +79,10 @@ impl Payload for SessionRun<'_> {
             let names: Vec<&str> = version.queues.iter().map(|queue| queue.signature().name.as_str()).collect();
             self.0.no_signature(&names)
         })
+    }
+
+    fn sequence(&self, signature: &Signature, room: &mut dyn Room, max_bytes: usize) -> Vec<u8> {
+        self.0.inputs.sequence(signature, room, max_bytes)
     }
 
     fn select(&self, signature: &Signature, reply: &mut PredictionReply) -> Result<(), Status> {

@@ -55,6 +55,12 @@ pub trait GrpcService: Send + Sync + 'static {
         false
     }
 
+    /// Whether such a message must reach its model after those of its connection that came before it; none for one that is
+    /// packed, so that nobody knows whose it is.
+    fn keeps_order(&self, _path: &str, _message: Option<&[u8]>) -> bool {
+        false
+    }
+
     /// Whether a method asks for the server's health, which is answered also where there are too many connections.
     fn is_about_health(&self, _path: &str) -> bool {
         false

@@ -8,7 +8,7 @@ use tidegate_codec::model_spec::ModelSpec;
 use tidegate_codec::open_inference::datatype;
 use tidegate_codec::signatures::{RequestRows, Signature};
 use tidegate_codec::status::Status;
-use tidegate_codec::tensors::Page;
+use tidegate_codec::tensors::{Page, Room};
 use tidegate_engine::batching::Queue;
 use tidegate_engine::metrics::Call;
 use tidegate_engine::request::{Payload, Reply};
@@ -63,6 +63,10 @@ impl<R: Reply> Payload for Generate<'_, R> {
 
     fn queue<'v>(&self, spec: &ModelSpec<'_>, version: &'v Version) -> Result<&'v Arc<Queue>, Status> {
         queue(spec, version)
+    }
+
+    fn sequence(&self, signature: &Signature, room: &mut dyn Room, _: usize) -> Vec<u8> {
+        self.object.sequence(signature, room)
     }
 
     fn select(&self, signature: &Signature, _: &mut R) -> Result<(), Status> {

@@ -1,7 +1,7 @@
 //! Plain objects: one request is one object in JSON or MessagePack, and so is its answer. The members are the inputs and
 //! the outputs of one row, or what the schemas of a signature say.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -9,15 +9,14 @@ use http::StatusCode;
 use tidegate_codec::json::plain_object::PlainObject;
 use tidegate_codec::json::text::error_body;
 use tidegate_codec::model_spec::{DEFAULT_SIGNATURE, ModelSpec};
-use tidegate_codec::msgpack::to_json;
+use tidegate_codec::msgpack::{Binary, to_json};
 use tidegate_codec::signatures::{RequestRows, Signature};
 use tidegate_codec::status::{Code, Status};
 use tidegate_codec::tensors::{Page, Room};
 use tidegate_engine::batching::Queue;
 use tidegate_engine::memory::Reservation;
 use tidegate_engine::metrics::Call;
-use tidegate_engine::request::payload::{Payload, read_sequence};
-use tidegate_engine::request::{Reply, Tags};
+use tidegate_engine::request::{Payload, Reply, Tags};
 use tidegate_engine::request_id::RequestId;
 use tidegate_engine::serving_map::Version;
 
@@ -72,7 +71,7 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
     fn plain<'a, Q>(&self, call: &'a RestCall, media_type: MediaType) -> Plain<'a, Q> {
         let limits = &self.state.engine.limits;
         let room = TextRoom { memory: limits.memory.of_connection().reservation(), most: limits.max_message_bytes() };
-        Plain { body: &call.body, media_type, room: room.into(), text: OnceCell::new(), reply: PhantomData }
+        Plain { body: &call.body, media_type, room: room.into(), text: RefCell::default(), reply: PhantomData }
     }
 
     /// The model that serves alone, of those that a client may ask.
@@ -141,8 +140,8 @@ struct Plain<'a, R> {
     body: &'a [u8],
     media_type: MediaType,
     room: RefCell<TextRoom>,
-    /// Of a body that is no JSON itself.
-    text: OnceCell<Vec<u8>>,
+    /// Of a body that is no JSON itself, and how it has bytes.
+    text: RefCell<Option<(Binary, Vec<u8>)>>,
     reply: PhantomData<fn() -> R>,
 }
 
@@ -169,28 +168,43 @@ impl<R: Reply> Payload for Plain<'_, R> {
         })
     }
 
-    /// The form of the body is not checked yet, nor is its text there.
     fn sequence(&self, signature: &Signature, room: &mut dyn Room, _: usize) -> Vec<u8> {
-        read_sequence(signature, room, |page| match self.media_type {
-            MediaType::Json => PlainObject::parse(self.body)?.read_inputs(signature, page),
-            MediaType::MessagePack(_) => {
-                let text = to_json(self.body, binary(signature), &mut *self.room.borrow_mut())?;
-                PlainObject::checked(&text).read_inputs(signature, page)
-            }
-        })
+        match self.unpack(signature) {
+            Ok(()) => self.object(|object| object.sequence(signature, room)),
+            Err(_) => Vec::new(),
+        }
     }
 
     fn select(&self, signature: &Signature, _: &mut R) -> Result<(), Status> {
-        if self.media_type == MediaType::Json {
-            return PlainObject::parse(self.body).map(drop);
+        match self.media_type {
+            MediaType::Json => PlainObject::parse(self.body).map(drop),
+            MediaType::MessagePack(_) => self.unpack(signature),
         }
-        let text = to_json(self.body, binary(signature), &mut *self.room.borrow_mut())?;
-        self.text.get_or_init(|| text);
-        Ok(())
     }
 
     fn read_inputs(&self, signature: &Signature, page: &mut Page<'_>, _: usize) -> Result<RequestRows, Status> {
-        let text = self.text.get().map_or(self.body, Vec::as_slice);
-        PlainObject::checked(text).read_inputs(signature, page)
+        self.object(|object| object.read_inputs(signature, page))
+    }
+}
+
+impl<R> Plain<'_, R> {
+    /// Has the text of a body that is no JSON itself there, once for all signatures that take bytes in the same way.
+    fn unpack(&self, signature: &Signature) -> Result<(), Status> {
+        let binary = binary(signature);
+        let mut text = self.text.borrow_mut();
+        if self.media_type == MediaType::Json || text.as_ref().is_some_and(|(known, _)| *known == binary) {
+            return Ok(());
+        }
+        let mut room = self.room.borrow_mut();
+        let earlier = room.memory.bytes();
+        *text = None;
+        room.memory.shrink(earlier);
+        *text = Some((binary, to_json(self.body, binary, &mut *room)?));
+        Ok(())
+    }
+
+    fn object<T>(&self, read: impl FnOnce(PlainObject<'_>) -> T) -> T {
+        let text = self.text.borrow();
+        read(PlainObject::checked(text.as_ref().map_or(self.body, |(_, text)| text)))
     }
 }

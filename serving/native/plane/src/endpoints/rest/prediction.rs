@@ -12,7 +12,7 @@ use tidegate_codec::open_inference::answer::InferAnswer;
 use tidegate_codec::open_inference::generate;
 use tidegate_codec::signatures::{RequestRows, Signature};
 use tidegate_codec::status::{Code, Status};
-use tidegate_codec::tensors::Page;
+use tidegate_codec::tensors::{Page, Room};
 use tidegate_engine::batching::Queue;
 use tidegate_engine::metrics::{Call, Endpoint};
 use tidegate_engine::request::{Payload, Reply, Rows, Tags};
@@ -53,6 +53,10 @@ impl<R: Reply> Payload for Predict<'_, R> {
         version
             .queue(name)
             .ok_or_else(|| Status::invalid(format!("Serving signature name: \"{name}\" not found in signature def")))
+    }
+
+    fn sequence(&self, signature: &Signature, room: &mut dyn Room, _: usize) -> Vec<u8> {
+        self.request.sequence(signature, room)
     }
 
     fn select(&self, _: &Signature, _: &mut R) -> Result<(), Status> {
