@@ -5,6 +5,7 @@ No engine, no key: models that nobody published become versions in a folder that
 
 from __future__ import annotations
 
+import math
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -86,8 +87,10 @@ def backtest(
     from tidegate_validation.backtest import backtest as run
     from tidegate_validation.evidence import open_policy
 
-    table, time = _logged(data, models)
-    history = History.of(_with_labels(table, data), time, data.label, data.prediction)
+    table, time, own = _logged(data, models)
+    rows = _with_labels(table, data)
+    kept = [name for name in rows.column_names if name not in own or name in (time, data.label, data.prediction)]
+    history = History.of(rows.select(kept), time, data.label, data.prediction)
     opened, rule = open_policy(Evidence(None, policy=policy)), rule or BacktestRule()
     if rule.delay is None:
         rule = replace(rule, delay=usual_delay(table, time, data))
@@ -112,7 +115,8 @@ def read_released(path: Path) -> dict[str, str]:
     return {str(row["version"]): str(row["released"])[:10] for row in rows}
 
 
-def _logged(data: PastData, models: PastModels) -> tuple[pa.Table, str]:
+def _logged(data: PastData, models: PastModels) -> tuple[pa.Table, str, frozenset[str]]:
+    """The rows, the column of their time, and the columns that are an inference log's own: no inputs or outputs."""
     from tidegate_serving.inference_log.reader import is_engine_log
     from tidegate_validation.tables import as_table
 
@@ -120,14 +124,15 @@ def _logged(data: PastData, models: PastModels) -> tuple[pa.Table, str]:
     if root is None or not is_engine_log(root):
         if not data.time:
             raise InvalidInput("nothing says when a row was served: name the column of its time (--time)")
-        return as_table(data.logged, "logged rows"), data.time
+        return as_table(data.logged, "logged rows"), data.time, frozenset()
     table = _answered(root, _model_of(root, Path(models.folder)))
     time = data.time or ("event_time" if table["event_time"].null_count == 0 else "received_at")
     names = [name.removeprefix(INPUT_PREFIX).removeprefix(OUTPUT_PREFIX) for name in table.column_names]
     doubled = {name for name in names if names.count(name) > 1}
     if doubled:
         raise InvalidInput(f"{sorted(doubled)[0]!r} is an input and an output of the log: give a table of one of them")
-    return table.rename_columns(names), time.removeprefix(INPUT_PREFIX)
+    own = frozenset(name for name in table.column_names if not name.startswith((INPUT_PREFIX, OUTPUT_PREFIX)))
+    return table.rename_columns(names), time.removeprefix(INPUT_PREFIX), own
 
 
 def _model_of(root: Path, folder: Path) -> str:
@@ -161,6 +166,7 @@ def _with_labels(table: pa.Table, data: PastData) -> pa.Table:
     """The rows with labels from elsewhere, joined by key; of several for one key the newest, then the last, counts."""
     import pyarrow as pa
 
+    from tidegate_validation.statistics.event_times import unix_seconds
     from tidegate_validation.tables import as_table
 
     if data.labels is None:
@@ -177,13 +183,18 @@ def _with_labels(table: pa.Table, data: PastData) -> pa.Table:
             raise InvalidInput(f"the {where} have no column {name!r}: they have {', '.join(has.column_names)}")
     named = _key_columns(table, labels, data)
     pairs = list(zip(_keys(labels, named), labels[data.label].to_pylist(), strict=True))
-    if _AT in labels.column_names:
-        when = labels[_AT].to_pylist()
-        pairs = [pairs[row] for row in sorted(range(len(pairs)), key=lambda row: (when[row] is not None, when[row]))]
+    if _has_moments(labels):
+        when = unix_seconds(labels, _AT, "labels")
+        pairs = [pairs[row] for row in sorted(range(len(pairs)), key=lambda row: (when[row] > -math.inf, when[row]))]
     newest = dict(pairs)
     found = pa.array([newest.get(key) for key in _keys(table, named)], labels[data.label].type)
     kept = table.drop_columns([data.label]) if data.label in table.column_names else table
     return kept.append_column(data.label, found)
+
+
+def _has_moments(labels: pa.Table) -> bool:
+    """Whether labels say when they were found."""
+    return _AT in labels.column_names and labels[_AT].null_count < labels.num_rows
 
 
 def _key_columns(table: pa.Table, labels: pa.Table, data: PastData) -> list[str]:
@@ -197,25 +208,20 @@ def _keys(table: pa.Table, names: Sequence[str]) -> list[tuple[Any, ...]]:
 
 def usual_delay(table: pa.Table, time: str, data: PastData) -> int | None:
     """Within how many days nine in ten labels were known, by the labels' own times; None where these say nothing."""
-    import math
-
-    import pyarrow as pa
-
     from tidegate_validation.backtest.history import days_of
+    from tidegate_validation.statistics.blocks import SECONDS
+    from tidegate_validation.statistics.event_times import unix_seconds
     from tidegate_validation.tables import as_table
 
     labels = None if data.labels is None else as_table(data.labels, "labels")
-    if labels is None or _AT not in labels.column_names:
-        return None
-    labels = labels.filter(labels[_AT].is_valid())
-    if not (pa.types.is_timestamp(labels[_AT].type) or pa.types.is_date(labels[_AT].type)):
+    if labels is None or not _has_moments(labels):
         return None
     named = _key_columns(table, labels, data)
     served = dict(zip(_keys(table, named), days_of(table, time).tolist(), strict=True))
     first: dict[Any, int] = {}
-    for key, day in zip(_keys(labels, named), days_of(labels, _AT).tolist(), strict=True):
-        if key in served:
-            first[key] = min(day, first.get(key, day))
+    for key, moment in zip(_keys(labels, named), unix_seconds(labels, _AT, "labels").tolist(), strict=True):
+        if key in served and math.isfinite(moment):
+            first[key] = min(int(moment // SECONDS), first.get(key, int(moment // SECONDS)))
     waited = sorted(max(0, day - served[key]) for key, day in first.items())
     return waited[math.ceil(_MOST_LABELS * len(waited)) - 1] if waited else None
 

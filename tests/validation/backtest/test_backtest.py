@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 
 import numpy as np
@@ -26,10 +26,13 @@ from tidegate_serving.contract.errors import InvalidInput, NotFound, PermissionR
 from tidegate_validation.backtest import BacktestRule, History
 from tidegate_validation.backtest.drifts import stability_indexes
 from tidegate_validation.backtest.history import PastRelease, periods
+from tidegate_validation.backtest.metrics import MetricRule, measure
 from tidegate_validation.backtest.result import Alarm, MetricLoss
 from tidegate_validation.backtest.run import _following
 from tidegate_validation.policy import Policy
+from tidegate_validation.quality.rule import QualityRule
 from tidegate_validation.robustness.limits import RobustnessLimits
+from tidegate_validation.sandbox.limits import SandboxLimits
 from tidegate_validation.skew.report import BinShares
 
 FIRST = world.FIRST_DAY
@@ -107,6 +110,23 @@ def test_models_that_nobody_published_and_no_labels(tmp_path: Path) -> None:
     assert {one.followed for one in found.counts} == {None}
     assert any("no labels are known" in text for text in found.unjudged)
     assert found.sentence.startswith("0 of 0 past releases")
+
+
+def test_what_a_log_says_of_its_requests_is_no_feature_of_a_model(tmp_path: Path) -> None:
+    """A slower machine was told as a drift of the model's `latency_us`."""
+    log, models = tmp_path / "log", tmp_path / "m"
+    models.mkdir()
+    (models / f"{day(FIRST + 10)}.py").write_text(HONEST)
+    signature = tmp_path / "signature.json"
+    signature.write_text(json.dumps(world.SIGNATURE.to_dict()))
+    random = np.random.default_rng(5)
+    for number in range(20):
+        inputs = {name: random.normal(size=60).astype("f4") for name in ("weight", "size")} | {"depot": np.full(60, "north")}
+        received = datetime(1970, 1, 1, 12, tzinfo=UTC) + timedelta(days=FIRST + number)
+        latency = np.full(60, 100 if number < 10 else 9000)
+        write_log(log, FakeBlock(inputs, {"p": random.random(60)}, received=received, latency_us=latency))
+    past = PastModels(models, platform="python", signature=signature)
+    assert backtest(past, PastData(log), rule=RULE).drifts == ()
 
 
 def test_models_without_training_profiles_are_judged_by_what_they_answer_alone(tmp_path: Path) -> None:
@@ -200,18 +220,56 @@ def test_labels_say_themselves_how_late_they_are_known() -> None:
     assert usual_delay(logged, "sent", PastData(logged, "sent", "late", labels=untold)) is None
 
 
+@pytest.mark.parametrize("unit", ["seconds", "milliseconds", "text"])
+def test_when_labels_were_found_may_be_told_in_any_way(unit: str) -> None:
+    """Unix seconds read as no delay at all, and texts were put in the order of the alphabet, whatever their zone."""
+    moments = [datetime(2026, 3, 3, 23, tzinfo=UTC), datetime(2026, 3, 4, 1, tzinfo=timezone(timedelta(hours=5)))]
+    told = {
+        "seconds": [int(one.timestamp()) for one in moments],
+        "milliseconds": [int(one.timestamp() * 1000) for one in moments],
+        "text": [one.isoformat() for one in moments],
+    }
+    rows = pa.table({"request_id": ["a"], "sent": [datetime(2026, 3, 1, tzinfo=UTC)]})
+    data = PastData(rows, "sent", "late", pa.table({"request_id": ["a", "a"], "late": [1, 0], "at": told[unit]}))
+    assert _with_labels(rows, data)["late"].to_pylist() == [1]
+    assert usual_delay(rows, "sent", data) == 2
+
+
 @pytest.mark.parametrize(
     ("table", "column", "words"),
     [
         ({"t": [1.0]}, "sent", "no column 'sent'"),
         ({"t": pa.array([], pa.int64())}, "t", "nothing was logged"),
-        ({"t": ["monday"]}, "t", "t is string"),
+        ({"t": ["monday"]}, "t", "logged rows: column 't' holds 'monday', which is no time"),
         ({"t": [1.0, None]}, "t", "1 rows have no t"),
     ],
 )
 def test_rows_without_a_time_are_refused(table: dict[str, object], column: str, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         History.of(pa.table(table), column)
+
+
+@pytest.mark.parametrize("unit", [1_000, 1_000_000, 1_000_000_000])
+def test_days_are_those_of_numbers_in_any_unit_and_of_texts(unit: int) -> None:
+    """Milliseconds ended all of a backtest's work with the year 56728."""
+    days = FIRST + np.arange(3)
+    assert History.of(pa.table({"t": days * 86_400 * unit}), "t").days.tolist() == days.tolist()
+    assert History.of(pa.table({"t": [day(int(one)) for one in days]}), "t").days.tolist() == days.tolist()
+
+
+def test_rows_without_an_answer_count_for_no_loss_and_are_told(tmp_path: Path) -> None:
+    """One of them made the loss of its whole window NaN, which was told as "+nan % loss"."""
+    world.publish(tmp_path, 1, Draft())
+    table = world.parcels(3000, seed=4, days=30)
+    answers = [None if row % 500 == 0 else 0.4 + row % 7 / 70 for row in range(table.num_rows)]
+    rows = table.append_column("p", pa.array(answers, pa.float64()))
+    history = History.of(rows, world.TIME, world.LABEL, "p")
+    past = [PastRelease(tmp_path / world.NAME / "1", "1", FIRST + 15)]
+    rule = MetricRule(window=7, days=14, margin=0.05, delay=0)
+    found = measure(history, periods(past, history.end), QualityRule(), SandboxLimits(), rule)
+    assert found.worse == []
+    assert np.isfinite(list(found.losses.values())).all()
+    assert any("have no answer that is a number, and count for no loss" in text for text in found.unjudged)
 
 
 def test_rows_are_found_by_day() -> None:
@@ -248,7 +306,8 @@ def test_of_a_log_of_several_models_the_rows_of_one_count_with_the_columns_of_al
     write_log(log, FakeBlock(one, {"p": np.ones(2)}, version=2, role=[1, 1]))
     write_log(log, FakeBlock(one, {"p": np.ones(2)}, model="other"))
     (tmp_path / "m").mkdir()
-    table, time = _logged(PastData(log), PastModels(tmp_path / "m"))
+    table, time, own = _logged(PastData(log), PastModels(tmp_path / "m"))
+    assert sorted(set(table.column_names).difference(own)) == ["p", "x", "z"]
     assert (sorted(table["version"].to_pylist()), set(table["model"].to_pylist())) == ([1, 2], {"m"})
     assert (table.sort_by("version")["z"].to_pylist(), time) == ([None, 1.0], "received_at")
     (tmp_path / "old-models").mkdir()

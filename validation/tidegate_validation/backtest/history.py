@@ -13,6 +13,7 @@ import numpy as np
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.statistics.arrays import Integers
 from tidegate_validation.statistics.blocks import SECONDS
+from tidegate_validation.statistics.event_times import unix_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +98,10 @@ def day_number(day: date) -> int:
 
 
 def days_of(table: Any, time: str) -> Integers:
-    """The day of each row by a column of time stamps, dates or Unix seconds. InvalidInput for any other."""
-    import pyarrow as pa
-
-    column = table[time]
-    if column.null_count:
-        raise InvalidInput(f"{column.null_count} rows have no {time}: leave them out")
-    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
-        micros = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64()).to_numpy()
-        return np.asarray(micros // (SECONDS * 1_000_000), dtype=np.int64)
-    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-        raise InvalidInput(f"{time} is {column.type}: give a time stamp, a date or Unix seconds")
-    return np.asarray(column.to_numpy().astype(np.float64) // SECONDS, dtype=np.int64)
+    """The day (UTC) of each row by a column of times, written in any way that `with_times` reads. InvalidInput for
+    any other, and for rows without a time."""
+    seconds = unix_seconds(table, time, "logged rows")
+    untold = int(np.isnan(seconds).sum())
+    if untold:
+        raise InvalidInput(f"{untold} rows have no {time} that can be read: leave them out")
+    return np.asarray(seconds // SECONDS, dtype=np.int64)

@@ -68,6 +68,13 @@ def measure(
         except TidegateError as error:
             found.unjudged.append(f"{one.name}: its metrics are not known: {error.message}")
             continue
+        known = np.isfinite(losses)
+        if not known.all():
+            found.unjudged.append(
+                f"{one.name}: {int((~known).sum())} of {len(known)} labelled rows have no answer that is a number, and "
+                "count for no loss"
+            )
+        days, losses = days[known], losses[known]
         daily = {int(day): float(losses[days == day].mean()) for day in np.unique(days)}
         found.losses |= {day: loss for day, loss in daily.items() if day >= one.day}
         found.worse += _worse(one, daily, until, rule)
@@ -119,7 +126,7 @@ def _worse(one: PastRelease, daily: dict[int, float], until: int, rule: MetricRu
             continue
         test = stats.ttest_ind(now, before, equal_var=False)
         low = float(test.confidence_interval(2 * _CONFIDENCE - 1).low)
-        if low <= rule.margin * float(before.mean()):
+        if not low > rule.margin * float(before.mean()):
             continue
         told = day + rule.delay
         if found and told - found[-1].until <= 2:

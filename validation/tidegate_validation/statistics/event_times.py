@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_validation.statistics.arrays import Floats, to_numpy
 from tidegate_validation.statistics.relation import Relation, connected, relation_of_table
 from tidegate_validation.statistics.sql import Family, as_number, family, quote
 
@@ -69,6 +72,15 @@ def told_in_seconds(table: pa.Table, time: str | None, what: str) -> pa.Table:
         moment = as_number(time, timed.types[time])
         seconds = connection.sql(f"SELECT CAST(floor({moment}) AS BIGINT) FROM {timed.name}")
         return table.set_column(place, time, seconds.to_arrow_table()[0])
+
+
+def unix_seconds(table: pa.Table, time: str, what: str) -> Floats:
+    """The moment of each row by the column `time`, in Unix seconds, NaN where it has none; written in any way that
+    `with_times` reads. InvalidInput, naming `what`, for a column that holds anything else."""
+    with connected() as connection:
+        timed = with_times(relation_of_table(connection, "tidegate_moments", table.select([time]), what), time, what)
+        moments = connection.sql(f"SELECT {as_number(time, timed.types[time])} FROM {timed.name}").to_arrow_table()[0]
+        return to_numpy(moments).astype(np.float64)
 
 
 def check_seconds(column: pa.ChunkedArray, name: str) -> None:
