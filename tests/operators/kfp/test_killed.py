@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.orchestrators.killer import Killer, State, state
@@ -64,7 +65,7 @@ def test_a_canary_stands_for_its_own_run_alone(endpoints: Endpoints, world: Worl
 def test_a_rollback_of_the_next_run_goes_back_again_and_a_pod_that_starts_again_does_not(
     endpoints: Endpoints, world: World, tmp_path: Path
 ) -> None:
-    said = {"control": endpoints.control, "servable": "back"}
+    said: dict[str, Any] = {"control": endpoints.control, "servable": "back"}
 
     def release(*versions: int) -> None:
         for version in versions:

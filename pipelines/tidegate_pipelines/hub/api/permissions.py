@@ -1,6 +1,10 @@
-"""Whether a program's request may be looked at, written into the audit log where it would have changed something."""
+"""Whether a program's request may be looked at, and what became of it in the audit log where it changes something."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from fastapi import Request
 
@@ -8,7 +12,7 @@ from tidegate_pipelines.hub.access import Caller
 from tidegate_pipelines.hub.access.protection import client_address
 from tidegate_pipelines.hub.app import Hub
 from tidegate_pipelines.hub.callers import require_somewhere
-from tidegate_serving.contract.errors import PermissionRefused
+from tidegate_serving.contract.errors import PermissionRefused, TidegateError
 
 
 def caller(hub: Hub, request: Request, role: str, action: str = "", thing: str = "") -> Caller:
@@ -22,3 +26,22 @@ def caller(hub: Hub, request: Request, role: str, action: str = "", thing: str =
             hub.audit(found.name, action, thing, "refused", error.message, address=client_address(request.scope))
         raise
     return found
+
+
+@dataclass(slots=True)
+class Done:
+    """What an audited request says of itself once it is done."""
+
+    reason: str = ""
+
+
+@contextmanager
+def audited(hub: Hub, request: Request, user: Caller, action: str, thing: str) -> Iterator[Done]:
+    """Within it a request is done: then it is in the audit log with its reason, and else as refused with the error."""
+    done, address = Done(), client_address(request.scope)
+    try:
+        yield done
+    except TidegateError as error:
+        hub.audit(user.name, action, thing, "refused", error.message, address=address)
+        raise
+    hub.audit(user.name, action, thing, "done", done.reason, address=address)

@@ -7,16 +7,15 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from sqlalchemy import select
 
-from tidegate_pipelines.hub.access.protection import client_address
 from tidegate_pipelines.hub.api.documents import Event, Reason, Release, ReleaseRequest, Verdict, WholeVerdict
-from tidegate_pipelines.hub.api.permissions import caller
+from tidegate_pipelines.hub.api.permissions import audited, caller
 from tidegate_pipelines.hub.app import Hub
 from tidegate_pipelines.hub.callers import check_model
 from tidegate_pipelines.hub.releases.requests import Request as Asked
 from tidegate_pipelines.hub.releases.requests import cancel, locked, note, request_release
 from tidegate_pipelines.hub.releases.stages import left_engine
 from tidegate_pipelines.hub.store import ReleaseEventRow, ReleaseRow, ReleaseState, VerdictRow
-from tidegate_serving.contract.errors import NotFound, TidegateError
+from tidegate_serving.contract.errors import NotFound
 
 Limit = Annotated[int, Query(ge=1, le=500)]
 Before = Annotated[int | None, Query(description="Only those with a smaller id, for the next page.")]
@@ -34,15 +33,11 @@ def releases_router(hub: Hub) -> APIRouter:
         wanted = Asked(
             asked.model, asked.version, "api", user.name, asked.reason, asked.settings, asked.key and f"api:{asked.key}"
         )
-        try:
-            with hub.database.writing() as session:
-                check_model(user, asked.model, "operate" if asked.settings else "release")
-                hub.config.release_of(asked.model, asked.settings)
-                row = request_release(hub.database, session, wanted)
-        except TidegateError as error:
-            hub.audit(user.name, "release", thing, "refused", error.message, address=client_address(request.scope))
-            raise
-        hub.audit(user.name, "release", thing, "done", asked.reason, address=client_address(request.scope))
+        with audited(hub, request, user, "release", thing) as done, hub.database.writing() as session:
+            check_model(user, asked.model, "operate" if asked.settings else "release")
+            hub.config.release_of(asked.model, asked.settings)
+            row = request_release(hub.database, session, wanted)
+            done.reason = asked.reason
         hub.on_request()
         return Release.model_validate(row)
 
@@ -53,15 +48,10 @@ def releases_router(hub: Hub) -> APIRouter:
         row = _seen(hub, request, release_id)
         check_model(user, row.model, "release")
         thing = f"model {row.model}:{row.version}"
-        try:
-            with hub.database.writing() as session:
-                row = cancel(hub.database, session, release_id, by=user.name, reason=why.reason)
-        except TidegateError as error:
-            hub.audit(user.name, "cancel", thing, "refused", error.message, address=client_address(request.scope))
-            raise
-        row = _out_of_engine(hub, row)
-        hub.audit(user.name, "cancel", thing, "done", why.reason, address=client_address(request.scope))
-        return Release.model_validate(row)
+        with audited(hub, request, user, "cancel", thing) as done, hub.database.writing() as session:
+            row = cancel(hub.database, session, release_id, by=user.name, reason=why.reason)
+            done.reason = why.reason
+        return Release.model_validate(_out_of_engine(hub, row))
 
     _add_looks(hub, router)
     _add_verdicts(hub, router)

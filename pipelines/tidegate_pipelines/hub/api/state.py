@@ -7,7 +7,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Query, Request
 from sqlalchemy import func, select
 
-from tidegate_pipelines.hub.access.protection import client_address
 from tidegate_pipelines.hub.api.documents import (
     Deliveries,
     Engine,
@@ -20,7 +19,7 @@ from tidegate_pipelines.hub.api.documents import (
     Traffic,
     WholeModel,
 )
-from tidegate_pipelines.hub.api.permissions import caller
+from tidegate_pipelines.hub.api.permissions import audited, caller
 from tidegate_pipelines.hub.app import Hub
 from tidegate_pipelines.hub.callers import check_model
 from tidegate_pipelines.hub.engines.skew import keep_report
@@ -34,7 +33,7 @@ from tidegate_pipelines.hub.store import (
     SkewWindowRow,
     TrafficRow,
 )
-from tidegate_serving.contract.errors import NotFound, TidegateError
+from tidegate_serving.contract.errors import NotFound
 
 _NEWEST = 20
 Limit = Annotated[int, Query(ge=1, le=5000)]
@@ -143,14 +142,7 @@ def _add_measures(hub: Hub, router: APIRouter) -> None:
         thing = f"model {model}"
         user = caller(hub, request, "release", "keep skew report", thing)
         check_model(user, model, "release")
-        try:
+        with audited(hub, request, user, "keep skew report", thing) as done:
             kept = keep_report(hub.database, report, "the report")
-        except TidegateError as error:
-            hub.audit(
-                user.name, "keep skew report", thing, "refused", error.message, address=client_address(request.scope)
-            )
-            raise
-        hub.audit(
-            user.name, "keep skew report", thing, "done", f"{kept} features", address=client_address(request.scope)
-        )
+            done.reason = f"{kept} features"
         return {"kept": kept}

@@ -5,13 +5,11 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from tidegate_pipelines.hub.access.protection import client_address
 from tidegate_pipelines.hub.api.documents import Moment, Release
-from tidegate_pipelines.hub.api.permissions import caller
+from tidegate_pipelines.hub.api.permissions import audited, caller
 from tidegate_pipelines.hub.app import Hub
 from tidegate_pipelines.hub.callers import check_model
 from tidegate_pipelines.hub.releases.told import ELSEWHERE, StageBegun, Told, keep_told
-from tidegate_serving.contract.errors import TidegateError
 
 _ACTION = "keep release"
 
@@ -50,13 +48,10 @@ def told_router(hub: Hub) -> APIRouter:
         """Keeps a release that ran without the hub; verdict and canary are read from the hub's model repository."""
         thing = f"model {sent.model}:{sent.version}"
         user = caller(hub, request, "release", _ACTION, thing)
-        try:
+        with audited(hub, request, user, _ACTION, thing) as done:
             check_model(user, sent.model, "release")
             row = keep_told(hub.database, hub.config, _told(sent, user.name))
-        except TidegateError as error:
-            hub.audit(user.name, _ACTION, thing, "refused", error.message, address=client_address(request.scope))
-            raise
-        hub.audit(user.name, _ACTION, thing, "done", row.sentence, address=client_address(request.scope))
+            done.reason = row.sentence
         return Release.model_validate(row)
 
     return router
