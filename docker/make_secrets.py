@@ -1,8 +1,8 @@
 """Makes what the services of compose.yaml share in secret, once: keys, certificates, tokens, passwords, in one folder.
 
 Run with the Python of an image of ours: `make_secrets.py FOLDER HOST...`. The hosts are those of control ports, first
-the one that pipelines tell. What is there already stays, so that a second start changes nothing. For production, use
-the secrets of your platform instead.
+the one that pipelines tell. What is there already stays, so that a second start changes nothing, but for certificates
+whose end is near: these are made anew. For production, use the secrets of your platform instead.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ from tidegate_serving.admission import make_keys
 from tidegate_serving.control.access.grants import Role
 
 DAYS = 365
+RENEWED_DAYS = 90  # before the end
+HUB = ("hub", "localhost")
 PIPELINE = "airflow"
 
 
 def make_certificate(folder: Path, stem: str, *names: str) -> None:
-    """A certificate for hosts of these names that signs itself, and its key: STEM.crt, STEM.key."""
+    """A certificate for hosts of these names that signs itself, and its key: STEM.crt, STEM.key, in place of others."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
     now = datetime.now(UTC)
@@ -47,8 +49,22 @@ def make_certificate(folder: Path, stem: str, *names: str) -> None:
         .sign(key, hashes.SHA256())
     )
     pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-    (folder / f"{stem}.key").write_bytes(key.private_bytes(pem, pkcs8, serialization.NoEncryption()))
-    (folder / f"{stem}.crt").write_bytes(certificate.public_bytes(pem))
+    for suffix, data in (
+        ("key", key.private_bytes(pem, pkcs8, serialization.NoEncryption())),
+        ("crt", certificate.public_bytes(pem)),
+    ):
+        path = folder / f"{stem}.{suffix}"
+        path.unlink(missing_ok=True)  # one that is there may only be read
+        path.write_bytes(data)
+
+
+def renew_certificates(folder: Path, *hosts: str) -> None:
+    """Makes those anew that end soon, and says so."""
+    for stem, names in (("tls", hosts), ("hub", HUB)):
+        found = x509.load_pem_x509_certificate((folder / f"{stem}.crt").read_bytes())
+        if found.not_valid_after_utc < datetime.now(UTC) + timedelta(days=RENEWED_DAYS):
+            make_certificate(folder, stem, *names)
+            print(f"{stem}.crt ends at {found.not_valid_after_utc} and is made anew: restart whatever reads it")
 
 
 def make_control_certificate(folder: Path, *hosts: str) -> None:
@@ -85,7 +101,7 @@ def make_passwords(folder: Path, *_: str) -> None:
 
 def make_hub(folder: Path, *_: str) -> None:
     """The hub's certificate, its tokens for the engine and for the person who signs in, and its database's password."""
-    make_certificate(folder, "hub", "hub", "localhost")
+    make_certificate(folder, "hub", *HUB)
     engine = make_token(name="hub", role=Role.OPERATE, access_file=folder / "access.toml")
     (folder / "hub-engine.token").write_text(engine.token)
     token = secrets.token_urlsafe(32)
@@ -113,11 +129,12 @@ PARTS: dict[str, Callable[..., None]] = {
 
 
 def main(folder: Path, *hosts: str) -> None:
-    """Makes the parts whose last file is not there."""
+    """Makes the parts whose last file is not there, and certificates whose end is near."""
     folder.mkdir(parents=True, exist_ok=True)
     for file, make in PARTS.items():
         if not (folder / file).exists():
             make(folder, *hosts)
+    renew_certificates(folder, *hosts)
     for path in folder.iterdir():
         path.chmod(0o400)
     print(f"secrets are in {folder}")

@@ -13,7 +13,7 @@ from tests.support.engine.process import EngineProcess
 from tests.support.models.versions import publish
 
 from tidegate_serving.config import EngineConfig
-from tidegate_serving.config.view import diff, effective, to_toml
+from tidegate_serving.config.view import as_reread, diff, effective, seen, to_toml
 
 
 @pytest.fixture
@@ -77,17 +77,28 @@ def test_two_files_are_compared(run: Command, tmp_path: Path) -> None:
     assert json.loads(same.stdout) == {"format": "tidegate.config-diff/1", "changes": [], "not_compared": []}
 
 
-def test_a_running_engine_says_what_it_lives_by_and_reads_it_again(run: Command, engine: EngineProcess) -> None:
+def test_what_an_engine_was_told_otherwise_wins_over_another_file(tmp_path: Path) -> None:
+    said = {"TIDEGATE_FLEET_NODE": "a", "TIDEGATE_FLEET_ETCD": "etcd:2379", "TIDEGATE_POLL_SECONDS": "3"}
+    old = EngineConfig.load(None, said, {"roots": (Path("/a"),), "allow_unverified": True})
+    new = as_reread(file(tmp_path, 'poll_seconds = 9\nroots = ["/b"]\n[fleet]\nnode = "b"\nhost = "h"\n'), seen(old))
+    assert [str(change) for change in diff(old, new).changes] == [
+        'fleet.host: "" -> "h"   (needs a restart: the engine is a node under that name)'
+    ]
+
+
+def test_a_running_engine_says_what_it_lives_by_and_reads_it_again(
+    run: Command, engine: EngineProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
     control = engine.addresses["control"]
     shown = json.loads(run("config", "show", "--control", control, "--changed", "--json").stdout)
     origins = {value["key"]: value["origin"] for value in shown["values"]}
     assert origins["allow_unverified"] == str(engine.config)
     first = engine.config.read_text()
     engine.config.write_text(first + "[models.m]\nlog_sampling_rate = 0.5\n")
-    compared = run("config", "diff", engine.config, "--control", control)
-    assert "models.m.log_sampling_rate: not set -> 0.5" in compared.stdout
     line = "models.m.log_sampling_rate: not set -> 0.5\n"
     assert run("reload", "--dry-run", "--control", control).stdout == line
+    monkeypatch.setenv("TIDEGATE_POLL_SECONDS", "7")  # of this shell, and not of the engine
+    assert run("config", "diff", engine.config, "--control", control).stdout == line
     assert run("reload", "--control", control, "--reason", "less to read").stdout == line
     assert run("reload", "--control", control).stdout == "nothing changes\n"
     engine.config.write_text(first + "[models.m]\nlog_smapling_rate = 0.5\n")

@@ -63,7 +63,8 @@ def diff(
 ) -> None:
     """Show what a file would change.
 
-    Beside another file, or beside what a running engine lives by. Secrets can only be compared by that engine itself:
+    Beside another file, both with this shell's TIDEGATE_* variables, or beside what a running engine lives by, whose
+    own variables and command line win over the file. Secrets can only be compared by that engine itself:
     `tidegate reload --dry-run`.
 
     \b
@@ -71,10 +72,11 @@ def diff(
       tidegate config diff new.toml --config engine.toml
       tidegate config diff new.toml --control 127.0.0.1:8502
     """
-    from tidegate_serving.config.view import diff_values, without_secrets
+    from tidegate_serving.config.view import as_reread, diff_values, seen
 
-    before, after = _values(old, control), _values(new, None)
-    _print(diff_values(before, after if control is None else without_secrets(after)), as_json)
+    before = _values(old, control)
+    after = _values(new, None) if control is None else seen(as_reread(new, before))
+    _print(diff_values(before, after), as_json)
 
 
 def reload(

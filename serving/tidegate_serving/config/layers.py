@@ -14,6 +14,8 @@ from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.typed_config import nearest, read_toml
 
 ENVIRONMENT_PREFIX = "TIDEGATE_"
+VARIABLE = f"variable {ENVIRONMENT_PREFIX}"
+COMMAND_LINE = "command line"
 
 
 def layered(
@@ -32,8 +34,8 @@ def layered(
     origins: dict[str, str] = {}
     layers: tuple[tuple[str, Mapping[str, Any]], ...] = (
         (str(path), {} if path is None else read_toml(path, "config file")),
-        (f"variable {ENVIRONMENT_PREFIX}", _from_environment(env, known, in_file)),
-        ("command line", {key: value for key, value in overrides.items() if value is not None}),
+        (VARIABLE, _from_environment(env, known, in_file)),
+        (COMMAND_LINE, {key: value for key, value in overrides.items() if value is not None}),
     )
     for place, found in layers:
         for key, value in found.items():

@@ -15,6 +15,7 @@ from typing import Any
 
 from tidegate_serving.config.engine_config import EngineConfig
 from tidegate_serving.config.fleet import FleetConfig
+from tidegate_serving.config.layers import COMMAND_LINE, ENVIRONMENT_PREFIX, VARIABLE
 from tidegate_serving.config.model import BatchingConfig, ModelConfig
 from tidegate_serving.contract.errors import FailedPrecondition
 from tidegate_serving.redaction import REMOVED, hidden, is_secret
@@ -139,6 +140,19 @@ def effective(config: EngineConfig) -> list[ConfigValue]:
 
 def _in_bytes(in_use: int | None) -> str:
     return "" if in_use is None else f"{_IN_USE}{in_use} bytes"
+
+
+def as_reread(path: Path, running: list[ConfigValue]) -> EngineConfig:
+    """What an engine that lives by `running` would have of a file: its variables and its command line win over that, as
+    they do when it reads its own again. Raises as `EngineConfig.load`."""
+    said = {
+        value.key: value.value
+        for value in running
+        if value.origin.startswith((COMMAND_LINE, VARIABLE)) and value.value not in (None, REMOVED)
+    }
+    names = {key: f"{ENVIRONMENT_PREFIX}{key.replace('.', '_').upper()}" for key in said if key.startswith("fleet.")}
+    overrides = {key: value for key, value in said.items() if key not in names}
+    return EngineConfig.load(path, {name: str(said[key]) for key, name in names.items()}, overrides)
 
 
 def seen(config: EngineConfig) -> list[ConfigValue]:
