@@ -122,7 +122,7 @@ def refused_by(model: FleetModel, seen: Mapping[str, Seen]) -> frozenset[str]:
 
 def told(model: FleetModel, back: frozenset[int] = frozenset()) -> DesiredState:
     """What the model's nodes are told now: what was pushed last, or, while that does not serve yet, its versions beside
-    those that serve, with the labels as they were, unless one of them is blocked; without those held `back`."""
+    those that serve, with the labels as they were, unless one of them is blocked. Those that are held `back` wait."""
     desired, serving = model.wanted, model.serving
     if serving is None or not serving.versions or not desired.versions or model.settled:
         return desired
@@ -145,7 +145,7 @@ def ordinary(model: FleetModel) -> int | None:
 def routed(model: FleetModel, places: Collection[str], seen: Mapping[str, Seen], evicted: bool) -> tuple[str, ...]:
     """The nodes that requests for the model go to: its own that have it AVAILABLE; without any those that it is to
     leave and still has, unless it had to leave for others."""
-    if not model.desired.versions:
+    if not model.is_known:
         return ()
     there = [node for node, one in sorted(seen.items()) if one.has(model.name, ordinary(model))]
     own = tuple(node for node in there if node in places)
