@@ -11,7 +11,7 @@ import numpy as np
 from tidegate_serving.contract.errors import Unavailable
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_validation.sandbox.answer import AnswerKind
-from tidegate_validation.sandbox.examples import default_signature, examples_of
+from tidegate_validation.sandbox.examples import default_signature, groups_of
 from tidegate_validation.sandbox.limits import SandboxLimits
 from tidegate_validation.sandbox.session import Session
 
@@ -32,15 +32,15 @@ def answers(
     parts: dict[str, list[Any]] = {spec.name: [None] * table.num_rows for spec in signature.outputs}
     with Session(directory, limits, name, probe) as session:
         for start in range(0, table.num_rows, _BATCH_ROWS):
-            examples = examples_of(signature, table.slice(start, _BATCH_ROWS))
-            if not len(examples):
-                continue
-            answer = session.ask(examples.arrays)
-            if answer.kind is not AnswerKind.OUTPUTS:
-                raise Unavailable(f"{manifest.id} does not answer held-out examples: {answer.words}")
-            for output, values in answer.outputs.items():
-                for row, value in zip(examples.rows + start, _plain(values), strict=True):
-                    parts[output][row] = value
+            for examples in groups_of(signature, table.slice(start, _BATCH_ROWS)):
+                if not len(examples):
+                    continue
+                answer = session.ask(examples.arrays)
+                if answer.kind is not AnswerKind.OUTPUTS:
+                    raise Unavailable(f"{manifest.id} does not answer held-out examples: {answer.words}")
+                for output, values in answer.outputs.items():
+                    for row, value in zip(examples.rows + start, _plain(values), strict=True):
+                        parts[output][row] = value
     return _table(parts)
 
 

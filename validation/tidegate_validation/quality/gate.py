@@ -29,7 +29,7 @@ from tidegate_validation.quality.metrics.gains import SERVING
 from tidegate_validation.quality.metrics.roc import write_roc
 from tidegate_validation.quality.rule import QualityRule
 from tidegate_validation.sandbox.answer import Answer
-from tidegate_validation.sandbox.examples import Examples, default_signature, examples_of
+from tidegate_validation.sandbox.examples import Examples, default_signature, examples_of, groups_of
 from tidegate_validation.sandbox.limits import SandboxLimits
 from tidegate_validation.sandbox.session import Session
 from tidegate_validation.statistics.arrays import Floats
@@ -165,7 +165,7 @@ def _candidate_model(subject: _Pair, scored: ScoredExamples, session: Session, r
         return made.scores if made.usable else None
 
     width = sum(math.prod(abs(size) for size in spec.shape) for spec in model.signature.inputs)
-    return CandidateModel(shared, lambda table: examples_of(model.signature, table), score, width)
+    return CandidateModel(shared, lambda table: groups_of(model.signature, table)[0], score, width)
 
 
 def _unanswered(answer: Answer, done: int) -> Finding:

@@ -44,6 +44,7 @@ class Examination:
     its folders, `environment` which variables it changed, `integers` which floats it gave as whole numbers,
     `out_of_range` which outputs the policy's range does not hold, `seconds` how long calls took,
     `single_seconds` those with one ordinary row, `excused` how many missed deadlines were kept when tried again.
+    `other_sizes` are rows whose open axes have other sizes than those of most rows, which are `data`.
     `end` is the gate's deadline by the monotonic clock. `golden` are recorded requests to ask again, by one of the
     version's `signatures`; `report_folder` is where more may be told than a finding holds.
     """
@@ -57,6 +58,7 @@ class Examination:
     data: Examples
     failing_inputs: FailingInputs
     end: float
+    other_sizes: Sequence[Examples] = ()
     golden: GoldenRequests | None = None
     signatures: Mapping[str, Signature] = field(default_factory=dict)
     report_folder: Path | None = None

@@ -33,7 +33,7 @@ from tidegate_validation.robustness.stages import (
     restart,
 )
 from tidegate_validation.sandbox.answer import AnswerKind
-from tidegate_validation.sandbox.examples import default_signature, example_of, examples_of
+from tidegate_validation.sandbox.examples import default_signature, example_of, groups_of
 from tidegate_validation.sandbox.session import Session
 
 _ENDING_SECONDS = 1.0
@@ -64,7 +64,7 @@ def examine(case: Case, domains: Mapping[str, InputDomain], limits: RobustnessLi
     candidate, before = case.candidate, case.baseline
     name, signature = default_signature(candidate.manifest)
     end = time.monotonic() + limits.total_seconds
-    data = examples_of(signature, case.held_out)
+    data, *other_sizes = groups_of(signature, case.held_out)
     with Session(candidate.directory, limits, name, case.probe) as session:
         with ExitStack() as stack:
             baseline, baseline_inputs = None, frozenset[str]()
@@ -80,6 +80,7 @@ def examine(case: Case, domains: Mapping[str, InputDomain], limits: RobustnessLi
                 limits=limits,
                 domains=domains,
                 data=data,
+                other_sizes=other_sizes,
                 failing_inputs=FailingInputs(case.report, _origin(candidate, limits, name)),
                 end=end,
                 golden=case.golden,

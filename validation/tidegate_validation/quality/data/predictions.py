@@ -14,7 +14,7 @@ import numpy as np
 from tidegate_serving.contract.signature import Signature
 from tidegate_serving.contract.tensors import Array
 from tidegate_validation.sandbox.answer import Answer, AnswerKind
-from tidegate_validation.sandbox.examples import Examples, examples_of
+from tidegate_validation.sandbox.examples import Examples, groups_of
 from tidegate_validation.sandbox.session import Session
 from tidegate_validation.statistics.arrays import Floats, Integers
 
@@ -44,8 +44,12 @@ class Predictions:
 
 
 def predict_table(session: Session, signature: Signature, table: Any, read: Read, batch_rows: int) -> Predictions:
-    """Asks for all rows of a pyarrow.Table that can be sent, in order; stops at the first batch without an answer."""
-    return _predict(session, _batches(signature, table, batch_rows), read)
+    """Asks for all rows of a pyarrow.Table that can be sent, and stops at the first batch without an answer; the scores
+    are in the table's order.
+    """
+    made = _predict(session, _batches(signature, table, batch_rows), read)
+    order = np.argsort(made.rows, kind="stable")
+    return Predictions(made.scores[order], made.rows[order], made.failure)
 
 
 def predict(session: Session, examples: Examples, read: Read, batch_rows: int) -> Predictions:
@@ -57,9 +61,9 @@ def predict(session: Session, examples: Examples, read: Read, batch_rows: int) -
 
 def _batches(signature: Signature, table: Any, batch_rows: int) -> Iterator[Examples]:
     for start in range(0, table.num_rows, batch_rows):
-        batch = examples_of(signature, table.slice(start, batch_rows))
-        if len(batch):
-            yield Examples(batch.arrays, batch.rows + start)
+        for batch in groups_of(signature, table.slice(start, batch_rows)):
+            if len(batch):
+                yield Examples(batch.arrays, batch.rows + start)
 
 
 def _predict(session: Session, batches: Iterator[Examples], read: Read) -> Predictions:

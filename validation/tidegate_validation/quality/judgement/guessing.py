@@ -39,12 +39,10 @@ def judge_guessing(scored: ScoredExamples, model: CandidateModel, rule: QualityR
     if scored.baseline is not None or whole.task == Task.REGRESSION:
         return []
     rows = whole.sample(_ROWS)
+    examples = model.examples(scored.held_out.table.take(rows))
+    rows = rows[examples.rows]
     evaluation, scores = whole.take(rows), scored.candidate[rows]
-    inputs = {
-        name: array
-        for name, array in model.examples(scored.held_out.table.take(rows)).arrays.items()
-        if name in model.shared
-    }
+    inputs = {name: array for name, array in examples.arrays.items() if name in model.shared}
     reached, guessed = power(evaluation, scores).value, guesses(evaluation, inputs)
     as_far = guessed >= reached if reached >= chance(evaluation) else guessed <= reached
     as_good = float((1 + as_far.sum()) / (1 + len(guessed)))

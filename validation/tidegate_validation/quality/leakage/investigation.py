@@ -26,8 +26,8 @@ _ROWS = 6000
 @dataclass(frozen=True, slots=True)
 class CandidateModel:
     """The candidate as it can be asked again: `shared` says of each of its inputs whether the baseline has it too,
-    `examples` turns a table into its inputs, `score` returns its scores of them (None if it fails), and `width` is how
-    many numbers one example has.
+    `examples` turns a table into its inputs, where rows have several sizes of those that most have; `score` returns its
+    scores of them (None if it fails), and `width` is how many numbers one example has.
     """
 
     shared: Mapping[str, bool]

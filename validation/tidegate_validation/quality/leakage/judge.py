@@ -22,8 +22,9 @@ def judge_leakage(scored: ScoredExamples, model: CandidateModel, rule: QualityRu
     evaluation = scored.evaluation
     reached = power(evaluation, scored.candidate)
     rows = evaluation.sample(max(min(_ROWS, _NUMBERS // model.width), _FEWEST))
-    part = evaluation.take(rows)
     examples = model.examples(scored.held_out.table.take(rows))
+    rows = rows[examples.rows]
+    part = evaluation.take(rows)
     from_here = _scaled(evaluation, rule.single_feature_limit)
 
     def giveaway(name: str, alone: float) -> bool:

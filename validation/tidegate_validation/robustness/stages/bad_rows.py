@@ -23,7 +23,7 @@ def report_bad_rows(examination: Examination, check: str, rows: Examples, answer
     culprit = narrow(
         rows,
         answer,
-        examination.good,
+        _good_like(examination, rows),
         lambda part: examination.ask_raw(part.arrays, len(part), seconds),
         lambda found: not answered(found),
     )
@@ -38,6 +38,14 @@ def report_bad_rows(examination: Examination, check: str, rows: Examples, answer
     outcome = judge_answer(Likelihood.EVERYDAY, answer, baseline)
     shown = example(changed, rows.row(0), answer) | examination.keep(check, subject, rows.arrays, Way.ANSWER)
     examination.report(check, subject, outcome, f"with {what} {came_back(answer)}", example=shown)
+
+
+def _good_like(examination: Examination, rows: Examples) -> Examples | None:
+    """The good row where its inputs have the sizes of these rows', so that one may stand in for the other."""
+    good = examination.good
+    if good is None or any(good.arrays[name].shape[1:] != array.shape[1:] for name, array in rows.arrays.items()):
+        return None
+    return good
 
 
 def report_if_unsteady(examination: Examination, rows: Examples, answer: Answer) -> bool:

@@ -16,6 +16,7 @@ from tidegate_validation.sandbox.answer import Answer
 from tidegate_validation.sandbox.examples import Examples
 
 _FIRST_BATCH = 16
+_SIZES = 64  # sizes of open axes that are tried beside that of most rows
 
 
 def golden(examination: Examination, example_row: Examples | None) -> bool:
@@ -43,7 +44,8 @@ def golden(examination: Examination, example_row: Examples | None) -> bool:
 
 
 def real_data(examination: Examination) -> None:
-    """Sends rows of the data, the unusual ones first, in growing batches, so that a bad row is soon singled out."""
+    """Sends rows of the data, the unusual ones first, in growing batches, so that a bad row is soon singled out;
+    then a batch of each other size that they have."""
     rows = _unusual_first(examination)
     start, size = 0, _FIRST_BATCH
     while start < len(rows):
@@ -54,7 +56,16 @@ def real_data(examination: Examination) -> None:
             examination.real_rows = False
             return
         start, size = start + size, min(2 * size, examination.limits.max_batch)
-    examination.report("data", "examples", Outcome.PASS, f"answers {len(rows)} rows of real data with finite numbers")
+    count = len(rows)
+    for group in examination.other_sizes[:_SIZES]:
+        batch = group.take(np.arange(min(len(group), examination.limits.max_batch)))
+        answer = examination.ask(batch)
+        if not answered(answer):
+            report_bad_rows(examination, "data", batch, answer)
+            examination.real_rows = False
+            return
+        count += len(batch)
+    examination.report("data", "examples", Outcome.PASS, f"answers {count} rows of real data with finite numbers")
 
 
 def output_range(examination: Examination) -> None:
