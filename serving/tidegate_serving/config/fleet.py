@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ LEASE_SECONDS = (2, 600)
 LEAVE_SECONDS = (0, 10**9)
 ROUTER_SECONDS = (0, 86400)
 _BYTES = (0, 2**63 - 1)
+_HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,11 @@ class FleetConfig:
             value = getattr(self, key)
             if value and not is_name(value):
                 raise InvalidInput(f"{key} is {value!r}: use letters, digits, and . _ - between them")
+        if self.host and not _HOST.fullmatch(self.host):
+            raise InvalidInput(
+                f"host is {self.host!r}: write a name in letters of ASCII (`xn--...` for others), an IPv4 address, or "
+                "an IPv6 address in brackets"
+            )
         self._check_tls()
         if not self.name:
             raise InvalidInput("name is empty: name the fleet, or leave it out for `default`")

@@ -15,6 +15,7 @@ Python waiting for too long, and with it its neighbours, is ended. So is one tha
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import signal
@@ -61,6 +62,7 @@ class Host:
         self._crowded = False
         self._overdue: native.WorkerLine | None = None
         self._stood_still = False
+        self._answered = time.monotonic()  # when Python was seen to run in it
         self._status: int | None = None
         self._ended = threading.Event()
         self._control, self._theirs = socket.socketpair()
@@ -79,12 +81,25 @@ class Host:
         if place.processors:
             with contextlib.suppress(ProcessLookupError):  # it has ended already
                 os.sched_setaffinity(self._process.pid, place.processors)
-        threading.Thread(target=self._watch, name="tidegate-worker-watch", daemon=True).start()
-        threading.Thread(target=self._keep_bounds, name="tidegate-worker-bounds", daemon=True).start()
-        if patience is not None:
-            threading.Thread(
-                target=self._feel_pulse, args=[patience], name="tidegate-worker-pulse", daemon=True
-            ).start()
+        self._look_after(patience)
+
+    def _look_after(self, patience: Callable[[], float] | None) -> None:
+        """Starts its threads. OSError where the system lacks some; then the process has ended."""
+        watch = threading.Thread(target=self._watch, name="tidegate-worker-watch", daemon=True)
+        try:
+            watch.start()
+            threading.Thread(target=self._keep_bounds, name="tidegate-worker-bounds", daemon=True).start()
+            if patience is not None:
+                pulse = threading.Thread(target=self._feel_pulse, args=[patience], name="tidegate-worker-pulse")
+                pulse.daemon = True
+                pulse.start()
+        except RuntimeError as error:
+            self.kill()
+            if watch.ident is None:
+                self._watch()
+            self._ended.wait()
+            self._control.close()
+            raise OSError(errno.EAGAIN, str(error)) from error
 
     @property
     def pid(self) -> int:
@@ -129,6 +144,13 @@ class Host:
                 raise HostEnded(str(error)) from error
             self._workers[line] = None
         return line
+
+    def holds_up_neighbours(self, since: float) -> bool:
+        """Whether no Python has run in it since then, a `time.monotonic()`, and several workers are there, who get as
+        long as `patience` says."""
+        with self._lock:
+            shared = self._patience is not None and not self._closing and len(self._workers) > 1
+        return shared and self._answered < since
 
     def call_at_end(self, line: native.WorkerLine, call: Callable[[str], object]) -> None:
         """Has a worker told how the process ended, once it has, at once where that is past."""
@@ -229,7 +251,7 @@ class Host:
 
     def _feel_pulse(self, patience: Callable[[], float]) -> None:
         """Ends the process once it has said nothing for too long although it has several workers."""
-        heard, asked = time.monotonic(), False
+        heard, asked = self._answered, False
         while not self._ended.wait(_PULSE_SECONDS):
             with self._lock:
                 if self._closing:
@@ -242,6 +264,8 @@ class Host:
                     return
                 asked, crowded = True, len(self._workers) > 1
             now = time.monotonic()
+            if answered:
+                self._answered = now
             if answered or not crowded:
                 heard = now
             elif now - heard >= patience():

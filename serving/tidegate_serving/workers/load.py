@@ -76,7 +76,12 @@ class _Stages:
         staff = replace(self._staff, count=stage.workers or self._staff.count)
         workers = VersionWorkers(self._id, task, staff, self._gauges)
         description = workers.load()
-        self._loaded.append(LoadedStage(stage, only_signature(stage, description.manifest), workers))
+        try:
+            signature = only_signature(stage, description.manifest)
+        except BaseException:
+            workers.close()
+            raise
+        self._loaded.append(LoadedStage(stage, signature, workers))
         return description.held
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
@@ -23,7 +24,7 @@ from tidegate_serving.probing.state import resident_bytes
 from tidegate_serving.workers.host import Host
 from tidegate_serving.workers.task import WorkerTask
 
-_CLOSE_SECONDS = 1.0
+_CLOSE_SECONDS, _LOOK_SECONDS = 1.0, 0.1
 _NO_ANSWER = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, InvalidInput)
 
 
@@ -151,10 +152,14 @@ class Worker:
         self.line.send(json.dumps(request).encode(), inputs)
 
     def close(self) -> None:
-        """Has it unload. Its process is ended by force where that takes more than a second, whoever else is there."""
+        """Has it unload. Its process is ended by force where that takes more than a second, whoever else is there; of
+        that no second counts in which a neighbour keeps Python waiting, for as long as the process's patience lasts."""
         try:
             self._send({"kind": "close"})
             ended = self.line.await_end(_CLOSE_SECONDS)
+            since = time.monotonic()
+            while not ended and self.host.holds_up_neighbours(since):
+                ended = self.line.await_end(_LOOK_SECONDS)
         except ConnectionError:
             ended = True
         if not ended:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import errno
 import logging
+import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -70,6 +71,7 @@ class VersionWorkers:
         self._suspect_until = 0.0
         self._closed = False
         self._streaming: set[str] = set()
+        self._missing = queue.SimpleQueue[bool]()  # true for each worker that is to come, false once all are closed
 
     def load(self) -> WorkerDescription:
         """Starts all workers, side by side, and waits until they have loaded; what the first says. Raises what a load
@@ -82,11 +84,12 @@ class VersionWorkers:
             except (TidegateError, WorkerDied, OSError) as error:
                 found.append(error)
 
-        threads = [threading.Thread(target=bring, name="tidegate-worker-load") for _ in range(self._staff.count)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        try:
+            threading.Thread(target=self._replace_missing, name="tidegate-worker-restart", daemon=True).start()
+        except RuntimeError as error:
+            found.append(OSError(errno.EAGAIN, str(error)))
+        else:
+            _side_by_side([bring] * self._staff.count, "tidegate-worker-load")
         for one in found:
             if isinstance(one, Exception):
                 self.close()
@@ -214,11 +217,8 @@ class VersionWorkers:
             self.idle.close()
             self._gauges.forget(self._id, self._task.stage)
             self._changed.notify_all()
-        threads = [threading.Thread(target=worker.close, name="tidegate-worker-close") for worker in workers]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        self._missing.put(False)
+        _side_by_side([worker.close for worker in workers], "tidegate-worker-close")
 
     def _bring(self) -> WorkerDescription:
         """One more worker, loaded and idle. OSError where no process can be started."""
@@ -312,7 +312,7 @@ class VersionWorkers:
                 return
             self._note_death(str(why))
         _log.warning("a worker process of %s (pid %d) died: %s", self._id, worker.pid, why)
-        threading.Thread(target=self._replace, name="tidegate-worker-restart", daemon=True).start()
+        self._missing.put(True)
 
     def _lose(self, worker: Worker) -> None:
         self._workers.discard(worker)
@@ -329,6 +329,15 @@ class VersionWorkers:
         pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(beyond, 16)) if beyond > 0 else 0.0
         self._next_start = time.monotonic() + pause
         self._changed.notify_all()
+
+    def _replace_missing(self) -> None:
+        """Has each worker that died replaced, beside others where there is a thread for that: who notes that one died
+        needs none."""
+        while self._missing.get():
+            try:
+                threading.Thread(target=self._replace, name="tidegate-worker-replace", daemon=True).start()
+            except RuntimeError:  # the system lacks threads
+                self._replace()
 
     def _replace(self) -> None:
         """Starts workers until one has loaded or all are closed."""
@@ -352,3 +361,18 @@ class VersionWorkers:
                     else:
                         self._note_death(str(error))
                 _log.warning("a worker process of %s could not be replaced: %s", self._id, error)
+
+
+def _side_by_side(calls: Sequence[Callable[[], object]], name: str) -> None:
+    """All calls, each in a thread; those for which the system lacks threads here, one after the other."""
+    threads: list[threading.Thread] = []
+    for call in calls:
+        thread = threading.Thread(target=call, name=name)
+        try:
+            thread.start()
+        except RuntimeError:
+            call()
+        else:
+            threads.append(thread)
+    for thread in threads:
+        thread.join()

@@ -130,6 +130,12 @@ def test_a_node_that_nobody_could_reach_is_refused(tmp_path: Path) -> None:
         FleetConfig(node="a/b")
 
 
+@pytest.mark.parametrize("host", ["ünode", "node:8510", "fd00::7", "a node"])
+def test_a_host_that_no_address_can_name_is_refused(host: str) -> None:
+    with pytest.raises(InvalidInput, match=r"host is '.*': write a name in letters of ASCII"):
+        FleetConfig(host=host)
+
+
 def test_nodes_that_share_a_config_have_their_names_from_variables(tmp_path: Path) -> None:
     (tmp_path / "node.toml").write_text('[fleet]\nnode = "all"\netcd = "e:2379"\nleave_seconds = 3\n')
     said = {"TIDEGATE_FLEET_NODE": "tide-0", "TIDEGATE_FLEET_HOST": "tide-0.tides", "TIDEGATE_FLEET_NAME": "north"}

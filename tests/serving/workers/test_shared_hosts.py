@@ -202,6 +202,21 @@ def test_a_call_that_hangs_ends_with_its_version_and_the_others_come_back(make: 
     assert asked(neighbour) != pid
 
 
+def test_a_version_is_unloaded_without_an_end_to_neighbours_that_keep_python_waiting(
+    make: Versions, tmp_path: Path
+) -> None:
+    holds = tmp_path / "holds"
+    hold = f"open({str(holds)!r}, 'w').close(); __import__('ctypes').PyDLL(None).sleep(2)"
+    good, _, old = make("good", model=MODEL.replace("time.sleep(3600)", hold)), make("other"), make("old")
+    assert asked(old) == (before := asked(good))
+    with ThreadPoolExecutor(1) as threads:
+        held = threads.submit(asked, good, -3)
+        eventually(holds.exists)
+        old.close()
+        assert held.result(60) == before
+    assert good.restarts == 0
+
+
 def test_a_model_that_computes_in_python_hardly_delays_those_that_share_its_process(
     make: Versions, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ import itertools
 import os
 import resource
 import signal
+import subprocess
 import sys
 import threading
 import venv
@@ -121,6 +122,11 @@ def lives(pid: int) -> bool:
     return True
 
 
+def children() -> int:
+    """How many processes this one has started that live."""
+    return int(subprocess.run(["pgrep", "-c", "-P", str(os.getpid())], stdout=subprocess.PIPE).stdout)
+
+
 def test_answers_come_from_another_process(make: Make) -> None:
     workers = make()
     found = ask(workers, 1, 2.5)
@@ -220,6 +226,26 @@ def test_requests_wait_while_the_engine_has_no_files_left_for_a_new_worker(
     os.kill(workers.pids[0], signal.SIGKILL)
     assert ask(workers, 1)["y"].tolist() == [2.0]
     assert next(tries) == DEATHS_WITHOUT_PAUSE + 4
+
+
+@pytest.mark.parametrize("thread", ["replace", "watch", "bounds"])
+def test_a_worker_is_replaced_although_the_system_lacked_a_thread_for_it(
+    make: Make, monkeypatch: pytest.MonkeyPatch, thread: str
+) -> None:
+    workers, start, lacking = make(), threading.Thread.start, [f"tidegate-worker-{thread}"]
+    before = children()
+
+    def started_but_once(self: threading.Thread) -> None:
+        if self.name in lacking:
+            lacking.remove(self.name)
+            raise RuntimeError("can't start new thread")
+        start(self)
+
+    monkeypatch.setattr(threading.Thread, "start", started_but_once)
+    os.kill(workers.pids[0], signal.SIGKILL)
+    eventually(lambda: not lacking and bool(workers.pids), 60)
+    assert ask(workers, 1)["pid"].tolist() == workers.pids
+    eventually(lambda: children() == before, 60)
 
 
 def test_a_line_to_a_worker_for_which_there_are_no_files_left_is_refused_with_the_systems_number() -> None:

@@ -15,12 +15,13 @@ import pytest
 from tests.support.eventually import at_best, eventually
 from tests.support.models.versions import Draft, publish
 
-from tidegate_serving.contract.errors import ModelFailed, Tampered
-from tidegate_serving.contract.manifest import read_manifest
+from tidegate_serving.contract.errors import InvalidInput, ModelFailed, Tampered
+from tidegate_serving.contract.manifest import Manifest, read_manifest
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
 from tidegate_serving.platforms.loader import Answer, LoadedVersion
 from tidegate_serving.platforms.platform import PlatformOptions
+from tidegate_serving.platforms.stages.description import Stage
 from tidegate_serving.workers.gauges import WorkerGauges
 from tidegate_serving.workers.load import load_in_workers
 from tidegate_serving.workers.place import WorkerPlace
@@ -128,3 +129,18 @@ def test_files_of_no_stage_are_verified_too(directory: Path) -> None:
     (directory / "stages.json").write_text((directory / "stages.json").read_text() + " ")
     with pytest.raises(Tampered, match=r"stages\.json differs from the manifest"):
         load(directory, WorkerGauges())
+
+
+def test_a_stage_that_says_another_signature_than_the_default_leaves_no_worker(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts, gauges = Counts(), WorkerGauges()
+    gauges.show_in(counts)
+
+    def refused(stage: Stage, manifest: Manifest) -> Signature:
+        raise InvalidInput(f"stage {stage.name!r} of {manifest.id} has no signature")
+
+    monkeypatch.setattr("tidegate_serving.workers.load.only_signature", refused)
+    with pytest.raises(InvalidInput, match="stage 'first' of m:1 has no signature"):
+        load(directory, gauges)
+    assert counts.workers == {}
