@@ -121,7 +121,9 @@ def test_what_a_log_says_of_its_requests_is_no_feature_of_a_model(tmp_path: Path
     signature.write_text(json.dumps(world.SIGNATURE.to_dict()))
     random = np.random.default_rng(5)
     for number in range(20):
-        inputs = {name: random.normal(size=60).astype("f4") for name in ("weight", "size")} | {"depot": np.full(60, "north")}
+        inputs = {name: random.normal(size=60).astype("f4") for name in ("weight", "size")} | {
+            "depot": np.full(60, "north")
+        }
         received = datetime(1970, 1, 1, 12, tzinfo=UTC) + timedelta(days=FIRST + number)
         latency = np.full(60, 100 if number < 10 else 9000)
         write_log(log, FakeBlock(inputs, {"p": random.random(60)}, received=received, latency_us=latency))

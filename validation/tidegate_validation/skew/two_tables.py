@@ -40,7 +40,7 @@ from tidegate_validation.skew.events.stamps import (
     telling_delays,
     told_of_stamps,
 )
-from tidegate_validation.skew.events.untimed import beside_features, told_of_untimed
+from tidegate_validation.skew.events.untimed import told_of_untimed
 from tidegate_validation.skew.example_rows import with_examples
 from tidegate_validation.skew.pairs import compare_pairs
 from tidegate_validation.skew.report import SkewReport, make_report
@@ -107,7 +107,7 @@ def report_on_tables(
             further += compare_pairs(_examples(before, columns), _examples(now, columns), columns.keys, columns.time)
         title = f"{_name(current, 'the current table')} against {_name(reference, 'the reference')}"
         report = _report(profile, now, columns, rule, further)
-        return replace(beside_features(report, [one for one in untimed if one not in further]), title=title)
+        return replace(_beside_features(report, [one for one in untimed if one not in further]), title=title)
 
 
 def profile_table(before: pa.Table, columns: Columns, served: Sequence[str]) -> Profile:
@@ -237,3 +237,9 @@ def _left_out(relation: Relation, columns: Columns) -> list[str]:
 def _name(data: Any, otherwise: str) -> str:
     text = str(data) if isinstance(data, str) or hasattr(data, "__fspath__") else otherwise
     return text if len(text) <= _SHOWN else f"…{text[-_SHOWN:]}"
+
+
+def _beside_features(report: SkewReport, told: list[Finding]) -> SkewReport:
+    """The report with findings that pass and are about no feature, so that they do not count as one."""
+    sentence = " ".join((report.sentence, *(f"{one.sentence}." for one in told)))
+    return replace(report, sentence=sentence, findings=(*report.findings, *told))

@@ -142,7 +142,7 @@ def test_a_small_message_waits_for_a_large_one_of_its_connection_that_came_befor
         request.parameters["padding"].string_param = " " * padding
         for key, value in turn.items():
             request.parameters[key].bool_param = value
-        return request.SerializeToString()
+        return bytes(request.SerializeToString())
 
     with Http2(engine.addresses["grpc"]) as peer:
         assert peer.until(WINDOW_UPDATE)

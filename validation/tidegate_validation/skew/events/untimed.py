@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tidegate_serving.admission import Finding, Outcome
-from tidegate_validation.skew.report import SkewReport
 from tidegate_validation.statistics.event_times import without_time
 from tidegate_validation.statistics.relation import Relation
 
@@ -25,9 +22,3 @@ def told_of_untimed(timed: Relation, time: str | None, what: str) -> list[Findin
     outcome = Outcome.WARN if share > _WARNED else Outcome.PASS
     cause = {"kind": "no time", "share": round(share, 4)}
     return [Finding(CHECK, time, outcome, sentence, number=share, limit=_WARNED, cause=cause)]
-
-
-def beside_features(report: SkewReport, told: list[Finding]) -> SkewReport:
-    """The report with findings that pass and are about no feature, so that they do not count as one."""
-    sentence = " ".join((report.sentence, *(f"{one.sentence}." for one in told)))
-    return replace(report, sentence=sentence, findings=(*report.findings, *told))
