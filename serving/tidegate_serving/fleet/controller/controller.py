@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState
@@ -45,7 +44,8 @@ _TOO_MANY = "nodes"
 _EMPTIED = "models"
 _TURN_SECONDS = 0.5
 _log = logging.getLogger(__name__)
-_T = TypeVar("_T")
+_MOST_CHANGES = 120  # in one transaction: etcd takes 128
+_Changes = list[tuple[str, bytes | None]]
 Connect = Callable[[str], EngineConnection]
 
 
@@ -273,21 +273,29 @@ class Controller:
         return self._expected.get(change.id.name, 0)
 
     def _write(self, view: FleetView, decision: Decision, lead: int) -> bool:
-        """Writes what is decided, if it is news; False where somebody else wrote or leads meanwhile."""
+        """Writes what is decided, if it is news; False where somebody else wrote or leads meanwhile.
+
+        It goes in pieces that etcd takes, places and routes first: a wish is over once it is placed, a model forgotten
+        once nothing is routed to it, and nodes are told when all is written."""
         texts = {PLACEMENT: placement_bytes(decision.placement), ROUTES: decision.routes.to_bytes()}
         had = {PLACEMENT: placement_bytes(view.placement), ROUTES: view.routes}
-        puts = {key: text for key, text in texts.items() if text != had[key]}
-        puts |= {
-            MODELS + name: model.to_bytes() for name, model in decision.models.items() if name not in decision.gone
-        }
-        deletes = [*(MODELS + name for name in decision.gone), *(WANTED + name for name in decision.served)]
-        if not puts and not deletes:
-            return True
-        unchanged = {key: view.revisions.get(key, 0) for key in (*puts, *deletes)}
+        first: _Changes = [(key, text) for key, text in texts.items() if text != had[key]]
+        rest: _Changes = [(MODELS + one, model.to_bytes()) for one, model in decision.models.items()]
+        rest = [change for change in rest if change[0].removeprefix(MODELS) not in decision.gone]
+        rest += [(MODELS + name, None) for name in decision.gone]
+        rest += [(WANTED + name, None) for name in decision.served]
+        for piece in (first, *(rest[at : at + _MOST_CHANGES] for at in range(0, len(rest), _MOST_CHANGES))):
+            if piece and not self._write_piece(piece, view, lead):
+                return False
+        return True
+
+    def _write_piece(self, piece: _Changes, view: FleetView, lead: int) -> bool:
+        """Writes some keys together, and deletes those without a text."""
+        unchanged = {self._keys.key(key): view.revisions.get(key, 0) for key, _ in piece}
         revision = self._etcd.commit(
-            {self._keys.key(LEADER): lead, **self._whole(unchanged)},
-            self._whole(puts),
-            [self._keys.key(key) for key in deletes],
+            {self._keys.key(LEADER): lead, **unchanged},
+            {self._keys.key(key): text for key, text in piece if text is not None},
+            [self._keys.key(key) for key, text in piece if text is None],
         )
         if revision is not None:
             self._written = revision
@@ -295,9 +303,6 @@ class Controller:
 
     def _lead(self) -> int:
         return self._presence.revision
-
-    def _whole(self, found: Mapping[str, _T]) -> dict[str, _T]:
-        return {self._keys.key(key): value for key, value in found.items()}
 
     def _wake_with(self, error: TidegateError | None) -> None:
         if error is None:
