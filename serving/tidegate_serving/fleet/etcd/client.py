@@ -20,6 +20,7 @@ from tidegate_serving.contract.messages import message
 from tidegate_serving.fleet.etcd.members import first_ready
 
 CALL_SECONDS = 5.0
+_SHOWN = 200  # characters of the keys that a write was about
 _T = TypeVar("_T")
 _GONE = (
     grpc.StatusCode.UNAVAILABLE,
@@ -32,10 +33,11 @@ _GONE = (
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A key's value, and the revision of its last change."""
+    """A key's value, the revision of its last change, and the lease that it goes with, 0 for none."""
 
     value: bytes
     revision: int
+    lease: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class Etcd:
         request = message("etcdserverpb.RangeRequest")(key=prefix.encode(), range_end=_after(prefix))
         answer = self._unary("KV/Range", request, "RangeResponse")
         entries = {
-            one.key.decode(errors="replace").removeprefix(prefix): Entry(one.value, one.mod_revision)
+            one.key.decode(errors="replace").removeprefix(prefix): Entry(one.value, one.mod_revision, one.lease)
             for one in answer.kvs
         }
         return Snapshot(answer.header.revision, entries)
@@ -83,7 +85,10 @@ class Etcd:
         lease: int = 0,
     ) -> int | None:
         """Writes and deletes keys in one transaction, if all of `unchanged` are at these revisions (0: not there); the
-        new revision, or None where one is not, and then nothing has changed. What is written goes with the lease."""
+        new revision, or None where one is not, and then nothing has changed. What is written goes with the lease.
+
+        Raises Unavailable where an endpoint gave no answer and the next one finds that something changed, which may
+        be what the first one wrote."""
         request = message("etcdserverpb.TxnRequest")()
         for key, revision in unchanged.items():
             request.compare.add(target="MOD", key=key.encode(), mod_revision=revision)
@@ -92,8 +97,22 @@ class Etcd:
             put.key, put.value, put.lease = key.encode(), value, lease
         for key in deletes:
             request.success.add().request_delete_range.key = key.encode()
-        answer = self._unary("KV/Txn", request, "TxnResponse")
-        return int(answer.header.revision) if answer.succeeded else None
+        asked: list[grpc.Channel] = []
+        answer = self._unary("KV/Txn", request, "TxnResponse", asked)
+        if answer.succeeded:
+            return int(answer.header.revision)
+        if len(asked) == 1:
+            return None
+        found = [self.read(key).entries.get("") for key in puts]
+        own = {
+            one.revision if one and one.value == value else 0 for one, value in zip(found, puts.values(), strict=True)
+        }
+        if len(own) == 1 and (revision := own.pop()):
+            return revision
+        raise Unavailable(
+            f"etcd at {self._endpoints} did not say whether it wrote {', '.join((*puts, *deletes))[:_SHOWN]}, and it "
+            "was changed since: look at what is there, and decide anew"
+        )
 
     def grant(self, seconds: int) -> int:
         """A new lease, which ends by itself after `seconds`."""
@@ -154,8 +173,12 @@ class Etcd:
         if channel is not None:
             channel.close()
 
-    def _unary(self, method: str, request: Any, answer: str) -> Any:
+    def _unary(self, method: str, request: Any, answer: str, asked: list[grpc.Channel] | None = None) -> Any:
+        """`asked` gets each channel that the request went over."""
+
         def ask(channel: grpc.Channel) -> Any:
+            if asked is not None:
+                asked.append(channel)
             call = channel.unary_unary(
                 f"/etcdserverpb.{method}",
                 request_serializer=_bytes,

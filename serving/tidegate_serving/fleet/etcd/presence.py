@@ -88,6 +88,10 @@ class Presence:
         if not self._revision or document != self._written:
             revision = self._etcd.commit({self._key: self._revision}, {self._key: document}, lease=self._lease)
             if revision is None:
+                found = self._etcd.read(self._key).entries.get("")
+                if found is not None and found.lease == self._lease:  # what it wrote before, and got no answer to
+                    revision, document = found.revision, found.value
+            if revision is None:
                 if self._revision:  # it was this process', and is as it was before: etcd was restored from a backup
                     self._etcd.revoke(self._lease)
                     self._lease = 0

@@ -7,8 +7,10 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
+import grpc
 import pytest
 from tests.support.engine.process import free_port
 from tests.support.eventually import eventually
@@ -16,9 +18,11 @@ from tests.support.neighbours.etcd import EtcdProcess, etcd_process
 from tests.support.neighbours.firewall import Forgetful
 
 from tidegate_serving import channels
+from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import AlreadyExists, TidegateError, Unavailable
 from tidegate_serving.fleet.etcd import client
 from tidegate_serving.fleet.etcd.client import Etcd
+from tidegate_serving.fleet.etcd.members import first_ready
 from tidegate_serving.fleet.etcd.presence import Presence
 
 
@@ -158,6 +162,66 @@ def test_no_endpoint_at_all_is_said_with_its_address() -> None:
     address = f"127.0.0.1:{free_port()}"
     with pytest.raises(Unavailable, match=f"etcd at {address} does not answer .*: start it"):
         Etcd(address).read("/")
+
+
+class Losing(grpc.UnaryUnaryClientInterceptor):
+    """The answer to the first write is lost, after which `meanwhile` happens."""
+
+    class Lost(grpc.RpcError):
+        def code(self) -> grpc.StatusCode:
+            return grpc.StatusCode.UNAVAILABLE
+
+        def details(self) -> str:
+            return "connection reset"
+
+    def __init__(self, meanwhile: Callable[[], object] = lambda: None) -> None:
+        self._left = [meanwhile]
+
+    def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        answer = continuation(client_call_details, request)
+        if self._left and client_call_details.method.endswith("Txn"):
+            assert answer.result().succeeded
+            self._left.pop()()
+            raise self.Lost
+        return answer
+
+
+def losing(monkeypatch: pytest.MonkeyPatch, losing: Losing, members: str) -> Etcd:
+    def ready(connections: Sequence[EngineConnection], seconds: float) -> tuple[int, grpc.Channel]:
+        index, channel = first_ready(connections, seconds)
+        return index, grpc.intercept_channel(channel, losing)
+
+    monkeypatch.setattr(client, "first_ready", ready)
+    return Etcd(members)
+
+
+def test_a_write_whose_answer_is_lost_is_known_again_and_not_made_twice(
+    server: EtcdProcess, etcd: Etcd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    members = f"{server.address},localhost:{server.address.rpartition(':')[2]}"
+    one = losing(monkeypatch, Losing(), members)
+    assert one.commit({"/lost/a": 0}, {"/lost/a": b"1"}) == etcd.read("/lost/").entries["a"].revision
+    assert one.commit({"/lost/a": 0}, {"/lost/a": b"2"}) is None
+    one.close()
+    two = losing(monkeypatch, Losing(lambda: etcd.commit({}, {"/lost/b": b"2"})), members)
+    with pytest.raises(Unavailable, match="did not say whether it wrote /lost/b, and it was changed since"):
+        two.commit({"/lost/b": 0}, {"/lost/b": b"1"})
+    two.close()
+
+
+def test_a_presence_whose_first_answer_is_lost_has_its_key(
+    server: EtcdProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    etcd, told = losing(monkeypatch, Losing(), server.address), list[TidegateError | None]()
+    presence = Presence(etcd, "/unsaid/a", lambda: b"here", 600, told.append)
+    presence.start()
+    eventually(lambda: told)
+    assert isinstance(told[0], Unavailable)
+    presence.beat()
+    eventually(lambda: told[-1] is None)
+    assert presence.revision == etcd.read("/unsaid/").entries["a"].revision
+    presence.stop()
+    etcd.close()
 
 
 def test_a_key_of_a_presence_is_there_as_long_as_that_and_belongs_to_one(etcd: Etcd) -> None:
