@@ -160,10 +160,13 @@ class ControlClient:
             raise InvalidInput(f"override {action!r} is unknown: use {', '.join(_PLAIN_OVERRIDES)}")
         return self._operate(servable, requested_by, reason, **{action: message("tidegate.v1.Nothing")()})
 
-    def replace_overrides(self, servable: str, overrides: Overrides, *, requested_by: str, reason: str = "") -> Outcome:
+    def replace_overrides(
+        self, servable: str, overrides: Overrides, *, lead: int, requested_by: str, reason: str = ""
+    ) -> Outcome:
         """Has an engine obey these overrides of a servable in place of all that it has, as a fleet's controller does;
-        also before it knows the servable."""
-        action = message("tidegate.v1.Overrides")(json=json.dumps(overrides.to_dict()))
+        also before it knows the servable. `lead` is since when the controller leads: FailedPrecondition from a node of
+        a fleet that another one leads."""
+        action = message("tidegate.v1.Overrides")(json=json.dumps(overrides.to_dict()), lead=lead)
         return self._operate(servable, requested_by, reason, overrides=action)
 
     def journal(self, since_us: int = 0, servable: str = "", newest: int = 0) -> list[Entry]:

@@ -33,18 +33,19 @@ class Decides(Protocol):
 @dataclass(frozen=True, slots=True)
 class Decisions:
     """Carries out every decision that there is, in an engine. `check` raises for a servable about which somebody else
-    decides, who says so by overrides."""
+    decides, unless the lead says that it is they who ask."""
 
     operations: Operations
     rollback: Rollback
-    check: Callable[[str], None]
+    check: Callable[[str, int | None], None]
 
     def __call__(self, action: str, requester: Requester, request: Any) -> Outcome:
         """What came of it."""
         operations = self.operations
         if action == "overrides":
+            self.check(requester.servable, optional(request.overrides, "lead"))
             return operations.replace_overrides(requester, Overrides.from_json(request.overrides.json))
-        self.check(requester.servable)
+        self.check(requester.servable, None)
         plain: Mapping[str, Callable[[Requester], Outcome]] = {
             "unpin": operations.unpin,
             "freeze": operations.freeze,

@@ -90,7 +90,7 @@ class ControlPort:
         problems, journal = self._sources.problems, self._lifecycle.journal
         guard, tls = guard_of(config, problems, journal), tls_of(config, problems)
 
-        decisions = Decisions(self._sources.operations, self._sources.rollback, lambda name: self._check(name, None))
+        decisions = Decisions(self._sources.operations, self._sources.rollback, self._check)
         service = ControlService(decisions, self._lifecycle.journal, self._support.files)
         self._server = ControlServer(
             Pushes(self._sources.rpc, self._check),

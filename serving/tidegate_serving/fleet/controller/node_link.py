@@ -1,7 +1,7 @@
 """The controller's line to one node: what the node says over its control port, and what it is told there.
 
-One thread listens to its states, another tells it desired states through its RPC Source, one servable after the other,
-and before that the overrides which it is to obey.
+One thread listens to its states, another tells it the overrides which it is to obey, and a third one desired states
+through its RPC Source, one servable after the other, as a push takes as long as its files do.
 A node that does not answer is asked again every second; what it refuses is remembered, and told again after a while.
 """
 
@@ -52,7 +52,11 @@ class NodeLink:
         self._problem = ""
         self._log_path: str | None = None
         self._listening: ControlClient | None = None
-        runs = (self._listen, self._tell_all)
+        runs = (
+            self._listen,
+            functools.partial(self._tell_all, self._next_override),
+            functools.partial(self._tell_all, self._next_push),
+        )
         self._threads = [threading.Thread(target=run, name="tidegate-node-link", daemon=True) for run in runs]
 
     def start(self) -> None:
@@ -157,6 +161,7 @@ class NodeLink:
         with self._lock:
             self._take_told(servables)
             self._read_in = lead
+            self._lock.notify_all()
         self._changed()
 
     def _take_told(self, servables: Sequence[ServableStatus]) -> None:
@@ -172,44 +177,62 @@ class NodeLink:
             self._states[change.id] = change
         self._changed()
 
-    def _tell_all(self) -> None:
+    def _tell_all(self, next_one: Callable[[], _Telling | None]) -> None:
         with ControlClient(self._connection) as client:
             while not self._stopped:
                 with self._lock:
-                    found = self._next()
+                    found = next_one()
                     if found is None:
                         self._lock.wait(_REFUSED_SECONDS if not self._refused else _AGAIN_SECONDS)
                         continue
                 found(client)
 
-    def _next(self) -> _Telling | None:
-        """What the node does not have or obey yet, after it was asked what others told it before this lead."""
+    def _next_override(self) -> _Telling | None:
+        """What the node does not obey yet, after it was asked what others told it before this lead."""
         if self._doubted and not self._stopped:
             return self._ask
-        if not self._known or self._stopped or not self._decided_in or self._decided_in != self._lead():
+        if not self._may_tell():
             return None
         if self._read_in != self._decided_in:
             return functools.partial(self._read_told, lead=self._decided_in)
-        for name in self._overrides.keys() | self._told.keys():
+        for name, overrides in self._overrides.items():
             wanted = self._told.get(name, DesiredState(name))
-            refused = self._refused.get(name)
-            if refused is not None and _asked(refused[0], wanted) and time.monotonic() < refused[2]:
-                continue
-            if not self._obeys(name):
-                return functools.partial(self._override, wanted=wanted, overrides=self._overrides[name])
-            if name not in self._told:
+            if not self._obeys(name) and not self._rests(wanted):
+                return functools.partial(self._override, wanted=wanted, overrides=overrides, lead=self._decided_in)
+        return None
+
+    def _next_push(self) -> _Telling | None:
+        """What the node does not have yet, of models whose overrides it obeys."""
+        if not self._may_tell() or self._read_in != self._decided_in:
+            return None
+        for name, wanted in self._told.items():
+            if not self._obeys(name) or self._rests(wanted):
                 continue
             if not _same(self._desired.get(name, DesiredState(name)), wanted) or self._is_anew(wanted):
                 return functools.partial(self._tell, wanted=wanted, lead=self._decided_in)
         return None
 
+    def _may_tell(self) -> bool:
+        return self._known and not self._stopped and bool(self._decided_in) and self._decided_in == self._lead()
+
+    def _rests(self, wanted: DesiredState) -> bool:
+        """Whether the node refused this a short while ago."""
+        refused = self._refused.get(wanted.servable)
+        return refused is not None and _asked(refused[0], wanted) and time.monotonic() < refused[2]
+
     def _ask(self, client: ControlClient) -> None:
         self._doubted = False
+        self._answers(client)
+        self._changed()
+
+    def _answers(self, client: ControlClient) -> bool:
+        """Whether the node is there; `problem` says why it is not."""
         try:
             client.status(timeout=_ASKED_SECONDS)
         except TidegateError as error:
             self._problem = error.message
-        self._changed()
+            return False
+        return True
 
     def _obeys(self, name: str) -> bool:
         wanted = self._overrides.get(name)
@@ -220,22 +243,23 @@ class NodeLink:
         heard = self._heard.get(wanted.servable)
         return heard is not None and heard != wanted.revision and bool(wanted.versions)
 
-    def _override(self, client: ControlClient, wanted: DesiredState, overrides: Overrides) -> None:
-        name = wanted.servable
+    def _override(self, client: ControlClient, wanted: DesiredState, overrides: Overrides, lead: int) -> None:
+        name, why = wanted.servable, "so it was decided for the fleet"
         try:
-            client.replace_overrides(name, overrides, requested_by="fleet", reason="so it was decided for the fleet")
+            client.replace_overrides(name, overrides, lead=lead, requested_by="fleet", reason=why)
         except TidegateError as error:
-            self._note_error(wanted, error)
+            self._note_error(client, wanted, error)
         else:
             with self._lock:
                 self._problem = ""
                 self._obeyed[name] = tuple(in_words(overrides))
+                self._lock.notify_all()
         self._changed()
 
-    def _note_error(self, wanted: DesiredState, error: TidegateError) -> None:
-        """Of a node that does not answer, or that refused what it was told of a model."""
-        if isinstance(error, Unavailable):
-            self._problem = error.message
+    def _note_error(self, client: ControlClient, wanted: DesiredState, error: TidegateError) -> None:
+        """Of a node that does not answer, or that refused what it was told of a model: one that tells its status may
+        lack something else, such as the model's object store."""
+        if isinstance(error, Unavailable) and not self._answers(client):
             self._pause(_AGAIN_SECONDS)
             return
         with self._lock:
@@ -247,7 +271,7 @@ class NodeLink:
             admitted = {one.manifest_digest for one in wanted.versions}.intersection(self._admitted)
             client.set_desired_state(wanted, lead=lead, admitted=admitted)
         except TidegateError as error:
-            self._note_error(wanted, error)
+            self._note_error(client, wanted, error)
         else:
             with self._lock:
                 self._problem = ""

@@ -8,8 +8,14 @@ from pathlib import Path
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState, VersionReference
 from tidegate_serving.contract.errors import Unavailable
+from tidegate_serving.control.overrides import Note, Outcome, Overrides
+from tidegate_serving.control.status import EngineStatus
 from tidegate_serving.control_client import ControlClient
 from tidegate_serving.fleet.controller.node_link import NodeLink
+
+
+def state(name: str) -> DesiredState:
+    return DesiredState(name, (VersionReference(1, Path(f"/{name}/1"), "d"),), revision=5)
 
 
 class PlayedClient(ControlClient):
@@ -18,6 +24,16 @@ class PlayedClient(ControlClient):
     answers = False
     admitted: Collection[str] = ()
 
+    def status(self, servable: str = "", timeout: float = 1.0) -> EngineStatus:
+        if not self.answers:
+            raise Unavailable("the node is away")
+        return EngineStatus((), "", "")
+
+    def replace_overrides(
+        self, servable: str, overrides: Overrides, *, lead: int, requested_by: str, reason: str = ""
+    ) -> Outcome:
+        return Outcome("", True)
+
     def set_desired_state(
         self,
         desired: DesiredState,
@@ -25,8 +41,8 @@ class PlayedClient(ControlClient):
         lead: int | None = None,
         admitted: Collection[str] = (),
     ) -> int:
-        if not self.answers:
-            raise Unavailable("the node is away")
+        if not self.answers or desired.servable == "bad":
+            raise Unavailable("the node is away" if not self.answers else "the store is away")
         self.admitted = admitted
         return 1
 
@@ -53,3 +69,35 @@ def test_a_node_is_told_which_of_its_versions_others_have_admitted() -> None:
         client.answers = True
         link._tell(client, wanted, lead=1)
         assert client.admitted == {"digest 1"}
+
+
+def test_a_model_whose_store_is_away_is_refused_alone_and_the_next_one_is_told() -> None:
+    connection = EngineConnection.of("127.0.0.1:9")
+    link, bad, good = NodeLink(connection, lambda: None, lambda: 1), state("bad"), state("good")
+    link._known, link._read_in = True, 1
+    with PlayedClient(connection) as client:
+        client.answers = True
+        link.tell(1, {"bad": bad, "good": good}, {})
+        for _ in range(2):
+            push = link._next_push()
+            assert push is not None
+            push(client)
+        assert link._next_push() is None
+    told = link.seen()
+    assert told is not None
+    assert (set(told.refused), set(told.desired), link.problem) == ({"bad"}, {"good"}, "")
+
+
+def test_a_kill_switch_waits_for_no_push_and_no_version_comes_before_it() -> None:
+    connection = EngineConnection.of("127.0.0.1:9")
+    link, off = NodeLink(connection, lambda: None, lambda: 1), Overrides(disabled=Note("anna", "it is late", 1))
+    link._known, link._read_in = True, 1
+    with PlayedClient(connection) as client:
+        link.tell(1, {"m": state("m")}, {"m": off})
+        assert link._next_push() is None
+        override = link._next_override()
+        assert override is not None
+        override(client)
+        assert link._next_override() is None
+        assert link._next_push() is not None
+    assert len(link._threads) == 3

@@ -16,6 +16,7 @@ from tests.support.neighbours.fleet import ControllerProcess, Fleet, RouterProce
 from tidegate_operators.steps.push import push
 from tidegate_operators.steps.rollback import rollback
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, NotFound, TidegateError
+from tidegate_serving.control.overrides import NO_OVERRIDES
 from tidegate_serving.control.status import OverrideStatus
 from tidegate_serving.control_client import ControlClient
 from tidegate_serving.fleet.state.model import Copies
@@ -157,6 +158,8 @@ def test_a_node_takes_no_decision_about_a_model_of_its_fleet_as_long_as_that_can
             node.set_desired_state(wanted.promoting(2))
         with pytest.raises(FailedPrecondition, match="does not lead fleet tests any more"):
             node.set_desired_state(wanted.promoting(2), lead=1)
+        with pytest.raises(FailedPrecondition, match="does not lead fleet tests any more"):
+            node.replace_overrides("elsewhere", NO_OVERRIDES, lead=1, requested_by="fleet")
         with controller.control() as control, pytest.raises(InvalidInput, match="a controller of fleet tests and no"):
             control.set_desired_state(wanted, lead=1)
         fleet.etcd.kill()
