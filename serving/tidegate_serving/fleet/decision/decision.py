@@ -82,6 +82,7 @@ def decide(
         replace(_demand(view, model, memory, calm, now), refused_by=refused_by(model, seen))
         for model in view.models.values()
     ]
+    demands += [_demand_unread(view.placement, name) for name in view.unread & view.placement.nodes.keys()]
     placed = place(nodes, demands, view.placement.nodes)
     changed = dict(_advanced(view.models, placed, seen))
     models = {**view.models, **changed}
@@ -141,6 +142,12 @@ def _demand(view: FleetView, model: FleetModel, memory: Memory, calm: dict[str, 
     return Demand(name, model.size, count, copies.least, model.labels, used_at, held=held)
 
 
+def _demand_unread(before: Placement, name: str) -> Demand:
+    """Of a model that cannot be read: it stays where it is."""
+    copies = len(before.nodes[name])
+    return Demand(name, before.sizes.get(name, 0), copies, copies)
+
+
 def _routes(
     view: FleetView,
     models: Mapping[str, FleetModel],
@@ -151,14 +158,15 @@ def _routes(
     """A model without a place stays routed where it is only on a node that is to be emptied."""
     found, evicted = {}, {name for name, _ in placed.evicted}
     for name, model in models.items():
-        if model.desired.versions:
+        if model.is_known:
             places = placed.nodes[name]
             among = seen if places else {node: one for node, one in seen.items() if node in leaving}
             found[name] = routed(model, places, among, name in evicted)
     addresses = {key: (one.grpc, one.rest) for key, one in view.nodes.items()}
     states = {name: tuple(listed(models[name], placed, seen, bool(found[name]))) for name in found}
     refused = {name: why for name in found if (why := models[name].refusal)}
-    return Routes(addresses, found, states, refused)
+    routes = Routes(addresses, found, states, refused)
+    return routes.keeping(view.unread, view.routes) if view.unread else routes
 
 
 def _held(name: str, seen: Mapping[str, Seen]) -> bool:

@@ -145,7 +145,7 @@ def ordinary(model: FleetModel) -> int | None:
 def routed(model: FleetModel, places: Collection[str], seen: Mapping[str, Seen], evicted: bool) -> tuple[str, ...]:
     """The nodes that requests for the model go to: its own that have it AVAILABLE; without any those that it is to
     leave and still has, unless it had to leave for others."""
-    if not model.desired.versions:
+    if not model.is_known:
         return ()
     there = [node for node, one in sorted(seen.items()) if one.has(model.name, ordinary(model))]
     own = tuple(node for node in there if node in places)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -55,10 +56,22 @@ class FleetModel:
     used_at: float = 0.0
     overrides: Overrides = NO_OVERRIDES
 
+    def __post_init__(self) -> None:
+        for text, number in (("rate for one copy", self.rate_per_copy), ("time of use", self.used_at)):
+            if not 0 <= number < math.inf:
+                raise InvalidInput(f"the {text} of {self.name} is {number}: use a number from 0")
+        if min(self.file_bytes, self.measured_bytes) < 0:
+            raise InvalidInput(f"{self.name} takes {self.size} bytes: use a number from 0")
+
     @property
     def name(self) -> str:
         """The servable."""
         return self.desired.servable
+
+    @property
+    def is_known(self) -> bool:
+        """Whether anything is desired of it or pinned: it has routes then, if only to say why there are none."""
+        return bool(self.desired.versions or self.wanted.versions)
 
     @property
     def size(self) -> int:
@@ -201,5 +214,8 @@ class FleetModel:
                 finite(document["used_at"]),
                 Overrides.from_dict(document["overrides"]),
             )
-        except MALFORMED as error:
-            raise Tampered(f"model {name} of the fleet cannot be read in etcd ({error}): push it again") from error
+        except (InvalidInput, *MALFORMED) as error:
+            raise Tampered(
+                f"model {name} of the fleet cannot be read in etcd ({error}): restore its key models/{name} from a "
+                f"backup, or delete it (etcdctl del), push {name} anew, and say its copies and decisions again"
+            ) from error

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidegate_serving.contract.errors import Tampered
+from tidegate_serving.contract.errors import Tampered, TidegateError
 from tidegate_serving.contract.formats import MALFORMED, check_format
 
 VersionState = tuple[int, int, int, str]
 """Version, `ModelVersionStatus.State`, canonical gRPC code and text of what went wrong."""
+_log = logging.getLogger(__name__)
 _KIND, _VERSION = "fleet-routes", "1"
 
 
@@ -27,6 +29,20 @@ class Routes:
     models: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     states: Mapping[str, tuple[VersionState, ...]] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
+
+    def keeping(self, names: Set[str], before: bytes) -> Routes:
+        """With what earlier routes, as they were written, say of these models; nothing where they cannot be read."""
+        try:
+            old = Routes.from_bytes(before)
+        except TidegateError as error:
+            _log.error("models that cannot be read have no routes either: %s", error)
+            return self
+        kept = {
+            name: tuple(node for node in old.models[name] if node in self.nodes) for name in names & old.models.keys()
+        }
+        states = {name: old.states[name] for name in kept}
+        refused = {name: old.refused[name] for name in kept.keys() & old.refused.keys()}
+        return Routes(self.nodes, {**self.models, **kept}, {**self.states, **states}, {**self.refused, **refused})
 
     def to_bytes(self) -> bytes:
         """As it is written."""

@@ -31,7 +31,8 @@ class Usage:
 @dataclass(frozen=True, slots=True)
 class FleetView:
     """`revisions` are those of all keys, by what follows the fleet's prefix. A document that cannot be read is left
-    out, and the log says so. `wanted` is the Unix second at which a model that is loaded nowhere was asked for."""
+    out, and the log says so; `unread` are the models of which that is so. `wanted` is the Unix second at which a model
+    that is loaded nowhere was asked for."""
 
     revision: int = 0
     revisions: Mapping[str, int] = field(default_factory=dict)
@@ -43,6 +44,7 @@ class FleetView:
     wanted: Mapping[str, float] = field(default_factory=dict)
     usage: tuple[Mapping[str, Usage], ...] = ()
     leader: str = ""
+    unread: frozenset[str] = frozenset()
 
     def revision_of(self, name: str) -> int:
         """The revision of a model's desired state, 0 for none."""
@@ -52,18 +54,20 @@ class FleetView:
     def of(cls, snapshot: Snapshot) -> FleetView:
         """The fleet in a snapshot of its prefix."""
         entries = snapshot.entries
+        models = _read_all(snapshot.below(MODELS), FleetModel.from_bytes)
         placement, routes, leader = (entries.get(key, Entry(b"", 0)).value for key in (PLACEMENT, ROUTES, LEADER))
         return cls(
             snapshot.revision,
             {key: one.revision for key, one in entries.items()},
             _read_all(snapshot.below(NODES), Node.from_bytes),
             frozenset(snapshot.below(DRAINS)),
-            _read_all(snapshot.below(MODELS), FleetModel.from_bytes),
+            models,
             placement_from(placement),
             routes,
             _read_all(snapshot.below(WANTED), lambda _, data: finite(json.loads(data)["at"])),
             tuple(_read_all(snapshot.below(USAGE), _usage).values()),
             leader.decode(errors="replace"),
+            frozenset(snapshot.below(MODELS).keys() - models.keys()),
         )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from tidegate_serving.contract.desired_state import STABLE, DesiredState, VersionReference
 from tidegate_serving.contract.errors import NotAdmitted, PermissionRefused, TidegateError, Unavailable
 from tidegate_serving.contract.servable import ServableId, State, StateChange
+from tidegate_serving.control.overrides import Note, Overrides, Pin
 from tidegate_serving.fleet.decision.decision import UNROUTED_SECONDS, WANTED_SECONDS, Decision, Memory, decide
 from tidegate_serving.fleet.decision.rollout import Seen, told, version_states
 from tidegate_serving.fleet.decision.scaling import CALM_SECONDS
@@ -250,6 +251,22 @@ def test_what_was_used_last_is_what_any_router_says() -> None:
     used = ({"m": Usage(1.0, NOW - 1)}, {"n": Usage(1.0, NOW - 9)})
     placed = decided(replace(fleet, usage=used), {"a": Seen(), "b": Seen()}).placement
     assert placed.evicted == {("n", "b")}
+
+
+def test_a_pinned_model_of_which_nothing_else_is_desired_is_routed() -> None:
+    pin = Overrides(pin=Pin(reference(1), Note("anna", "it is late", 1)))
+    model = replace(serving(1), desired=DesiredState("m", revision=2), overrides=pin).advanced()
+    decision = decided(view(model, placed={"m": ("a",)}), {"a": seen(model.wanted, [1]), "b": Seen()})
+    assert decision.routes.models["m"] == ("a",)
+
+
+def test_a_model_that_cannot_be_read_keeps_its_places_and_routes() -> None:
+    routes = decided(view(serving(1), placed={"m": ("a",)}), {"a": seen(desired(1), [1]), "b": Seen()}).routes
+    fleet = replace(view(serving(1), placed={"m": ("a",)}), models={}, unread=frozenset("m"), routes=routes.to_bytes())
+    decision = decided(fleet, {"a": seen(desired(1), [1]), "b": Seen()})
+    assert decision.placement.nodes["m"] == ("a",)
+    assert decision.routes == routes
+    assert "m" not in decision.told["a"]
 
 
 def refusing(error: TidegateError, revision: int = 1) -> Seen:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tidegate_serving.contract.desired_state import DesiredState
+from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.fleet.decision.decision import Memory, decide
 from tidegate_serving.fleet.decision.rollout import Seen
 from tidegate_serving.fleet.etcd.client import Entry, Snapshot
@@ -42,6 +44,14 @@ def assert_decided(view: FleetView) -> None:
 def test_a_model_with_a_value_that_cannot_be_is_left_out(key: str, wrong: Any) -> None:
     other = changed(FleetModel(DesiredState("n", revision=1)).to_bytes(), **{key: wrong})
     assert_decided(read({"models/n": other}))
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -1.0])
+def test_nothing_that_could_not_be_read_is_written(wrong: float) -> None:
+    with pytest.raises(InvalidInput, match=f"the rate for one copy of m is {wrong}: use a number from 0"):
+        replace(MODEL, rate_per_copy=wrong)
+    view = read({"models/n": changed(FleetModel(DesiredState("n", revision=1)).to_bytes(), rate_per_copy=wrong)})
+    assert view.unread == {"n"}
 
 
 def test_a_model_under_the_name_of_another_is_left_out() -> None:
