@@ -166,6 +166,7 @@ def set_copies(
         list[str] | None,
         typer.Option("--require", metavar="KEY=VALUE", help="Label that its nodes must have; may be repeated."),
     ] = None,
+    unrequire: Annotated[bool, typer.Option("--no-require", help="On any nodes, whatever their labels.")] = False,
     rate: Annotated[
         float | None,
         typer.Option("--rate", metavar="N", min=0, help="Requests a second that one copy takes; 0: not by load."),
@@ -186,7 +187,9 @@ def set_copies(
     """
     from tidegate_serving.fleet.state.model import Copies
 
-    labels = None
+    if require and unrequire:
+        raise InvalidInput("--require and --no-require say different things: give one of them")
+    labels: dict[str, str] | None = {} if unrequire else None
     if require:
         labels = dict(one.partition("=")[::2] for one in require)
         if not all(labels.values()):
