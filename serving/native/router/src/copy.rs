@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::links::tls::Protocol;
 use crate::node::Node;
 use crate::pause::Pause;
 
@@ -45,10 +46,10 @@ impl ModelCopy {
         Asking { copy: self.clone(), begun: Instant::now(), until, before }
     }
 
-    /// Whether it is to be asked before others that are not.
-    pub fn is_fit(&self, now: Instant) -> bool {
+    /// Whether it is to be asked by this before others that are not.
+    pub fn is_fit(&self, protocol: Protocol, now: Instant) -> bool {
         let waits = self.late.has_failed() && (self.late.lasts(now) || self.asked.load(Ordering::Relaxed) > 0);
-        !waits && !self.node.pause.lasts(now)
+        !waits && !self.node.pause(protocol).lasts(now)
     }
 }
 

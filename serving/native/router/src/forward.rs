@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use crate::copy::ModelCopy;
 use crate::hedging::Hedging;
+use crate::links::tls::Protocol;
 use crate::node::Node;
 use crate::routes::Model;
 
@@ -40,6 +41,7 @@ pub enum Copies<'a> {
 /// says that none was reached. `elsewhere` is asked where the fleet has lost the node: it gives the model once it is on another one.
 pub async fn forward<A, F, Fut, E>(
     model: &Model,
+    protocol: Protocol,
     copies: Copies<'_>,
     until: Instant,
     send: F,
@@ -50,13 +52,13 @@ where
     Fut: Future<Output = Result<A, Missed<A>>>,
     E: Future<Output = Result<Arc<Model>, Status>>,
 {
-    let chosen = model.choose(None, Instant::now());
+    let chosen = model.choose(protocol, None, Instant::now());
     let copy = chosen.ok_or_else(|| unreachable(model, "it is on no node"))?;
     let mut first = pin!(ask(copy.clone(), until, &send));
     let missed = tokio::select! {
         biased;
         ended = first.as_mut() => ended,
-        other = due(model, &copy, copies, elsewhere) => {
+        other = due(model, protocol, &copy, copies, elsewhere) => {
             let other = other?;
             return race(model, (&copy, first), (&other, pin!(ask(other.clone(), until, &send)))).await;
         }
@@ -65,7 +67,7 @@ where
         Ok(answer) => return Ok(answer),
         Err(missed) => missed,
     };
-    match model.choose(Some(&copy), Instant::now()) {
+    match model.choose(protocol, Some(&copy), Instant::now()) {
         Some(other) => {
             model.counts.retried.fetch_add(1, Ordering::Relaxed);
             settle(model, known(&other, ask(other.clone(), until, &send)).await, missed)
@@ -92,6 +94,7 @@ where
 /// Where a second copy goes, once it is to; an error where the fleet has lost the first node and there is no other one.
 async fn due<E>(
     model: &Model,
+    protocol: Protocol,
     first: &Arc<ModelCopy>,
     copies: Copies<'_>,
     elsewhere: impl FnOnce() -> E,
@@ -104,7 +107,9 @@ where
     {
         hedging.note();
         if timeout(hedging.after, first.node.lost()).await.is_err()
-            && let Some(other) = model.choose(Some(first), Instant::now()).filter(|other| other.is_fit(Instant::now()))
+            && let Some(other) = model
+                .choose(protocol, Some(first), Instant::now())
+                .filter(|other| other.is_fit(protocol, Instant::now()))
             && hedging.take()
         {
             return Ok(counted(model, other));
@@ -117,7 +122,7 @@ where
     }
     // Seldom needed, so that it takes no room in each request.
     let now = Box::pin(elsewhere()).await.map_err(|status| lost(&format!(": {}", status.message)))?;
-    let other = now.choose(Some(first), Instant::now()).ok_or_else(|| lost(""))?;
+    let other = now.choose(protocol, Some(first), Instant::now()).ok_or_else(|| lost(""))?;
     Ok(counted(model, other))
 }
 

@@ -14,9 +14,10 @@ use tokio::time::{sleep, timeout_at};
 
 use crate::forward::{Copies, Missed, forward};
 use crate::hedging::Hedging;
+use crate::links::tls::Protocol;
 use crate::node::Node;
 use crate::routes::{Model, Routes};
-use crate::waiting::ColdRequests;
+use crate::waiting::{ColdRequests, Place};
 
 /// How often connections are looked for that nobody uses.
 const LOOK: Duration = Duration::from_secs(2);
@@ -51,6 +52,18 @@ pub struct Lane {
     pub shared: Arc<Shared>,
 }
 
+/// A request that waits for a node; once it does no more, as its client may have gone away, the next one tells again.
+struct Waiting<'a> {
+    model: Arc<Model>,
+    _place: Place<'a>,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.model.want_again();
+    }
+}
+
 /// What is said of a request that is to be forwarded.
 pub struct Asked {
     /// The model that it names, as it was when it came.
@@ -59,6 +72,8 @@ pub struct Asked {
     pub bytes: usize,
     /// When its answer is worth nothing any more, if that is known.
     pub deadline: Option<Instant>,
+    /// What it is asked by.
+    pub protocol: Protocol,
     /// Whether a second copy may go while the first is under way.
     pub hedges: bool,
 }
@@ -81,9 +96,9 @@ impl Lane {
             let on_a_node = || shared.node_for(&asked.model.name, asked.bytes, until);
             if asked.model.is_cold() {
                 let model = on_a_node().await?;
-                return forward(&model, copies, until, send, on_a_node).await;
+                return forward(&model, asked.protocol, copies, until, send, on_a_node).await;
             }
-            forward(&asked.model, copies, until, send, on_a_node).await
+            forward(&asked.model, asked.protocol, copies, until, send, on_a_node).await
         };
         let mut overdue = shared.overdue.subscribe();
         tokio::select! {
@@ -110,7 +125,7 @@ impl Lane {
 impl Shared {
     /// The model with the nodes that it is on, once it is on any; whoever places models is told that it is wanted.
     async fn node_for(&self, name: &str, bytes: usize, deadline: Instant) -> Result<Arc<Model>, Status> {
-        let mut place = None;
+        let mut waiting: Option<Waiting<'_>> = None;
         let mut changed = self.changed.subscribe();
         let patience = self.cold.limits.patience;
         let until = deadline.min(Instant::now() + patience);
@@ -122,8 +137,9 @@ impl Shared {
             if !model.is_cold() {
                 return Ok(model);
             }
-            if place.is_none() {
-                place = Some(self.cold.enter(bytes)?);
+            match &mut waiting {
+                Some(waiting) => waiting.model = model.clone(),
+                None => waiting = Some(Waiting { model: model.clone(), _place: self.cold.enter(bytes)? }),
             }
             if let Some(why) = self.refused.load().get(name) {
                 return Err(Status::new(Code::Unavailable, format!("model '{name}' is switched off: {why}")));
@@ -132,7 +148,6 @@ impl Shared {
                 self.cold.tell(name);
             }
             if timeout_at(until.into(), changed.changed()).await.is_err() {
-                model.want_again();
                 return Err(Status::new(
                     Code::Unavailable,
                     format!("model '{name}' is on no node yet: waited {patience:?} or until the deadline; try again"),

@@ -9,9 +9,10 @@ use tokio::sync::watch;
 use crate::links::connect::Links;
 use crate::links::http1::RestLinks;
 use crate::links::http2::GrpcLinks;
+use crate::links::tls::Protocol;
 use crate::pause::Pause;
 
-/// `host:port` of a node's endpoints.
+/// `host:port` of a node's endpoints, empty for one that is closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Addresses {
     /// For gRPC.
@@ -27,12 +28,12 @@ pub struct Node {
     pub id: String,
     /// Where it answers.
     pub addresses: Addresses,
-    /// Connections for gRPC.
-    pub grpc: GrpcLinks,
+    /// Connections for gRPC, or why there can be none.
+    pub grpc: Result<GrpcLinks, String>,
     /// Connections for REST.
     pub rest: RestLinks,
-    /// While it is left alone.
-    pub pause: Pause,
+    grpc_pause: Pause,
+    rest_pause: Pause,
     outstanding: AtomicUsize,
     lost: watch::Sender<bool>,
 }
@@ -43,14 +44,21 @@ pub struct Outstanding(Arc<Node>);
 
 impl Node {
     /// Without connections yet.
-    pub fn new(id: &str, addresses: Addresses, links: &Links) -> Result<Node, String> {
+    pub fn new(id: &str, addresses: Addresses, links: &Links) -> Node {
         let grpc = GrpcLinks::new(&addresses.grpc, links);
-        let grpc = grpc.ok_or_else(|| {
-            format!("node '{id}' has gRPC address '{}': use host:port, such as 10.0.0.7:8500", addresses.grpc)
-        })?;
+        let grpc = grpc.ok_or_else(|| format!("node '{id}' has no gRPC endpoint: its address is '{}'", addresses.grpc));
         let (id, rest) = (id.to_owned(), RestLinks::new(&addresses.rest, links.lanes, links.connector.clone()));
-        let (pause, outstanding, lost) = (Pause::default(), AtomicUsize::new(0), watch::Sender::new(false));
-        Ok(Node { id, addresses, grpc, rest, pause, outstanding, lost })
+        let (grpc_pause, rest_pause) = (Pause::default(), Pause::default());
+        let (outstanding, lost) = (AtomicUsize::new(0), watch::Sender::new(false));
+        Node { id, addresses, grpc, rest, grpc_pause, rest_pause, outstanding, lost }
+    }
+
+    /// While the address for this is left alone.
+    pub fn pause(&self, protocol: Protocol) -> &Pause {
+        match protocol {
+            Protocol::Grpc => &self.grpc_pause,
+            Protocol::Rest => &self.rest_pause,
+        }
     }
 
     /// The fleet has no such node any more: what waits for its answer may wait for ever.
@@ -77,7 +85,9 @@ impl Node {
 
     /// Closes connections that nobody has used for long.
     pub fn close_idle(&self, lane: usize, now: Instant) {
-        self.grpc.close_idle(lane, now);
+        if let Ok(grpc) = &self.grpc {
+            grpc.close_idle(lane, now);
+        }
         self.rest.close_idle(lane, now);
     }
 }

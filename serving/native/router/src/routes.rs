@@ -11,6 +11,7 @@ use tidegate_codec::status::{Code, Status};
 
 use crate::copy::ModelCopy;
 use crate::links::connect::Links;
+use crate::links::tls::Protocol;
 use crate::node::{Addresses, Node};
 
 /// What is counted of a model, for as long as it is known.
@@ -87,16 +88,16 @@ impl Model {
     }
 
     /// The copy that a request goes to: of two taken by chance the one whose node has less to do, not one that is not fit where
-    /// there is another, not one whose node failed just now either where there is, and never `not`. None where no other is left.
-    pub fn choose(&self, not: Option<&Arc<ModelCopy>>, now: Instant) -> Option<Arc<ModelCopy>> {
+    /// there is another, not one whose address for this failed just now either where there is, and never `not`. None where no other is left.
+    pub fn choose(&self, protocol: Protocol, not: Option<&Arc<ModelCopy>>, now: Instant) -> Option<Arc<ModelCopy>> {
         let count = self.copies.len();
         if count == 0 {
             return None;
         }
         let other = |copy: &&Arc<ModelCopy>| not.is_none_or(|not| !Arc::ptr_eq(not, copy));
         let from = |start: usize| (0..count).map(move |step| &self.copies[(start + step) % count]).filter(other);
-        let fit = |start: usize| from(start).find(|copy| copy.is_fit(now));
-        let reached = |start: usize| from(start).find(|copy| !copy.node.pause.lasts(now));
+        let fit = |start: usize| from(start).find(|copy| copy.is_fit(protocol, now));
+        let reached = |start: usize| from(start).find(|copy| !copy.node.pause(protocol).lasts(now));
         let first = random() % count;
         let second = (first + 1 + random() % count.saturating_sub(1).max(1)) % count;
         let less = |one: Option<&'_ Arc<ModelCopy>>, another: Option<&'_ Arc<ModelCopy>>| match (one, another) {
@@ -149,11 +150,11 @@ impl Routes {
             let known = self.nodes.get(&id).filter(|known| known.addresses == addresses);
             let node = match known {
                 Some(known) => known.clone(),
-                None => Arc::new(Node::new(&id, addresses, links)?),
+                None => Arc::new(Node::new(&id, addresses, links)),
             };
-            Ok((id, node))
+            (id, node)
         };
-        let nodes = nodes.into_iter().map(node).collect::<Result<HashMap<_, _>, String>>()?;
+        let nodes: HashMap<_, _> = nodes.into_iter().map(node).collect();
         let model = |(name, on): (String, Vec<String>)| {
             let before = self.models.get(&name);
             let known = |node: &Arc<Node>| {

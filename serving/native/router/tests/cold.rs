@@ -47,6 +47,19 @@ fn who_waits_too_long_hears_so_and_the_next_one_asks_again() {
 }
 
 #[test]
+fn the_next_one_asks_again_where_a_client_gives_up_first() {
+    let running = Running::start(&settings());
+    running.apply(&[], &[("m", &[])]);
+    let gives_up = || running.rest().send_predict("1");
+    for times in 1..3 {
+        eventually("it is wanted", || {
+            gives_up();
+            running.wanted().len() >= times
+        });
+    }
+}
+
+#[test]
 fn so_many_wait_and_no_more() {
     let node = Node::start("a");
     let running = Running::start(&settings());

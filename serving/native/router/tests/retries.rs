@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::support::{Mood, Node, Running, predict, settings};
+use tidegate_router::node::Addresses;
+
+use crate::support::{Mood, Node, Running, placed, predict, settings};
 
 /// Both protocols, so often that each node is chosen first some of the time.
 const TIMES: usize = 20;
@@ -120,6 +122,45 @@ fn a_killed_node_fails_no_request_and_is_left_alone() {
     assert!(retried > 0 && retried < TIMES as u64, "{retried} of {} after it had gone", 4 * TIMES);
     assert_eq!(running.router.stats()["m"].1, 0);
     drop(b);
+}
+
+#[test]
+fn an_endpoint_that_is_closed_takes_its_nodes_other_one_from_nobody() {
+    let (a, b) = (Node::start("a"), Node::start("b"));
+    let running = Running::start(&settings());
+    let closed = |node: &Node| Addresses { rest: String::new(), ..node.addresses.clone() };
+    let nodes = [("a", a.addresses.clone()), ("b", closed(&b))].map(|(id, addresses)| (id.to_owned(), addresses));
+    running.router.apply(nodes.into(), placed(&[("m", &["a", "b"])])).unwrap();
+    let (mut grpc, mut rest) = (running.grpc(), running.rest());
+    for _ in 0..2 * TIMES {
+        assert_eq!((rest.predict("1").status, grpc.predict(&predict("m", "x")).code), (200, 0));
+    }
+    assert!(b.asked() > TIMES / 2, "{} of {} calls", b.asked(), 2 * TIMES);
+}
+
+#[test]
+fn a_node_that_has_no_address_for_grpc_keeps_no_other_from_its_place() {
+    let (a, b) = (Node::start("a"), Node::start("b"));
+    let running = Running::start(&settings());
+    for closed in ["", "nowhere", "\u{fc}node:8510"] {
+        let without = Addresses { grpc: closed.to_owned(), ..b.addresses.clone() };
+        let nodes = [("a", a.addresses.clone()), ("b", without)].map(|(id, addresses)| (id.to_owned(), addresses));
+        running.router.apply(nodes.into(), placed(&[("m", &["a", "b"]), ("n", &["b"])])).unwrap();
+        for _ in 0..TIMES {
+            assert_eq!(running.grpc().predict(&predict("m", "x")).code, 0);
+        }
+        let answer = running.grpc().predict(&predict("n", "x"));
+        assert!(answer.message.contains("node 'b' has no gRPC endpoint"), "{} {}", answer.code, answer.message);
+        running.router.apply([].into(), [].into()).unwrap();
+    }
+    running
+        .router
+        .apply(
+            [("b".to_owned(), Addresses { grpc: String::new(), ..b.addresses.clone() })].into(),
+            placed(&[("m", &["b"])]),
+        )
+        .unwrap();
+    assert_eq!(running.rest().predict("1").body, "b/1");
 }
 
 #[test]

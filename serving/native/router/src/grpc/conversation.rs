@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use crate::grpc::names::{Named, splice};
 use crate::grpc::outgoing::Outgoing;
 use crate::lane::{Asked, Lane};
+use crate::links::tls::Protocol;
 
 /// Forwards a call until either side ends it.
 pub async fn converse(lane: Arc<Lane>, call: Conversation, named: Named) {
@@ -47,7 +48,7 @@ pub async fn converse(lane: Arc<Lane>, call: Conversation, named: Named) {
     };
     let counts = model.counts.clone();
     counts.begin();
-    let asked = Asked { model, bytes: first.len(), deadline, hedges: false };
+    let asked = Asked { model, bytes: first.len(), deadline, protocol: Protocol::Grpc, hedges: false };
     let outgoing = Outgoing::new(head, first, deadline, false, reply.lifeline());
     let begun = tokio::select! {
         biased;

@@ -16,7 +16,8 @@ use tidegate_plane::connections::lifeline::Lifeline;
 use crate::forward::Missed;
 use crate::grpc::answer::{GrpcAnswer, code_of};
 use crate::headers::{GRPC_ENCODING, GRPC_TIMEOUT, grpc_timeout};
-use crate::links::http2::NoPlace;
+use crate::links::http2::{GrpcLinks, NoPlace};
+use crate::links::tls::Protocol;
 use crate::node::Node;
 
 /// Messages of fewer bytes are copied behind their length, which costs less than a frame of its own.
@@ -59,7 +60,7 @@ impl Failed {
         match self {
             Failed::Missed(missed) => missed,
             Failed::Connection(why) => {
-                node.pause.fail(Instant::now());
+                node.pause(Protocol::Grpc).fail(Instant::now());
                 Missed::Unreachable(format!("{}: {why}", node.addresses.grpc))
             }
         }
@@ -111,10 +112,11 @@ impl Outgoing {
     async fn ask(&self, lane: usize, node: &Arc<Node>) -> Result<Begun, Failed> {
         let outstanding = node.begin();
         let failed = |why: String| {
-            node.pause.fail(Instant::now());
+            node.pause(Protocol::Grpc).fail(Instant::now());
             Missed::Unreachable(why)
         };
-        let (mut sender, place) = node.grpc.ready(lane, self.little).await.map_err(|why| match why {
+        let links = node.grpc.as_ref().map_err(|why| failed(why.clone()))?;
+        let (mut sender, place) = links.ready(lane, self.little).await.map_err(|why| match why {
             NoPlace::Unreachable(why) => failed(why),
             NoPlace::Full(why) => Missed::Unreachable(why),
         })?;
@@ -127,9 +129,9 @@ impl Outgoing {
             }
             _ => failed(format!("{}: {why}", node.addresses.grpc)).into(),
         };
-        let (response, messages) = self.begin(&mut sender, node).map_err(reached)?;
+        let (response, messages) = self.begin(&mut sender, links).map_err(reached)?;
         let response = response.await.map_err(reached)?;
-        node.pause.end();
+        node.pause(Protocol::Grpc).end();
         if let Some(what) = nonsense(&response, self.whole) {
             let why = format!("{} answers {what}", node.addresses.grpc);
             return Err(Missed::Unreachable(why).into());
@@ -142,9 +144,9 @@ impl Outgoing {
     fn begin(
         &self,
         sender: &mut SendRequest<Bytes>,
-        node: &Node,
+        links: &GrpcLinks,
     ) -> Result<(h2::client::ResponseFuture, SendStream<Bytes>), h2::Error> {
-        let (response, mut messages) = sender.send_request(self.request(node), false)?;
+        let (response, mut messages) = sender.send_request(self.request(links), false)?;
         // All of it is there already, and is sent as the node takes it.
         if self.message.len() <= COPIED {
             messages.send_data(frame(&self.message), self.whole)?;
@@ -157,10 +159,10 @@ impl Outgoing {
         Ok((response, messages))
     }
 
-    fn request(&self, node: &Node) -> Request<()> {
+    fn request(&self, links: &GrpcLinks) -> Request<()> {
         let mut parts = Parts::default();
-        parts.scheme = Some(node.grpc.scheme.clone());
-        parts.authority = Some(node.grpc.authority.clone());
+        parts.scheme = Some(links.scheme.clone());
+        parts.authority = Some(links.authority.clone());
         parts.path_and_query = Some(self.path.clone());
         let mut request = Request::new(());
         *request.method_mut() = Method::POST;

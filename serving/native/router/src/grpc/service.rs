@@ -22,6 +22,7 @@ use crate::grpc::conversation::converse;
 use crate::grpc::names::{Named, named_by, splice};
 use crate::grpc::outgoing::Outgoing;
 use crate::lane::{Asked, Lane};
+use crate::links::tls::Protocol;
 
 /// Answers calls of one I/O thread.
 pub struct GrpcForwarder {
@@ -94,7 +95,13 @@ impl GrpcForwarder {
         let name = splice(&call.message, named.path).ok().flatten()?;
         check_model(&call.head, name).ok()?;
         let model = self.lane.shared.routes.load().find(name).cloned()?;
-        Some(Asked { model, bytes: call.message.len(), deadline: Some(call.deadline), hedges: true })
+        Some(Asked {
+            model,
+            bytes: call.message.len(),
+            deadline: Some(call.deadline),
+            protocol: Protocol::Grpc,
+            hedges: true,
+        })
     }
 }
 

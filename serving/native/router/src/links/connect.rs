@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::links::tls::{Inside, NodePem, NodeTls};
+use crate::links::tls::{NodePem, NodeTls, Protocol};
 
 /// A node that takes no connection within this time is not there.
 pub const CONNECTING: Duration = Duration::from_secs(2);
@@ -57,18 +57,18 @@ impl Connector {
     }
 
     /// A new connection, or why there is none.
-    pub async fn connect(&self, address: &str, inside: Inside) -> Result<Box<dyn Stream>, String> {
-        let begun = timeout(CONNECTING, self.begin(address, inside)).await;
+    pub async fn connect(&self, address: &str, protocol: Protocol) -> Result<Box<dyn Stream>, String> {
+        let begun = timeout(CONNECTING, self.begin(address, protocol)).await;
         let opened = begun.unwrap_or_else(|_| Err(format!("no connection within {CONNECTING:?}")));
         opened.map_err(|why| format!("{address}: {why}"))
     }
 
-    async fn begin(&self, address: &str, inside: Inside) -> Result<Box<dyn Stream>, String> {
+    async fn begin(&self, address: &str, protocol: Protocol) -> Result<Box<dyn Stream>, String> {
         let socket = TcpStream::connect(address).await.map_err(|why| why.to_string())?;
         let _ = socket.set_nodelay(true);
         match &self.tls {
             None => Ok(Box::new(socket)),
-            Some(tls) => Ok(Box::new(tls.load_full().begin(socket, address, inside).await?)),
+            Some(tls) => Ok(Box::new(tls.load_full().begin(socket, address, protocol).await?)),
         }
     }
 }

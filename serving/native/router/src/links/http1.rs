@@ -10,7 +10,7 @@ use hyper_util::rt::TokioIo;
 use tidegate_engine::sync::lock;
 
 use crate::links::connect::Connector;
-use crate::links::tls::Inside;
+use crate::links::tls::Protocol;
 
 /// A connection without a request for so long is closed; nodes wait longer.
 const IDLE: Duration = Duration::from_secs(60);
@@ -56,7 +56,7 @@ impl RestLinks {
 
     /// A new one, or why there is none.
     pub async fn open(&self) -> Result<RestLink, String> {
-        let socket = self.connector.connect(&self.address, Inside::Rest).await?;
+        let socket = self.connector.connect(&self.address, Protocol::Rest).await?;
         let begun = http1::Builder::new().max_buf_size(MOST_AHEAD).handshake(TokioIo::new(socket)).await;
         let (link, connection) = begun.map_err(|why| format!("{}: {why}", self.address))?;
         // How it ends is seen by the request on it.

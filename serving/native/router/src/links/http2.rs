@@ -13,7 +13,7 @@ use tokio::sync::{Mutex as Turn, oneshot};
 use tokio::time::{sleep, timeout};
 
 use crate::links::connect::{CONNECTING, Connector, Links};
-use crate::links::tls::Inside;
+use crate::links::tls::Protocol;
 
 /// A connection without a call for so long is closed; nodes wait longer.
 const IDLE: Duration = Duration::from_secs(60);
@@ -230,7 +230,7 @@ impl GrpcLinks {
 
     /// A new connection on which the node has said what it takes.
     async fn open(&self) -> Result<SendRequest<Bytes>, String> {
-        let socket = self.connector.connect(&self.address, Inside::Grpc).await?;
+        let socket = self.connector.connect(&self.address, Protocol::Grpc).await?;
         let mut builder = h2::client::Builder::new();
         builder
             .initial_window_size(STREAM_WINDOW)

@@ -29,9 +29,9 @@ impl fmt::Debug for NodePem {
     }
 }
 
-/// What is spoken inside.
+/// What is spoken with a node, each at an address of its own.
 #[derive(Clone, Copy, Debug)]
-pub enum Inside {
+pub enum Protocol {
     /// HTTP/2, by gRPC.
     Grpc,
     /// HTTP/1.1, by REST.
@@ -66,12 +66,12 @@ impl NodeTls {
         &self,
         socket: TcpStream,
         address: &str,
-        inside: Inside,
+        protocol: Protocol,
     ) -> Result<TlsStream<TcpStream>, String> {
         let name = self.server_name.clone().map_or_else(|| host_of(address), Ok)?;
-        let config = match inside {
-            Inside::Grpc => &self.grpc,
-            Inside::Rest => &self.rest,
+        let config = match protocol {
+            Protocol::Grpc => &self.grpc,
+            Protocol::Rest => &self.rest,
         };
         TlsConnector::from(config.clone()).connect(name, socket).await.map_err(|why| explain(&why))
     }

@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use crate::forward::Missed;
 use crate::headers::drop_hop_by_hop;
 use crate::links::http1::RestLink;
+use crate::links::tls::Protocol;
 use crate::node::Node;
 use crate::rest::answer::{From, NodeAnswer};
 
@@ -41,7 +42,7 @@ impl Outgoing {
     pub async fn send(&self, lane: usize, node: Arc<Node>) -> Result<NodeAnswer, Missed<NodeAnswer>> {
         let outstanding = node.begin();
         let failed = |why: String| {
-            node.pause.fail(Instant::now());
+            node.pause(Protocol::Rest).fail(Instant::now());
             Missed::Unreachable(why)
         };
         let (response, link) = self.ask(lane, &node).await.map_err(failed)?;
@@ -50,7 +51,7 @@ impl Outgoing {
             // No engine sends a client elsewhere, or changes the protocol.
             return Err(failed(format!("{} answers {status}", node.addresses.rest)));
         }
-        node.pause.end();
+        node.pause(Protocol::Rest).end();
         let refused = matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::NOT_FOUND);
         let answer = NodeAnswer { response, from: From { lane, link: Some(link), outstanding } };
         if refused { Err(Missed::Refused(answer)) } else { Ok(answer) }

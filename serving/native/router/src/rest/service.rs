@@ -17,6 +17,7 @@ use tidegate_plane::security::gate::check_model;
 
 use crate::grpc::service::{all_models, on_no_node};
 use crate::lane::{Asked, Lane};
+use crate::links::tls::Protocol;
 use crate::page::render;
 use crate::rest::outgoing::Outgoing;
 
@@ -100,7 +101,13 @@ impl RestForwarder {
         let name = &route.target()?.name;
         check_model(&call.head, name).ok()?;
         let model = self.lane.shared.routes.load().find(name).cloned()?;
-        Some(Asked { model, bytes: call.body.len(), deadline: Some(call.deadline), hedges: true })
+        Some(Asked {
+            model,
+            bytes: call.body.len(),
+            deadline: Some(call.deadline),
+            protocol: Protocol::Rest,
+            hedges: true,
+        })
     }
 
     /// Written aside: there may be thousands of models in it.
