@@ -64,7 +64,7 @@ def test_whole_numbers_beside_a_fraction_stay_whole(tmp_path: Path) -> None:
     takes = (TensorSpec("shop", "int64"), TensorSpec("price", "float64"))
     whole = Draft("sklearn", signature=Signature(takes, (TensorSpec("predict", "float64"),)), example={})
     version = load_published(publish(tmp_path, "m", 1, with_files(whole, model__skops=skops_bytes(model))))
-    asked = {name: shops[name].to_numpy() for name in shops}
+    asked = {str(name): shops[name].to_numpy() for name in shops}
     np.testing.assert_allclose(outputs(version, asked)["predict"], [0, 1, 0], atol=1e-9)
 
 
