@@ -153,6 +153,7 @@ def _requests(connection: Any, one: Side, rule: CanaryRule, keys: str) -> str:
 
 def _read_labels(connection: Any, place: str) -> str:
     """Puts the labels that came into a table and tells the columns that rows are found by; nothing where none came.
+    Where some labels name a row, one that does not is that of the first.
 
     Naming the labels: InvalidInput where they lack a column, Unavailable where a file cannot be read, which may only be
     half written.
@@ -169,14 +170,14 @@ def _read_labels(connection: Any, place: str) -> str:
         columns = [row[0] for row in connection.execute(f"DESCRIBE FROM {source}").fetchall()]
         if missing := [name for name in (REQUEST_ID, "label") if name not in columns]:
             raise InvalidInput(f"the labels {place} have no column {missing[0]!r}: they have {', '.join(columns[:-2])}")
-        kinds = {REQUEST_ID: "VARCHAR"} | ({ROW: "BIGINT"} if ROW in columns else {})
-        cast = ", ".join(f"{name}::{kind} AS {name}" for name, kind in kinds.items())
+        found_by = {REQUEST_ID: f"{REQUEST_ID}::VARCHAR"} | (
+            {ROW: f"coalesce({ROW}::BIGINT, 0)"} if ROW in columns else {}
+        )
+        named = ", ".join(f"{value} AS {name}" for name, value in found_by.items())
         at = f'"{_AT}" NULLS FIRST,' if _AT in columns else ""
-        keys = ", ".join(kinds)
-        grouped = ", ".join(str(place) for place in range(1, len(kinds) + 1))
-        connection.execute(_NEWEST_LABELS.format(names=cast, at=at, source=source, keys=grouped))
-        if ROW in columns and connection.execute(f"SELECT bool_or({ROW} IS NULL) FROM labels").fetchone()[0]:
-            raise InvalidInput(f"some of the labels {place} have no {ROW}: say it of each, or of none")
+        keys = ", ".join(found_by)
+        grouped = ", ".join(str(place) for place in range(1, len(found_by) + 1))
+        connection.execute(_NEWEST_LABELS.format(names=named, at=at, source=source, keys=grouped))
     except duckdb.Error as error:
         why, _, _ = str(error).partition("\n")
         raise Unavailable(f"the labels {place} cannot be read ({why}): write them anew as Parquet") from error

@@ -153,6 +153,18 @@ def test_labels_that_name_rows_count_for_these(tmp_path: Path) -> None:
     assert (found.labelled, found.wrong) == (1, 0)
 
 
+def test_a_label_without_a_row_is_that_of_the_first(tmp_path: Path) -> None:
+    folder = tmp_path / "labels"
+    label(folder / "old.parquet", {"v1-0": 1, "v1-1": 1, "v2-0": 1})
+    told = {"request_id": ["v2-1", "v2-1"], "row": [None, 1], "label": [0, 1]}
+    pq.write_table(pa.table(told), folder / "newer.parquet")
+    rule = CanaryRule(mode=CanaryMode.TRAFFIC, labels=str(folder))
+    write(tmp_path / "log", 1, [1, 2, 3], outputs={"y": np.array([0.9, 0.9, 0.9], "f4")})
+    write(tmp_path / "log", 2, [1.5, 2.5], outputs={"y": np.array([0.1, 0.1], "f4")})
+    found = read(tmp_path / "log", rule).beside
+    assert (found.labelled, found.wrong, found.primary_wrong) == (2, 1, 0)
+
+
 @pytest.mark.parametrize(
     ("columns", "told"),
     [
@@ -162,7 +174,6 @@ def test_labels_that_name_rows_count_for_these(tmp_path: Path) -> None:
         ),
         ({"request_id": ["v2-0"], "y": [1]}, r"the labels .*labels.parquet have no column 'label'"),
         ({"request_id": ["v2-0"], "label": ["late"]}, r"label 'late' of .*labels.parquet is no number"),
-        ({"request_id": ["a", "b"], "row": [None, 1], "label": [1, 1]}, r"some of the labels .* have no row"),
     ],
 )
 def test_labels_that_cannot_be_used_are_named(tmp_path: Path, columns: dict[str, Any], told: str) -> None:
