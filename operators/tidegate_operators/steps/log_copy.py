@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -42,8 +43,8 @@ class LogCopy:
         weakref.finalize(self, _remove, self.root, _lock(self.root))
 
     def of(self, engine: str) -> Path:
-        """The folder of one engine's log."""
-        return self.root / engine.replace("/", "_")
+        """The folder of one engine's log, by its address without what means something in paths and their patterns."""
+        return self.root / re.sub(r"[/\[\]]", "_", engine)
 
     def renew(self, engine: str, client: ControlClient) -> None:
         """Fetches what is new in an engine's log."""

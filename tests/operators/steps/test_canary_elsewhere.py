@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.support.engine.remote import RemoteEngine
 from tests.support.eventually import eventually
+from tests.support.log_blocks import ARRIVED, FakeBlock, write_log
 from tests.support.release.world import BETTER, RAISES, World, make_world, traffic
 
 from tidegate_operators.steps import CanaryRule, canary, promote, push
@@ -20,7 +22,7 @@ from tidegate_operators.steps.log_copy import LogCopy, is_logged_here
 from tidegate_serving.admission import Outcome
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, PermissionRefused
-from tidegate_serving.inference_log.reader import connect
+from tidegate_serving.inference_log.reader import connect, logged_until
 from tidegate_validation.canary.rule import CanaryMode
 
 NAME = "far"
@@ -116,6 +118,16 @@ def test_a_copy_has_each_file_once_and_loses_what_the_log_has_lost(far: Far) -> 
         (root / path).unlink()
     assert renewed() == set()
     assert LogCopy(NAME, [1], begun).root.stat().st_mode & 0o077 == 0
+
+
+def test_the_copy_of_an_engine_at_an_ipv6_address_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    copy = LogCopy(NAME, [1], datetime.now(UTC))
+    for engine in ("[::1]:1", "[::1]:2"):
+        write_log(copy.of(engine), FakeBlock({"x": np.zeros(2, "f4")}, {"y": np.zeros(2, "f4")}, model=NAME))
+        assert logged_until(copy.of(engine), NAME).date() == ARRIVED.date()
+    with connect(copy.root) as log:
+        assert log.execute("SELECT count(*) FROM log").fetchone() == (4,)
 
 
 def test_what_a_killed_process_left_behind_goes_with_the_next_copy(
