@@ -47,6 +47,15 @@ class Model:
 """
 
 
+WHOLE = """
+import numpy as np
+
+class Model:
+    def predict(self, inputs):
+        return {"y": np.full(len(inputs["x"]), 2**53 + 1)}
+"""
+
+
 @pytest.fixture
 def tidegate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     return Command(monkeypatch, capsys)
@@ -124,6 +133,14 @@ def test_what_float_arithmetic_makes_of_it_is_the_same(tmp_path: Path) -> None:
     found = receipt(logged(tmp_path / "log", 2.000001), directory)
     assert said(found)[0] is Comparison.SAME
     assert "float arithmetic" in said(found)[1]
+
+
+@pytest.mark.parametrize(("value", "found"), [(2**53 + 1, Comparison.SAME), (2**53, Comparison.DIFFERS)])
+def test_whole_numbers_are_compared_exactly(tmp_path: Path, value: int, found: Comparison) -> None:
+    signature = Signature((TensorSpec("x", "float32"),), (TensorSpec("y", "int64"),))
+    directory = publish(tmp_path / "repo", "m", 1, Draft(files={"model.py": WHOLE}, signature=signature))
+    write_log(tmp_path / "log", FakeBlock({"x": np.array([1], "f4")}, {"y": np.array([value], "i8")}))
+    assert said(receipt(tmp_path / "log", directory))[0] is found
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,8 @@ class Comparison(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """What came of it. `difference` is the largest one, relative to the logged value; None where there is none to
-    measure."""
+    """What came of it. `difference` is the largest one, of floats relative to the logged value; None where there is none
+    to measure."""
 
     comparison: Comparison
     sentence: str
@@ -165,7 +165,8 @@ def _as_logged(values: Sequence[Any], like: Array) -> Array:
 
 
 def _difference(before: Array, after: Array) -> float:
-    """The largest one, relative to what was before; infinite where they cannot be compared, or texts differ."""
+    """The largest one, of floats relative to what was before; infinite where they cannot be compared, or texts differ.
+    Float arithmetic excuses nothing of whole numbers, of which it is exact."""
     import numpy as np
 
     if before.shape != after.shape:
@@ -174,6 +175,10 @@ def _difference(before: Array, after: Array) -> float:
         return 0.0 if bool(np.all(before == after)) else float("inf")
     if before.size == 0:
         return 0.0
+    if before.dtype.kind != "f" and after.dtype.kind != "f":
+        apart = before != after
+        pairs = zip(before[apart].tolist(), after[apart].tolist(), strict=True)
+        return float(max((abs(old - new) for old, new in pairs), default=0))
     old, new = before.astype(np.float64), after.astype(np.float64)
     equal = (old == new) | (np.isnan(old) & np.isnan(new))
     with np.errstate(invalid="ignore"):
