@@ -37,8 +37,8 @@ class Comparison(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """What came of it. `difference` is the largest one, of floats relative to the logged value; None where there is none
-    to measure."""
+    """What came of it. `difference` is the largest one, of floats relative to the logged value; None where there is
+    none to measure."""
 
     comparison: Comparison
     sentence: str
