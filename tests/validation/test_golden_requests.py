@@ -77,12 +77,13 @@ def found(
     source: str = HONEST,
     *,
     signature: Signature = world.SIGNATURE,
+    data: pa.Table | None = None,
     tolerances: Mapping[str, Tolerance] | None = None,
     golden_counts: str = "FAIL",
 ) -> list[Finding]:
     """What the robustness gate says of the golden requests."""
     version = Version.read(world.publish(tmp_path / "models", 2, Draft(source=source, signature=signature)))
-    data = world.with_column(world.parcels(100, seed=42), "age", np.ones(100, dtype=np.float32))
+    data = data or world.with_column(world.parcels(100, seed=42), "age", np.ones(100, dtype=np.float32))
     signature = version.manifest.signatures[SERVING_DEFAULT]
     limits = replace(LIMITS, golden=tolerances or {}, golden_counts=golden_counts)
     case = Case(version, None, data, world.LABEL, golden=golden, report=tmp_path / "report")
@@ -143,13 +144,21 @@ def test_what_is_hashed_cannot_be_asked_again(log: Path, tmp_path: Path, column:
         record_golden_requests(log, WHO, tmp_path / "golden.parquet")
 
 
-def test_requests_that_cannot_be_sent_are_not_as_recorded(tmp_path: Path, golden: GoldenRequests) -> None:
-    place = golden.table.column_names.index("in.weight")
-    empty = golden.table.set_column(place, "in.weight", pa.nulls(golden.table.num_rows, pa.int64()))
+@pytest.mark.parametrize(
+    ("weights", "why"),
+    [(pa.nulls(60, pa.int64()), "a whole number is missing in it"), (pa.array([0.5] * 60), "'weight' holds 0.5")],
+)
+def test_requests_that_cannot_be_sent_are_not_as_recorded(
+    tmp_path: Path, golden: GoldenRequests, weights: pa.Array, why: str
+) -> None:
+    place, rows = golden.table.column_names.index("in.weight"), golden.table.num_rows
+    changed = golden.table.set_column(place, "in.weight", weights.slice(0, rows))
     whole = Signature((TensorSpec("weight", "int64"), *world.INPUTS[1:]), world.OUTPUT)
-    (finding,) = found(tmp_path, replace(golden, table=empty), signature=whole)
+    data = world.with_column(world.parcels(100, seed=42), "weight", np.arange(100))
+    (finding,) = found(tmp_path, replace(golden, table=changed), signature=whole, data=data)
     assert finding.outcome is Outcome.INCONCLUSIVE
-    assert "20 of 20 golden requests cannot be sent" in finding.sentence
+    assert finding.sentence.startswith("20 of 20 golden requests cannot be sent to this version (request 'r")
+    assert why in finding.sentence
 
 
 def test_a_candidate_that_answers_alike_passes(tmp_path: Path, golden: GoldenRequests) -> None:

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from tidegate_serving.admission import Outcome
+from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.signature import FirstAxis, Signature
 from tidegate_validation.golden_requests import GoldenRequests
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.robustness.finding import came_back
 from tidegate_validation.robustness.tolerance import Tolerance
 from tidegate_validation.sandbox.answer import AnswerKind
-from tidegate_validation.sandbox.examples import examples_of, plain
+from tidegate_validation.sandbox.examples import Examples, examples_of, plain
 
 CHECK = "golden requests"
 _FILE = "golden-requests.csv"
@@ -94,19 +95,29 @@ def _signature(examination: Examination, golden: GoldenRequests) -> Signature | 
 
 
 def _tell_unsent(examination: Examination, golden: GoldenRequests, signature: Signature) -> None:
-    """Requests with a row that cannot be sent, as its whole number is missing."""
+    """Requests with a row that cannot be sent."""
     sent, requests = golden.sent(), list(golden.requests())
-    unsent = [
-        request
-        for request, start, end in requests
-        if len(examples_of(signature, sent.slice(start, end - start))) < end - start
-    ]
+    unsent: dict[str, str] = {}
+    for request, start, end in requests:
+        try:
+            _to_send(signature, sent.slice(start, end - start))
+        except InvalidInput as error:
+            unsent[request] = error.message
     if unsent:
+        first, why = next(iter(unsent.items()))
         sentence = (
-            f"{len(unsent)} of {len(requests)} golden requests cannot be sent, as a whole number is missing in them "
-            f"that this version needs (request {unsent[0]!r}): record golden requests of its signature"
+            f"{len(unsent)} of {len(requests)} golden requests cannot be sent to this version (request {first!r}: "
+            f"{why}): record golden requests of its signature"
         )
         examination.report(CHECK, "requests", Outcome.INCONCLUSIVE, sentence, number=float(len(unsent)))
+
+
+def _to_send(signature: Signature, rows: Any) -> Examples:
+    """All rows of a request. InvalidInput where a value is missing, or none of its input's dtype."""
+    examples = examples_of(signature, rows)
+    if len(examples) < len(rows):
+        raise InvalidInput("a whole number is missing in it")
+    return examples
 
 
 def _asked_again(
@@ -117,8 +128,9 @@ def _asked_again(
     for request, start, end in golden.requests():
         if examination.exhausted:
             return
-        examples = examples_of(signature, sent.slice(start, end - start))
-        if len(examples) < end - start:  # told by `_tell_unsent`
+        try:
+            examples = _to_send(signature, sent.slice(start, end - start))
+        except InvalidInput:  # told by `_tell_unsent`
             continue
         answer = examination.ask_by(golden.signature, examples)
         for name in outputs:
