@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tidegate_operators.steps.engine_group import engines_of
+from tidegate_operators.steps.reference import remove_reference
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract import times
 from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError
@@ -81,6 +82,7 @@ def clean_up(
             if not dry_run:
                 remove_folder(directory)
                 remove_folder(report_directory(directory))
+                remove_reference(directory)
     return CleanUpResult(tuple(removed), tuple(spared), freed)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -93,6 +95,16 @@ def _instead_of(place: Path) -> Iterator[Path]:
         remove_folder(place)
         newer.rename(place)
     remove_folder(newer)
+
+
+def remove_reference(directory: Path) -> None:
+    """Removes what was accepted for the version in `directory`, if anything was, with what crashes left of it."""
+    place = reference_directory(directory)
+    name, mark = re.escape(place.name), r"\.[0-9a-f]{8}\.(aside|removed)"
+    left = re.compile(rf"\.{name}({mark}|\.newer)|\.\.{name}\.newer{mark}")
+    for folder in [child for child in place.parent.iterdir() if left.fullmatch(child.name)]:
+        shutil.rmtree(folder)
+    remove_folder(place)
 
 
 def find_reference(directory: Path) -> tuple[Path, str]:

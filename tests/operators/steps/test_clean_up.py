@@ -81,6 +81,23 @@ def test_what_serves_and_what_a_label_names_stays_however_old(repository: Path, 
     assert sorted(path.name for path in (repository / "m").glob(".*")) == []
 
 
+def test_an_accepted_reference_goes_with_its_version_and_so_does_what_a_crash_left_of_it(
+    repository: Path, engine: Engine
+) -> None:
+    of_the_product = [
+        *("3.reference", ".3.reference.newer", ".3.reference.01234567.aside", ".3.reference.89abcdef.removed"),
+        *("..3.reference.newer.01234567.aside", "..3.reference.newer.01234567.removed"),
+    ]
+    others = ["3.references", ".3.reference.old", ".3.reference.mine.aside", ".3.reference.newer.mine", "13.reference"]
+    for name in [*of_the_product, *others, "4.reference", ".4.reference.newer"]:
+        (repository / "m" / name).mkdir()
+    cleaned(repository, engine, Retention(keep=2), dry_run=True)
+    assert all((repository / "m" / name).is_dir() for name in of_the_product)
+    cleaned(repository, engine, Retention(keep=2))
+    left = {path.name for path in (repository / "m").iterdir() if "reference" in path.name}
+    assert left == {*others, "4.reference", ".4.reference.newer"}
+
+
 def test_what_served_before_stays_for_the_way_back(repository: Path, engine: Engine) -> None:
     with ControlClient(engine.addresses.control) as control:
         control.pin("m", 6, requested_by="test", reason="try it")
