@@ -67,8 +67,8 @@ def log_window(
     received_since: datetime | None = None,
     role: str = "primary",
 ) -> Iterator[Window]:
-    """The logged inputs of a model, of one version or of all, from `since` up to but without `until`; where it was
-    asked by several signatures, those of `serving_default`, which gates judge, else of the first by name.
+    """The logged inputs of a model, of one version or of all, from `since` up to but without `until`; where a
+    version was asked by several signatures, those of `serving_default`, which gates judge, else of its first by name.
 
     These are compared with the time of the event, else of arrival; `received_since` bounds the time of arrival alone.
     A log without a file is a window without rows.
@@ -194,16 +194,20 @@ def _source(log_root: Path, model: str, version: int | None) -> str | None:
 
 
 def _judged(connection: Any, source: str, types: dict[str, str]) -> tuple[list[str], dict[str, str]]:
-    """What keeps the rows of one signature alone where the log has several, and the columns without those of others,
-    which are null in its rows."""
+    """What keeps the rows of one signature of each version alone where the log has several of one, and the columns
+    without those of others, which are null in its rows."""
     if SIGNATURE not in types:
         return [], types
-    query = f"SELECT DISTINCT {quote(SIGNATURE)} FROM {source} WHERE {quote(SIGNATURE)} IS NOT NULL ORDER BY 1"
-    names = [row[0] for row in read_again(lambda: connection.execute(query).fetchall())]
+    pair = f"version, {quote(SIGNATURE)}"
+    query = f"SELECT DISTINCT {pair} FROM {source} WHERE {quote(SIGNATURE)} IS NOT NULL ORDER BY ALL"
+    asked: dict[int, list[str]] = {}
+    for version, name in read_again(lambda: connection.execute(query).fetchall()):
+        asked.setdefault(version, []).append(name)
     values = [name for name in types if name.startswith((INPUT_PREFIX, OUTPUT_PREFIX))]
-    if len(names) < 2 or not values:
+    if all(len(names) < 2 for names in asked.values()) or not values:
         return [], types
-    judged = f"{quote(SIGNATURE)} = {text_literal(SERVING_DEFAULT if SERVING_DEFAULT in names else names[0])}"
+    chosen = ((version, SERVING_DEFAULT if SERVING_DEFAULT in names else names[0]) for version, names in asked.items())
+    judged = f"({pair}) IN ({', '.join(f'({version}, {text_literal(name)})' for version, name in chosen)})"
     counts = f"SELECT {', '.join(f'count({quote(name)})' for name in values)} FROM {source} WHERE {judged}"
     known = read_again(lambda: connection.execute(counts).fetchall())[0]
     others = {name for name, count in zip(values, known, strict=True) if not count}

@@ -1,0 +1,19 @@
+"""Which rows of the inference log a window holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from tests.support.log_blocks import FakeBlock, write_log
+
+from tidegate_validation.statistics.window import log_window
+
+
+def test_each_version_keeps_the_rows_of_the_signature_that_it_is_judged_by(tmp_path: Path) -> None:
+    for version, signature, rows in ((1, "serving_default", 3), (1, "other", 7), (2, "other", 2)):
+        x = np.arange(rows, dtype="f4")
+        write_log(tmp_path, FakeBlock({"x": x}, {"y": x}, version=version, signature=signature))
+    for asked, rows in ((1, 3), (2, 2), (None, 5)):
+        with log_window(tmp_path, model="m", version=asked) as window:
+            assert window.rows == rows
