@@ -18,6 +18,7 @@ from tidegate_pipelines.hub import config as hub_config
 from tidegate_pipelines.hub import people_config
 from tidegate_serving.config import BatchingConfig, EngineConfig, FleetConfig, ModelConfig
 from tidegate_serving.config.view import FIXED
+from tidegate_serving.typed_config import keys
 from tidegate_validation.quality.rule import QualityRule
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -92,12 +93,12 @@ def test_every_room_is_in_the_table() -> None:
 @pytest.mark.parametrize("config", [EngineConfig, BatchingConfig, FleetConfig, ModelConfig])
 def test_every_config_key_is_told_with_its_default(config: Any) -> None:
     page = told("docs/configuration.md")
-    for one in dataclasses.fields(config):
+    for one in (field for field in dataclasses.fields(config) if field.name in keys(config)):
         default = one.default if one.default is not dataclasses.MISSING else None
         if isinstance(default, bool | int | float):
             shown = f"{default:g}" if isinstance(default, float) else str(default).lower()
             assert f"| `{one.name}` | {shown} |" in page, one.name
-        elif one.name != "origins":
+        else:
             assert f"| `{one.name}` |" in page, one.name
 
 
