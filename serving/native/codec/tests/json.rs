@@ -163,7 +163,7 @@ fn plain_objects_have_halves() {
     let answer = [("x", slice(DType::Float16, &columns[0], &[4], 1))];
     assert_eq!(answer[0].1.raw(), halves.map(half::f16::to_le_bytes).concat());
     let text = predict_response::encode_plain(&answer).unwrap();
-    assert_eq!(String::from_utf8(text).unwrap(), r#"{"x":[0.09997559,-2.0,Infinity,NaN]}"#);
+    assert_eq!(String::from_utf8(text).unwrap(), r#"{"x":[0.099975586,-2.0,Infinity,NaN]}"#);
 }
 
 #[test]
