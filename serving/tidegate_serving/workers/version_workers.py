@@ -60,7 +60,9 @@ class VersionWorkers:
         self._task = task
         self._staff = staff
         self._gauges = gauges
-        self._changed = threading.Condition()
+        lock = threading.RLock()
+        self._changed = threading.Condition(lock)
+        self._ended = threading.Condition(lock)  # a pause that waited for changes would take the word of an idle worker
         self._choosing = threading.Lock()  # two workers at once would choose the same process
         self._workers: set[Worker] = set()
         self.idle = native.IdleWorkers(self._notify)
@@ -217,6 +219,7 @@ class VersionWorkers:
             self.idle.close()
             self._gauges.forget(self._id, self._task.stage)
             self._changed.notify_all()
+            self._ended.notify_all()
         self._missing.put(False)
         _side_by_side([worker.close for worker in workers], "tidegate-worker-close")
 
@@ -344,7 +347,7 @@ class VersionWorkers:
         while True:
             with self._changed:
                 while not self._closed and (pause := self._next_start - time.monotonic()) > 0:
-                    self._changed.wait(pause)
+                    self._ended.wait(pause)
                 if self._closed:
                     return
                 self._restarts += 1

@@ -211,6 +211,29 @@ def test_workers_that_keep_dying_are_started_ever_more_rarely_and_requests_are_t
     assert ask(workers, 1)["y"].tolist() == [2.0]
 
 
+def test_a_request_that_waits_hears_of_an_idle_worker_though_another_one_pauses(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidegate_serving.workers.version_workers.DEATHS_WITHOUT_PAUSE", 0)
+    monkeypatch.setattr("tidegate_serving.workers.version_workers.FIRST_PAUSE_SECONDS", 60.0)
+    slow = MODEL.replace(
+        "        if (x == -2)",
+        f"        while (x == 7).any() and not os.path.exists('{tmp_path}/go'):\n"
+        "            time.sleep(0.01)\n        if (x == -2)",
+    )
+    workers = make(2, slow)
+    with ThreadPoolExecutor(2) as pool:
+        busy = pool.submit(ask, workers, 7.0)
+        eventually(lambda: len(workers.idle) == 1)
+        os.kill(int(ask(workers, 1.0)["pid"][0]), signal.SIGKILL)
+        eventually(lambda: any(one.name == "tidegate-worker-replace" for one in threading.enumerate()))
+        waits = pool.submit(ask, workers, 2.0)
+        eventually(lambda: len(workers._changed._waiters) == 1)  # type: ignore[attr-defined]
+        (tmp_path / "go").touch()
+        assert waits.result(10)["y"] == 4.0
+        assert busy.result(10)["y"] == 14.0
+
+
 def test_requests_wait_while_the_engine_has_no_files_left_for_a_new_worker(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
