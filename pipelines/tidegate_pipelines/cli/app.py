@@ -53,6 +53,7 @@ from tidegate_pipelines.cli import (
     warm_up,
 )
 from tidegate_pipelines.cli.console import harmless, show_log_lines
+from tidegate_pipelines.cli.extras import missing
 from tidegate_pipelines.cli.groups import CommandGroups
 from tidegate_serving.contract.errors import (
     DeadlinePassed,
@@ -203,6 +204,9 @@ def main() -> None:
         _complain(error.message)
         sys.exit(1 if isinstance(error, _A_NO) else 2)
     except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and (lacks := missing(error)) is not None:
+            _complain(lacks.message)
+            sys.exit(2)
         if isinstance(error, OSError) and error.filename and error.errno in _NOT_HERE:
             _complain(f"{error.filename} cannot be used: {error.strerror}: mend the path, its permissions or the disk")
             sys.exit(2)

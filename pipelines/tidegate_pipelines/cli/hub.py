@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from tidegate_pipelines.cli.extras import missing
+
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
@@ -35,9 +37,14 @@ def hub(
       tidegate hub
       tidegate hub --config hub.toml
     """
-    from tidegate_pipelines.hub.config import HubConfig
-    from tidegate_pipelines.hub.logs import log_to_stderr
-    from tidegate_pipelines.hub.service import run
+    try:
+        from tidegate_pipelines.hub.config import HubConfig
+        from tidegate_pipelines.hub.logs import log_to_stderr
+        from tidegate_pipelines.hub.service import run
+    except ModuleNotFoundError as error:
+        if (lacks := missing(error, "hub")) is None:
+            raise
+        raise lacks from error
 
     log_to_stderr()
     read = HubConfig.load(config, overrides={"address": address, "directory": directory})

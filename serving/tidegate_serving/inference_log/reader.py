@@ -34,7 +34,7 @@ def duckdb_module() -> Any:
     try:
         import duckdb
     except ImportError as error:
-        raise Unsupported("reading the log needs duckdb: install it with `pip install 'tidegate[validate]'`") from error
+        raise Unsupported("this needs duckdb: install it with `pip install 'tidegate[validate]'`") from error
     return duckdb
 
 

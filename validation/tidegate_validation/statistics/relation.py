@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.inference_log.reader import duckdb_module
 from tidegate_validation.statistics.blocks import ROW_INDEX
 from tidegate_validation.statistics.counting import types_of
 from tidegate_validation.statistics.rows import sampled
@@ -56,9 +57,9 @@ class Relation:
 
 @contextmanager
 def connected() -> Iterator[Any]:
-    """A connection to a DuckDB of its own, which puts aside on disk what does not fit into memory."""
-    import duckdb
-
+    """A connection to a DuckDB of its own, which puts aside on disk what does not fit into memory. Raises
+    Unsupported without DuckDB."""
+    duckdb = duckdb_module()
     with tempfile.TemporaryDirectory(prefix="tidegate-duckdb-") as spilled, duckdb.connect() as connection:
         connection.execute(f"SET TimeZone = 'UTC'; SET temp_directory = {text_literal(spilled)}")
         yield connection
