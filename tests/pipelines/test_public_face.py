@@ -8,6 +8,8 @@ import subprocess
 import sys
 from importlib import metadata
 
+import pytest
+
 import tidegate
 from tidegate_operators import steps
 from tidegate_serving.client import Client
@@ -54,6 +56,19 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 def test_operators_are_reached_as_attributes_and_by_import() -> None:
     code = "import tidegate\nfrom tidegate.airflow import ServeModelOperator as a\nprint(a is tidegate.airflow.{})"
     assert fresh(code.format("ServeModelOperator")).splitlines()[-1] == "True"
+
+
+@pytest.mark.parametrize("package", ["airflow", "kfp"])
+def test_operators_name_the_extra_that_they_lack(package: str) -> None:
+    code = f"""
+import sys
+sys.modules[{package!r}] = None
+try:
+    import tidegate.{package}
+except ImportError as error:
+    print(error)
+"""
+    assert f"`pip install 'tidegate[{package}]'`" in fresh(code)
 
 
 def test_the_endpoints_of_packages_offer_what_they_say() -> None:

@@ -8,23 +8,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from airflow.providers.common.compat.sdk import (
-    AirflowException,
-    AirflowFailException,
-    AirflowPlugin,
-    Asset,
-    AssetAlias,
-    BaseHook,
-    BaseOperator,
-    BaseOperatorLink,
-    BaseSensorOperator,
-    Connection,
-    Context,
-    PokeReturnValue,
-    conf,
-)
-from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
-from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
+try:
+    from airflow.providers.common.compat.sdk import (
+        AirflowException,
+        AirflowFailException,
+        AirflowPlugin,
+        Asset,
+        AssetAlias,
+        BaseHook,
+        BaseOperator,
+        BaseOperatorLink,
+        BaseSensorOperator,
+        Connection,
+        Context,
+        PokeReturnValue,
+        conf,
+    )
+    from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
+    from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"the provider needs {error.name}, which is not installed: run `pip install 'tidegate[airflow]'`",
+        name=error.name,
+    ) from error
 
 __all__ = [
     "AirflowException",

@@ -11,7 +11,12 @@ from dataclasses import dataclass, fields
 from importlib import resources
 from typing import Any
 
-from kfp import components, dsl
+try:
+    from kfp import components, dsl
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"components need {error.name}, which is not installed: run `pip install 'tidegate[kfp]'`", name=error.name
+    ) from error
 
 from tidegate_operators.kfp.declared import DECLARED
 from tidegate_operators.kfp.image import default_image
