@@ -30,6 +30,10 @@ _NO_CONNECTION = "failed to connect"
 _NOBODY = ("Connection refused", "No route", "unreachable", "Timeout occurred", "DNS")
 
 
+class NotReached(Unavailable):
+    """No answer came: nobody listens, or the connection broke. What a server says is unavailable is none of these."""
+
+
 def from_rpc(error: grpc.RpcError, connection: EngineConnection) -> TidegateError:
     """What a failed call means, naming the address where nobody answered: a server that says that something is
     unavailable sends metadata with it, a connection that failed has none."""
@@ -43,7 +47,7 @@ def from_rpc(error: grpc.RpcError, connection: EngineConnection) -> TidegateErro
         return error_from(code, text)
     if code == Unavailable.grpc_code:
         found = _refused(text, connection) if _NO_CONNECTION in text else None
-        return found or Unavailable(f"no engine answers at {connection} ({text}): check the address and that it runs")
+        return found or NotReached(f"no engine answers at {connection} ({text}): check the address and that it runs")
     if code == DeadlinePassed.grpc_code:
         return DeadlinePassed(f"no answer from {connection} in time ({text}): give it longer, or see whether it runs")
     return error_from(code, text)

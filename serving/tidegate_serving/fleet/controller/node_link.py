@@ -22,6 +22,7 @@ from tidegate_serving.control.status_report import in_words
 from tidegate_serving.control_client import ControlClient, ServableStatus
 from tidegate_serving.fleet.decision.rollout import Seen
 from tidegate_serving.sources.rpc.source import NAME as RPC_SOURCE
+from tidegate_serving.wire_errors import NotReached
 
 _AGAIN_SECONDS = 1.0
 _REFUSED_SECONDS = 30.0
@@ -43,6 +44,7 @@ class NodeLink:
         self._desired: dict[str, DesiredState] = {}
         self._states: dict[ServableId, StateChange] = {}
         self._refused: dict[str, tuple[DesiredState, TidegateError, float]] = {}
+        self._disobeyed: dict[str, tuple[Overrides, float]] = {}
         self._heard: dict[str, int] = {}
         self._told: Mapping[str, DesiredState] = {}
         self._overrides: Mapping[str, Overrides] = {}
@@ -168,6 +170,7 @@ class NodeLink:
         self._desired = {one.servable: one.desired for one in servables if one.source in ("", RPC_SOURCE)}
         self._obeyed = {one.servable: one.overrides for one in servables}
         self._refused.clear()
+        self._disobeyed.clear()
         self._heard.clear()
 
     def _note(self, change: StateChange) -> None:
@@ -197,7 +200,7 @@ class NodeLink:
             return functools.partial(self._read_told, lead=self._decided_in)
         for name, overrides in self._overrides.items():
             wanted = self._told.get(name, DesiredState(name))
-            if not self._obeys(name) and not self._rests(wanted):
+            if not self._obeys(name) and not self._disobeyed_lately(name, overrides):
                 return functools.partial(self._override, wanted=wanted, overrides=overrides, lead=self._decided_in)
         return None
 
@@ -215,24 +218,24 @@ class NodeLink:
     def _may_tell(self) -> bool:
         return self._known and not self._stopped and bool(self._decided_in) and self._decided_in == self._lead()
 
+    def _disobeyed_lately(self, name: str, overrides: Overrides) -> bool:
+        """Whether the node refused these a short while ago; what it refused of the model's versions does not count."""
+        refused = self._disobeyed.get(name)
+        return refused is not None and refused[0] == overrides and time.monotonic() < refused[1]
+
     def _rests(self, wanted: DesiredState) -> bool:
         """Whether the node refused this a short while ago."""
         refused = self._refused.get(wanted.servable)
         return refused is not None and _asked(refused[0], wanted) and time.monotonic() < refused[2]
 
     def _ask(self, client: ControlClient) -> None:
-        self._doubted = False
-        self._answers(client)
-        self._changed()
-
-    def _answers(self, client: ControlClient) -> bool:
         """Whether the node is there; `problem` says why it is not."""
+        self._doubted = False
         try:
             client.status(timeout=_ASKED_SECONDS)
         except TidegateError as error:
             self._problem = error.message
-            return False
-        return True
+        self._changed()
 
     def _obeys(self, name: str) -> bool:
         wanted = self._overrides.get(name)
@@ -248,30 +251,35 @@ class NodeLink:
         try:
             client.replace_overrides(name, overrides, lead=lead, requested_by="fleet", reason=why)
         except TidegateError as error:
-            self._note_error(client, wanted, error)
+            if self._note_error(wanted, error):
+                self._disobeyed[name] = overrides, time.monotonic() + _REFUSED_SECONDS
         else:
             with self._lock:
                 self._problem = ""
                 self._obeyed[name] = tuple(in_words(overrides))
+                if self._disobeyed.pop(name, None):
+                    self._refused.pop(name, None)
                 self._lock.notify_all()
         self._changed()
 
-    def _note_error(self, client: ControlClient, wanted: DesiredState, error: TidegateError) -> None:
-        """Of a node that does not answer, or that refused what it was told of a model: one that tells its status may
-        lack something else, such as the model's object store."""
-        if isinstance(error, Unavailable) and not self._answers(client):
+    def _note_error(self, wanted: DesiredState, error: TidegateError) -> bool:
+        """Whether the node refused what it was told of a model, maybe for want of something else, such as the model's
+        object store; else it was not reached."""
+        if isinstance(error, NotReached):
+            self._problem = error.message
             self._pause(_AGAIN_SECONDS)
-            return
+            return False
         with self._lock:
             self._refused[wanted.servable] = (wanted, error, time.monotonic() + _REFUSED_SECONDS)
             self._heard[wanted.servable] = wanted.revision
+        return True
 
     def _tell(self, client: ControlClient, wanted: DesiredState, lead: int) -> None:
         try:
             admitted = {one.manifest_digest for one in wanted.versions}.intersection(self._admitted)
             client.set_desired_state(wanted, lead=lead, admitted=admitted)
         except TidegateError as error:
-            self._note_error(client, wanted, error)
+            self._note_error(wanted, error)
         else:
             with self._lock:
                 self._problem = ""

@@ -12,6 +12,7 @@ from tidegate_serving.control.overrides import Note, Outcome, Overrides
 from tidegate_serving.control.status import EngineStatus
 from tidegate_serving.control_client import ControlClient
 from tidegate_serving.fleet.controller.node_link import NodeLink
+from tidegate_serving.wire_errors import NotReached
 
 
 def state(name: str) -> DesiredState:
@@ -21,17 +22,20 @@ def state(name: str) -> DesiredState:
 class PlayedClient(ControlClient):
     """Of a node that takes what it is told once it `answers`."""
 
-    answers = False
+    answers = broken = False
     admitted: Collection[str] = ()
 
     def status(self, servable: str = "", timeout: float = 1.0) -> EngineStatus:
         if not self.answers:
-            raise Unavailable("the node is away")
+            raise NotReached("the node is away")
         return EngineStatus((), "", "")
 
     def replace_overrides(
         self, servable: str, overrides: Overrides, *, lead: int, requested_by: str, reason: str = ""
     ) -> Outcome:
+        if self.broken:
+            self.broken = False
+            raise NotReached("the connection broke")
         return Outcome("", True)
 
     def set_desired_state(
@@ -41,8 +45,10 @@ class PlayedClient(ControlClient):
         lead: int | None = None,
         admitted: Collection[str] = (),
     ) -> int:
-        if not self.answers or desired.servable == "bad":
-            raise Unavailable("the node is away" if not self.answers else "the store is away")
+        if not self.answers:
+            raise NotReached("the node is away")
+        if desired.servable == "bad":
+            raise Unavailable("the store is away")
         self.admitted = admitted
         return 1
 
@@ -101,3 +107,21 @@ def test_a_kill_switch_waits_for_no_push_and_no_version_comes_before_it() -> Non
         assert link._next_override() is None
         assert link._next_push() is not None
     assert len(link._threads) == 3
+
+
+def test_a_kill_switch_is_told_at_once_where_a_push_was_refused_or_the_connection_broke() -> None:
+    connection = EngineConnection.of("127.0.0.1:9")
+    link, off = NodeLink(connection, lambda: None, lambda: 1), Overrides(disabled=Note("anna", "it is late", 1))
+    link._known, link._read_in = True, 1
+    with PlayedClient(connection) as client:
+        client.answers = True
+        link.tell(1, {"bad": state("bad")}, {"bad": Overrides()})
+        push = link._next_push()
+        assert push is not None
+        push(client)
+        link.tell(1, {"bad": state("bad")}, {"bad": off})
+        for client.broken in (True, False):
+            override = link._next_override()
+            assert override is not None
+            override(client)
+        assert link._next_override() is None
