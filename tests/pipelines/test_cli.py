@@ -257,3 +257,14 @@ def test_a_full_output_is_told() -> None:
     assert told == (
         "tidegate: nothing more can be written: No space left on device: make room where the output or the files go\n"
     )
+
+
+def test_an_output_that_was_closed_before_is_no_fault() -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m tidegate_pipelines.cli keys --help >&-"],
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -79,7 +79,8 @@ def test_two_files_are_compared(run: Command, tmp_path: Path) -> None:
 
 def test_what_an_engine_was_told_otherwise_wins_over_another_file(tmp_path: Path) -> None:
     said = {"TIDEGATE_FLEET_NODE": "a", "TIDEGATE_FLEET_ETCD": "etcd:2379", "TIDEGATE_POLL_SECONDS": "3"}
-    old = EngineConfig.load(None, said, {"roots": (Path("/a"),), "allow_unverified": True})
+    given = {"roots": (Path("/a"),), "allow_unverified": True, "platforms": {"tensorflow": {"tags": "serve"}}}
+    old = EngineConfig.load(None, said, given)
     new = as_reread(file(tmp_path, 'poll_seconds = 9\nroots = ["/b"]\n[fleet]\nnode = "b"\nhost = "h"\n'), seen(old))
     assert [str(change) for change in diff(old, new).changes] == [
         'fleet.host: "" -> "h"   (needs a restart: the engine is a node under that name)'

@@ -192,7 +192,8 @@ def main() -> None:
         try:
             whole_command()()
         finally:
-            sys.stdout.flush()
+            if sys.stdout is not None:  # closed before the command began
+                sys.stdout.flush()
     except SystemExit as ended:
         # Both click and rich end with 1 on a closed pipe, which is a no.
         if isinstance(ended.__context__, BrokenPipeError):
@@ -204,18 +205,24 @@ def main() -> None:
         _complain(error.message)
         sys.exit(1 if isinstance(error, _A_NO) else 2)
     except Exception as error:
-        if isinstance(error, ModuleNotFoundError) and (lacks := missing(error)) is not None:
-            _complain(lacks.message)
-            sys.exit(2)
-        if isinstance(error, OSError) and error.filename and error.errno in _NOT_HERE:
-            _complain(f"{error.filename} cannot be used: {error.strerror}: mend the path, its permissions or the disk")
-            sys.exit(2)
-        if isinstance(error, OSError) and error.errno in _FULL:
-            _complain(f"nothing more can be written: {error.strerror}: make room where the output or the files go")
+        cure = _cure(error)
+        _complain(
+            cure or f"this is a fault of Tidegate, not yours: {type(error).__name__}: {error}; --debug shows where"
+        )
+        if isinstance(error, OSError) and error.errno in _FULL and sys.stdout is not None:
             _drop_output()
-            sys.exit(2)
-        _complain(f"this is a fault of Tidegate, not yours: {type(error).__name__}: {error}; --debug shows where")
-        sys.exit(_BUG)
+        sys.exit(2 if cure else _BUG)
+
+
+def _cure(error: Exception) -> str:
+    """What to mend around Tidegate; empty where the fault is its own."""
+    if isinstance(error, ModuleNotFoundError) and (lacks := missing(error)) is not None:
+        return lacks.message
+    if isinstance(error, OSError) and error.filename and error.errno in _NOT_HERE:
+        return f"{error.filename} cannot be used: {error.strerror}: mend the path, its permissions or the disk"
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return f"nothing more can be written: {error.strerror}: make room where the output or the files go"
+    return ""
 
 
 def _end_unread() -> int:

@@ -128,10 +128,10 @@ def _releases(config: HubConfig, database: Database, name: str) -> Supervisor | 
 
 
 def listen(address: str) -> socket.socket:
-    """A socket that listens at `host:port`, or `[host]:port` for a host of IPv6."""
+    """A socket that listens at `host:port`, or `[host]:port` for a host of IPv6; `[::]` takes IPv4 as well."""
     host, _, port = address.rpartition(":")
     family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
-    return socket.create_server((host.strip("[]"), int(port)), family=family, reuse_port=False)
+    return socket.create_server((host.strip("[]"), int(port)), family=family, dualstack_ipv6=host == "[::]")
 
 
 def run(config: HubConfig, ready_file: Path | None = None, on_ready: Callable[[str], None] = print) -> None:

@@ -67,7 +67,10 @@ def _from_environment(env: Mapping[str, str], known: Collection[str], in_file: M
         if key in known:
             found[key] = value
         elif key in in_file:
-            raise InvalidInput(f"variable {variable} cannot be read: write it into table [{in_file[key]}] of the file")
+            raise InvalidInput(
+                f"variable {variable} cannot be read: unset it, and write the value into table [{in_file[key]}] of the "
+                "config file (or give the model server's flag)"
+            )
         elif key.upper() not in VARIABLES and (near := nearest(key, known, cutoff=0.8)):
             raise InvalidInput(f"variable {variable} is unknown: did you mean {ENVIRONMENT_PREFIX}{near.upper()}?")
     return found

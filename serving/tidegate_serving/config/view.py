@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,14 +146,15 @@ def _in_bytes(in_use: int | None) -> str:
 def as_reread(path: Path, running: list[ConfigValue]) -> EngineConfig:
     """What an engine that lives by `running` would have of a file: its variables and its command line win over that, as
     they do when it reads its own again. Raises as `EngineConfig.load`."""
-    said = {
-        value.key: value.value
+    said = [
+        value
         for value in running
         if value.origin.startswith((COMMAND_LINE, VARIABLE)) and value.value not in (None, REMOVED)
-    }
-    names = {key: f"{ENVIRONMENT_PREFIX}{key.replace('.', '_').upper()}" for key in said if key.startswith("fleet.")}
-    overrides = {key: value for key, value in said.items() if key not in names}
-    return EngineConfig.load(path, {name: str(said[key]) for key, name in names.items()}, overrides)
+    ]
+    of_fleet = [value for value in said if value.key.startswith("fleet.")]
+    env = {f"{ENVIRONMENT_PREFIX}{value.key.replace('.', '_').upper()}": str(value.value) for value in of_fleet}
+    overrides = tomllib.loads(to_toml([value for value in said if value not in of_fleet]))
+    return EngineConfig.load(path, env, overrides)
 
 
 def seen(config: EngineConfig) -> list[ConfigValue]:

@@ -255,7 +255,9 @@ def test_a_misspelt_variable_is_refused_and_a_foreign_one_is_not(tmp_path: Path)
 )
 def test_what_is_in_a_table_cannot_be_a_variable(tmp_path: Path, variable: str, table: str) -> None:
     """A column that is to be left out of the log is not written as it is because a variable had no effect."""
-    with pytest.raises(InvalidInput, match=rf"TIDEGATE_{variable} cannot be read: write it into table \[{table}\]"):
+    with pytest.raises(
+        InvalidInput, match=rf"TIDEGATE_{variable} cannot be read: unset it, and write the value into table \[{table}\]"
+    ):
         load(tmp_path, "", env={f"TIDEGATE_{variable}": "in.email=omit"})
 
 

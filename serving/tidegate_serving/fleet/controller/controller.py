@@ -249,7 +249,11 @@ class Controller:
     def _publish(self, view: FleetView, seen: Mapping[str, Seen]) -> None:
         """Tells what changed in how versions stand."""
         with self._telling:
-            states = {one.id: one for one in self._states.values() if view.revision_of(one.id.name) < self._of(one)}
+            states = {
+                one.id: one
+                for one in self._states.values()
+                if one.id.name in view.unread or view.revision_of(one.id.name) < self._of(one)
+            }
             for name, model in view.models.items():
                 if name not in view.placement.nodes:  # nobody has decided yet where it belongs
                     states |= {one.id: one for one in self._states.values() if one.id.name == name}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -116,7 +117,9 @@ def _loses(said: pa.ChunkedArray, numbers: pa.ChunkedArray) -> bool:
     if pa.types.is_integer(numbers.type):
         return False
     long = pc.unique(said.filter(pc.match_substring_regex(said, _MANY_DIGITS))).to_pylist()
-    return any(int(text) != int(float(text)) for text in long) or (has(_CODE) and not has(_FRACTION))
+    return any(math.isinf(float(text)) or int(text) != int(float(text)) for text in long) or (
+        has(_CODE) and not has(_FRACTION)
+    )
 
 
 def _column(path: Path, name: str, column: pa.ChunkedArray) -> Array:
