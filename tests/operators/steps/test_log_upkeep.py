@@ -228,6 +228,25 @@ def test_all_files_of_a_day_count_so_that_prediction_logs_go_too(tmp_path: Path)
     assert (done.removed, done.freed_bytes, done.left_bytes) == ((folder_of(tmp_path),), 1000, 1000)
 
 
+def test_a_file_that_its_engine_renames_while_sizes_are_counted_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = folder_of(tmp_path) / ".1000-b.parquet.0123abcd.aside"
+    written.parent.mkdir(parents=True)
+    written.write_bytes(b"x" * 1000)
+    (written.parent / "1000-a.parquet").write_bytes(b"x" * 1000)
+    lstat = Path.lstat
+
+    def renamed_first(path: Path) -> os.stat_result:
+        if path == written:
+            written.rename(written.with_name("1000-b.parquet"))
+        return lstat(path)
+
+    monkeypatch.setattr(Path, "lstat", renamed_first)
+    done = retain_log(tmp_path, most_bytes=5000, today=date(2026, 3, 3))
+    assert (done.removed, done.left_bytes) == ((), 1000)
+
+
 def test_what_a_killed_engine_left_unfinished_is_told_at_first_and_removed_after_an_hour(root: Path) -> None:
     left = folder_of(root) / ".1000-b.parquet.0123abcd.aside"
     left.write_bytes(b"8812")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import stat
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -54,4 +56,9 @@ def retain_log(
 
 
 def _bytes(folder: Path) -> int:
-    return sum(file.lstat().st_size for file in folder.rglob("*") if not file.is_dir())
+    total = 0
+    for file in folder.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):  # its engine has just renamed it
+            about = file.lstat()
+            total += 0 if stat.S_ISDIR(about.st_mode) else about.st_size
+    return total
