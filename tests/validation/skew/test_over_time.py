@@ -14,7 +14,7 @@ from tests.validation import world
 from tests.validation.world import Served
 
 from tidegate_serving.admission import Outcome
-from tidegate_serving.contract.errors import InvalidInput, Tampered
+from tidegate_serving.contract.errors import InvalidInput, Tampered, Unsupported
 from tidegate_validation.report.gauges import gauges
 from tidegate_validation.skew import SkewReport, report_on_log
 from tidegate_validation.skew.measures.e_detector import advance, e_values
@@ -182,6 +182,17 @@ def test_another_profile_begins_anew_and_a_broken_memory_is_said(profile: Path, 
     path.write_text(json.dumps({**json.loads(path.read_text()), "windows": "many"}))
     with pytest.raises(Tampered, match="remove it to begin the watch anew"):
         window(profile, log, tmp_path, 1)
+
+
+def test_a_memory_of_another_build_is_told_as_such(profile: Path, log: Path, tmp_path: Path) -> None:
+    window(profile, log, tmp_path, 0)
+    path = tmp_path / FILE_NAME
+    before = {**json.loads(path.read_text()), "format": "tidegate.skew-over-time/1"}
+    del before["model"]
+    path.write_text(json.dumps(before))
+    with pytest.raises(Unsupported, match=r"skew-over-time/1, this build reads .*/2.*: remove it to begin the watch"):
+        window(profile, log, tmp_path, 1)
+    assert json.loads(path.read_text()) == before
 
 
 def test_a_watch_without_bounds_is_refused(profile: Path, log: Path, tmp_path: Path) -> None:

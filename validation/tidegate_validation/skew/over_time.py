@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tidegate_serving.admission import Finding, Outcome
-from tidegate_serving.contract.errors import InvalidInput, Tampered
+from tidegate_serving.contract.errors import InvalidInput, Tampered, Unsupported
 from tidegate_serving.contract.formats import check_format
 from tidegate_serving.files import sweep_asides, write_atomically
 from tidegate_validation.skew.measures.distance import block_distance
@@ -30,7 +30,7 @@ from tidegate_validation.statistics.profile import FeatureProfile, Profile
 
 CHECK = "over time"
 FILE_NAME = "over-time.json"
-VERSION = "1"
+VERSION = "2"
 WINDOWS_PER_ALARM = 365
 _KIND = "skew-over-time"
 _DAYS_KEPT = 400
@@ -109,7 +109,8 @@ def over_time(
     """Takes a window's `counts` into the evidence that `folder` keeps, unless it overlaps one that is in it already.
 
     The last window may come again with more rows, and then replaces itself. Evidence about another profile is dropped.
-    InvalidInput where `folder` keeps that about another model.
+    InvalidInput where `folder` keeps that about another model, Unsupported where another build of Tidegate wrote it,
+    and Tampered where it was changed or broken.
     """
     path = folder / FILE_NAME
     kept = _read(path, model, profile.id)
@@ -197,6 +198,8 @@ def _read(path: Path, model: str, profile: str) -> _Kept:
         document = json.loads(path.read_bytes())
         check_format(document, kind=_KIND, version=VERSION, where=str(path))
         kept = _from_dict(document)
+    except Unsupported as error:
+        raise Unsupported(f"{path} cannot be used ({error.message}): remove it to begin the watch anew") from error
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise Tampered(f"{path} cannot be used ({error}): remove it to begin the watch anew") from error
     if kept.model != model:
