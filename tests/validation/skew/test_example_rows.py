@@ -127,6 +127,14 @@ def test_values_of_a_small_unit_are_told_in_training_s_unit() -> None:
         assert one[AS_IN_TRAINING] == pytest.approx(one[VALUE] / 1000, rel=1e-4)
 
 
+def test_large_values_keep_their_digits_in_training_s_unit() -> None:
+    before, now = frames()
+    before["amount"] = before["amount"] + 104_835.05
+    now["amount"] = np.round(before["amount"].sample(frac=1.0, random_state=1).to_numpy() * 100)
+    for one in rows_of(report_on_tables(before, now, Columns(time="at")).feature("amount")):
+        assert one[AS_IN_TRAINING] == one[VALUE] / 100
+
+
 def test_no_row_shows_values_that_are_no_longer_missing() -> None:
     before, now = frames()
     report = report_on_tables(before, now, Columns(time="at"))

@@ -140,8 +140,16 @@ def _row(feature: FeatureProfile, cause: Cause | None, row: Mapping[str, Any]) -
     told: dict[str, Any] = {VALUE: value}
     number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if cause is not None and cause.is_conversion and number and feature.family is not Family.TIME:
-        told[AS_IN_TRAINING] = float(f"{(float(value) - cause.offset) / cause.factor:.{_DIGITS}g}")
+        told[AS_IN_TRAINING] = _rounded((float(value) - cause.offset) / cause.factor)
     if row.get(_TIME) is not None:
         told["event_time"] = (_EPOCH + timedelta(seconds=float(row[_TIME]))).isoformat(timespec="milliseconds")
     told |= {name: row[name] for name in (REQUEST_ID, ROW) if name in row}
     return told | ({ROW: -int(row[_PLACE])} if _PLACE in row else {})
+
+
+def _rounded(value: float) -> float:
+    """Without float noise: to a place after the point, later ones for small units, so that neither a large number nor a
+    small one loses what was in it."""
+    if not value or not math.isfinite(value):
+        return value
+    return round(value, max(_DIGITS, _DIGITS - 1 - math.floor(math.log10(abs(value)))))
