@@ -28,6 +28,7 @@ from tidegate_validation.policy import Policy
 from tidegate_validation.robustness.gate import examine
 from tidegate_validation.robustness.input_domain import input_domains
 from tidegate_validation.robustness.limits import RobustnessLimits
+from tidegate_validation.robustness.output_range import OutputRange
 from tidegate_validation.robustness.tolerance import Tolerance
 
 LIMITS = RobustnessLimits(
@@ -80,15 +81,17 @@ def found(
     data: pa.Table | None = None,
     tolerances: Mapping[str, Tolerance] | None = None,
     golden_counts: str = "FAIL",
+    ranges: Mapping[str, OutputRange] | None = None,
+    check: str = "golden requests",
 ) -> list[Finding]:
-    """What the robustness gate says of the golden requests."""
+    """What the robustness gate says of the golden requests, or by another check."""
     version = Version.read(world.publish(tmp_path / "models", 2, Draft(source=source, signature=signature)))
     data = data or world.with_column(world.parcels(100, seed=42), "age", np.ones(100, dtype=np.float32))
     signature = version.manifest.signatures[SERVING_DEFAULT]
-    limits = replace(LIMITS, golden=tolerances or {}, golden_counts=golden_counts)
+    limits = replace(LIMITS, golden=tolerances or {}, golden_counts=golden_counts, output_range=ranges or {})
     case = Case(version, None, data, world.LABEL, golden=golden, report=tmp_path / "report")
     findings = examine(case, input_domains(signature, None, data, None), limits)
-    return [one for one in findings if one.check == "golden requests"]
+    return [one for one in findings if one.check == check]
 
 
 def test_whole_requests_are_recorded_that_the_version_answered(log: Path, tmp_path: Path) -> None:
@@ -186,6 +189,16 @@ def test_a_refusal_is_a_changed_answer(tmp_path: Path, golden: GoldenRequests) -
     (one,) = found(tmp_path, golden, before_return('if len(score) == 2: raise ValueError("two are too many")'))
     assert one.outcome is Outcome.FAIL
     assert "two are too many" in one.sentence
+
+
+def test_answers_to_golden_requests_are_held_to_the_policy_s_range(tmp_path: Path, golden: GoldenRequests) -> None:
+    asked = golden.table.to_pylist()[-1]
+    one_row = f'inputs["weight"] == np.float32({asked["in.weight"]})'
+    raised = HONEST.replace("return {", "return {'probability': np.where(" + one_row + ", 1.5, 0.5)}\n        {")
+    (one,) = found(tmp_path, golden, raised, ranges={"probability": OutputRange(maximum=1)}, check="range")
+    assert one.outcome is Outcome.FAIL
+    where = f"row {asked[log_record.ROW]} of golden request {asked[log_record.REQUEST_ID]!r}"
+    assert one.sentence == f"for {where} `probability` is 1.5, above the maximum of 1"
 
 
 def test_a_policy_says_how_far_answers_may_lie(tmp_path: Path, golden: GoldenRequests) -> None:

@@ -83,17 +83,20 @@ class Examination:
         answer = self.ask_raw(examples.arrays, len(examples))
         if len(examples) == 1 and answer.kind is AnswerKind.OUTPUTS:
             self.single_seconds.append(answer.seconds)
-        if answer.kind is AnswerKind.OUTPUTS and answer.non_finite() is None:
-            self._hold_to_range(examples, answer)
+        self._hold_to_range(examples, answer, "the data")
         return answer
 
-    def ask_by(self, signature: str, examples: Examples) -> Answer:
-        """The answer by a signature that may be another than the one that is judged."""
+    def ask_by(self, signature: str, examples: Examples, source: str) -> Answer:
+        """The answer by a signature that may be another than the one that is judged, to whose outputs alone the
+        policy's ranges apply; `source` says in sentences where the rows are from."""
 
         def ask() -> Answer:
             return self.session.ask(examples.arrays, self.time_for(self.limits.call_seconds), signature)
 
-        return self._checked(self._patiently(ask), len(examples))
+        answer = self._checked(self._patiently(ask), len(examples))
+        if signature == self.session.signature:
+            self._hold_to_range(examples, answer, source)
+        return answer
 
     def ask_raw(self, tensors: Mapping[str, Array], rows: int, most: float | None = None) -> Answer:
         """The version's answer to tensors as they are. A missed deadline of the limits is tried again once; `most` is
@@ -162,15 +165,17 @@ class Examination:
             return self.good
         return self.sample(count, seed=3)
 
-    def _hold_to_range(self, examples: Examples, answer: Answer) -> None:
+    def _hold_to_range(self, examples: Examples, answer: Answer, source: str) -> None:
         """Reports the first row of each output whose answer the policy rules out."""
+        if answer.kind is not AnswerKind.OUTPUTS or answer.non_finite() is not None:
+            return
         for name, allowed in self.limits.output_range.items():
             outside = allowed.first_outside(answer.outputs[name]) if name in answer.outputs else None
             if outside is None or name in self.out_of_range:
                 continue
             self.out_of_range.add(name)
             row = examples.take(np.array([outside[0]]))
-            whose = f"row {row.rows[0]} of the data" if row.rows[0] >= 0 else "the manifest's example"
+            whose = f"row {row.rows[0]} of {source}" if row.rows[0] >= 0 else "the manifest's example"
             kept = self.keep("range", name, row.arrays, Way.ANSWER)
             sentence = f"for {whose} `{name}` {outside[1]}"
             self.report("range", name, Outcome.FAIL, sentence, example={"input": row.row(0), **kept})

@@ -20,7 +20,7 @@ from tidegate_validation.sandbox.watch import Use
 
 
 class Session:
-    """Calls to the version in `directory`, by one signature. A context manager; the first call loads the version.
+    """Calls to the version in `directory`, by one `signature`. A context manager; the first call loads the version.
 
     `probe` is as for `ModelProcess`. `deaths` counts the processes that the version took down, `calls` the calls; `use`
     is the most that any of its processes used, with all tries to reach the network; `log_bytes` is what they wrote,
@@ -37,7 +37,7 @@ class Session:
     ) -> None:
         self._directory = directory
         self._limits = limits
-        self._signature = signature
+        self.signature = signature
         self._probe = probe
         self._place = USUAL
         self._process: ModelProcess | None = None
@@ -74,7 +74,7 @@ class Session:
     def ask(self, tensors: Mapping[str, Array], seconds: float | None = None, signature: str = "") -> Answer:
         """One call, in a fresh process if the last one is gone; NOT_LOADED where it does not load any more. By another
         `signature` than the session's where one is named."""
-        return self._call(lambda process: process.predict(tensors, seconds, signature or self._signature))
+        return self._call(lambda process: process.predict(tensors, seconds, signature or self.signature))
 
     def ask_at_once(
         self,
@@ -86,7 +86,7 @@ class Session:
     ) -> Answer:
         """Many calls from several threads; see `ModelProcess.predict_at_once`."""
         return self._call(
-            lambda process: process.predict_at_once(tensors, calls, threads, seconds, within, self._signature)
+            lambda process: process.predict_at_once(tensors, calls, threads, seconds, within, self.signature)
         )
 
     def stop(self, seconds: float) -> Answer | None:

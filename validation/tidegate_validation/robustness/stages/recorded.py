@@ -132,7 +132,7 @@ def _asked_again(
             examples = _to_send(signature, sent.slice(start, end - start))
         except InvalidInput:  # told by `_tell_unsent`
             continue
-        answer = examination.ask_by(golden.signature, examples)
+        answer = examination.ask_by(golden.signature, examples, f"golden request {request!r}")
         for name in outputs:
             was = golden.answered(name).slice(start, end - start).to_pylist()
             if answer.kind is not AnswerKind.OUTPUTS or name not in answer.outputs:
