@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate_serving.contract.errors import TidegateError
+from tidegate_serving.contract.errors import InvalidInput, TidegateError
 from tidegate_validation.tables import read_table
 
 SUFFIXES = st.sampled_from([".parquet", ".csv", ".csv.gz", ".tsv", ".arrow", ".feather", ".jsonl", ".duckdb::t"])
@@ -63,3 +67,65 @@ def test_the_files_of_a_folder_may_have_other_columns_and_types(tmp_path: Path) 
     pq.write_table(pa.table({"x": [1.5], "z": [2.0]}, newer), tmp_path / "2.parquet")
     rows = read_table(tmp_path, "held-out data").to_pylist()
     assert rows == [{"x": 1.0, "z": None}, {"x": 1.5, "z": 2.0}]
+
+
+def write(folder: Path, *tables: pa.Table) -> None:
+    for place, table in enumerate(tables):
+        pq.write_table(table, folder / f"{place}.parquet")
+
+
+NOON = datetime(2024, 1, 2, 12)
+DAY = datetime(2024, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "read"),
+    [
+        (pa.array(["a"]).dictionary_encode(), pa.array(["b"]), ["a", "b"]),
+        (pa.array(["a"], pa.large_string()), pa.array(["b"]).dictionary_encode(), ["a", "b"]),
+        (pa.array([Decimal("1.5")]), pa.array([2]), [1.5, 2.0]),
+        (pa.array([NOON]), pa.array([NOON], pa.timestamp("us", "UTC")), [NOON, NOON]),
+        (pa.array([NOON], pa.timestamp("us", "UTC")), pa.array([NOON]), [NOON.replace(tzinfo=UTC)] * 2),
+        (pa.array([NOON]), pa.array([DAY.date()]), [NOON, DAY]),
+        (
+            pa.array([DAY.date()]),
+            pa.array([NOON], pa.timestamp("us", "UTC")),
+            [DAY.replace(tzinfo=UTC), NOON.replace(tzinfo=UTC)],
+        ),
+        (pa.nulls(1), pa.array([NOON]), [None, NOON]),
+    ],
+)
+def test_a_column_of_two_types_in_a_folder_is_read_where_they_say_the_same(
+    first: Any, second: Any, read: list[Any], tmp_path: Path
+) -> None:
+    write(tmp_path, pa.table({"x": first}), pa.table({"x": second}))
+    assert read_table(tmp_path, "held-out data")["x"].to_pylist() == read
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        (
+            pa.array([1]),
+            pa.array(["2"]),
+            "its files have column 'x' as int64 and string: write the files with one type",
+        ),
+        (
+            pa.array([datetime(9999, 12, 31)]),
+            pa.array([1], pa.timestamp("ns")),
+            "its files have other types of 'x', and .* out of bounds.*: write the files with one type",
+        ),
+    ],
+)
+def test_a_column_whose_types_do_not_go_together_is_refused_by_name(
+    first: Any, second: Any, words: str, tmp_path: Path
+) -> None:
+    write(tmp_path, pa.table({"x": first}), pa.table({"x": second}))
+    with pytest.raises(InvalidInput, match=words):
+        read_table(tmp_path, "held-out data")
+
+
+def test_a_file_of_a_folder_that_has_a_column_twice_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, pa.table({"x": [1]}), pa.table([[1], [2]], names=["x", "x"]))
+    with pytest.raises(InvalidInput, match="held-out data has column 'x' twice"):
+        read_table(tmp_path, "held-out data")

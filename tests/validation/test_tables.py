@@ -166,3 +166,5 @@ def test_columns_of_csv_without_a_name_are_called_by_their_place(tmp_path: Path)
     path = tmp_path / "data.csv"
     pd.DataFrame({"x": [1.5, 2.5]}).to_csv(path)
     assert as_table(path, "data").column_names == list(pd.read_csv(path).columns) == ["Unnamed: 0", "x"]
+    pd.read_csv(path).to_csv(path)
+    assert as_table(path, "data").column_names == list(pd.read_csv(path).columns) == ["Unnamed: 0.1", "Unnamed: 0", "x"]

@@ -7,7 +7,8 @@ Arrow. The table has plain column types only, and a file that cannot be read is 
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 DUCKDB_MARK = "::"
 _DUCKDB_SUFFIXES = (".duckdb", ".ddb", ".db")
+_UNITS = ("s", "ms", "us", "ns")
+"""Of time stamps, from the coarsest to the finest."""
 _FORMS = (
     "Parquet (.parquet), CSV (.csv, .csv.gz, .tsv), Arrow (.arrow, .feather), JSON lines (.jsonl) or FILE.duckdb::TABLE"
 )
@@ -68,7 +71,7 @@ def read_table(path: str | Path, what: str) -> pa.Table:
     path = Path(path)
     if not path.exists():
         raise NotFound(f"{what} {path} is missing: give {_FORMS}")
-    reader = _parquet_folder if path.is_dir() else _reader(path, what)
+    reader = partial(_parquet_folder, what=what) if path.is_dir() else _reader(path, what)
     if not path.is_dir():
         check_given(path, what, f"give {_FORMS}")
     import pyarrow as pa
@@ -125,7 +128,7 @@ def _parquet(path: Path) -> pa.Table:
         return file.read()
 
 
-def _parquet_folder(path: Path) -> pa.Table:
+def _parquet_folder(path: Path, what: str) -> pa.Table:
     """The rows of all its files, with the columns of each of them."""
     import pyarrow as pa
     import pyarrow.dataset as ds
@@ -133,11 +136,50 @@ def _parquet_folder(path: Path) -> pa.Table:
     found = ds.dataset(path, format="parquet", partitioning="hive")
     if not found.files:
         raise OSError("the folder holds no Parquet file")
-    schemas = [found.schema, *(fragment.physical_schema for fragment in found.get_fragments())]
-    united = pa.unify_schemas(schemas, promote_options="permissive")
+    kinds: dict[str, list[pa.DataType]] = {}
+    for schema in (found.schema, *(fragment.physical_schema for fragment in found.get_fragments())):
+        _refuse_twice(schema.names, what)
+        for field in schema:
+            kinds.setdefault(field.name, []).append(field.type)
+    cure = "write the files with one type for each column"
     # A file without a column has nulls there, whatever another file says of that column.
-    schema = pa.schema([field.with_nullable(True) for field in united])
-    return ds.dataset(path, format="parquet", partitioning="hive", schema=schema).to_table()
+    fields = []
+    for name, in_files in kinds.items():
+        kind = _common_type(in_files)
+        if kind is None:
+            told = " and ".join(dict.fromkeys(map(str, in_files)))
+            raise InvalidInput(f"{what} {path}: its files have column {name!r} as {told}: {cure}")
+        fields.append(pa.field(name, kind, nullable=True))
+    try:
+        return ds.dataset(path, format="parquet", partitioning="hive", schema=pa.schema(fields)).to_table()
+    except pa.ArrowInvalid as error:
+        mixed = [name for name, in_files in kinds.items() if len(set(in_files)) > 1]
+        if not mixed:
+            raise
+        raise InvalidInput(
+            f"{what} {path}: its files have other types of {', '.join(map(repr, mixed))}, and {error}: {cure}"
+        ) from error
+
+
+def _common_type(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
+    """The type that a column has in all files, or one that takes the values of each; None where there is none.
+
+    Dates become time stamps where both are there, and stamps without a zone are UTC: the first one's zone counts.
+    """
+    import pyarrow as pa
+
+    if len(set(kinds)) == 1:
+        return kinds[0]
+    plain = [_plain_type(kind) for kind in kinds]
+    stamps = [kind for kind in plain if pa.types.is_timestamp(kind)]
+    if stamps and all(
+        pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_null(kind) for kind in plain
+    ):
+        return pa.timestamp(max((kind.unit for kind in stamps), key=_UNITS.index), stamps[0].tz)
+    try:
+        return pa.unify_schemas([pa.schema([("", kind)]) for kind in plain], promote_options="permissive").field(0).type
+    except (pa.ArrowTypeError, pa.ArrowInvalid):
+        return None
 
 
 def _csv(path: Path) -> pa.Table:
@@ -147,8 +189,20 @@ def _csv(path: Path) -> pa.Table:
     options = pyarrow.csv.ConvertOptions(strings_can_be_null=True, null_values=["", "NULL", "null", "NA", "N/A", "NaN"])
     parse = pyarrow.csv.ParseOptions(delimiter=delimiter)
     found = pyarrow.csv.read_csv(path, parse_options=parse, convert_options=options)
-    # An index that pandas wrote has no name; reading it, pandas calls it by its place.
-    return found.rename_columns([name or f"Unnamed: {place}" for place, name in enumerate(found.column_names)])
+    return found.rename_columns(_named_by_place(found.column_names))
+
+
+def _named_by_place(names: Sequence[str]) -> list[str]:
+    """An index that pandas wrote has no name; reading it, pandas calls it by its place, and by a further number where a
+    column has that name, as that of an index before does."""
+    named = list(names)
+    for place in (place for place, name in enumerate(names) if not name):
+        wanted, further = f"Unnamed: {place}", 0
+        while wanted in names:
+            further += 1
+            wanted = f"Unnamed: {place}.{further}"
+        named[place] = wanted
+    return named
 
 
 def _arrow(path: Path) -> pa.Table:
@@ -206,15 +260,18 @@ def _plain(table: pa.Table, what: str) -> pa.Table:
     column names unique."""
     import pyarrow as pa
 
-    names = table.column_names
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise InvalidInput(f"{what} has column {twice[0]!r} twice: give each column a name of its own")
+    _refuse_twice(table.column_names, what)
     for place, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
             table = table.set_column(place, field.name, _without_dictionary(table[field.name]))
     fields = [pa.field(field.name, _plain_type(field.type)) for field in table.schema]
     return table.replace_schema_metadata(None).cast(pa.schema(fields))
+
+
+def _refuse_twice(names: Sequence[str], what: str) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InvalidInput(f"{what} has column {twice[0]!r} twice: give each column a name of its own")
 
 
 def _without_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:

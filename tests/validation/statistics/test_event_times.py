@@ -77,15 +77,17 @@ def test_what_holds_no_times_is_refused(values: Any, words: str) -> None:
         read(values)
 
 
-def test_training_data_in_milliseconds_are_refused_as_requests_tell_seconds() -> None:
-    rows = pa.table({"at": [SECOND * 1_000], "x": [1.0]})
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_training_data_in_milliseconds_are_refused_as_requests_tell_seconds(missing: float | None) -> None:
+    rows = pa.table({"at": [SECOND * 1e3, missing], "x": [1.0, 2.0]})
 
     with pytest.raises(InvalidInput, match=r"event time 'at' holds 1.7e\+12, which is no number of Unix seconds"):
         make_profile(rows, features=["x"], label=None, event_time="at")
 
 
-def test_training_data_of_calendar_days_are_refused_as_requests_tell_seconds() -> None:
-    rows = pa.table({"at": [20231114, 20231231], "x": [1.0, 2.0]})
+@pytest.mark.parametrize("other", [20231114, float("nan"), float(SECOND)])
+def test_training_data_of_calendar_days_are_refused_as_requests_tell_seconds(other: float) -> None:
+    rows = pa.table({"at": [20231114, 20231231, other], "x": [1.0, 2.0, 3.0]})
 
     with pytest.raises(InvalidInput, match=r"event time 'at' holds 20231231, a day and no number of Unix seconds"):
         make_profile(rows, features=["x"], label=None, event_time="at")

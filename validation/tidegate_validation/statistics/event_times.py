@@ -93,8 +93,10 @@ def check_seconds(column: pa.ChunkedArray, name: str) -> None:
     with connected() as connection:
         relation = relation_of_table(connection, "tidegate_seconds", table)
         number = f"CAST({quote(name)} AS DOUBLE)"
-        largest, days, known = connection.execute(
-            f"SELECT max(abs({number})), count({_day(number)}), count({number}) FROM {relation.name}"
+        day, told = _day(number), f"FILTER (WHERE NOT isnan({number}))"  # SQL takes NaN for the largest number
+        largest, example, days, known = connection.execute(
+            f"SELECT max(abs({number})) {told}, max({number}) FILTER (WHERE {day} IS NOT NULL), count({day}), "
+            f"count({number}) {told} FROM {relation.name}"
         ).fetchall()[0]
     if known and largest >= _UNITS[0][0]:
         raise InvalidInput(
@@ -102,7 +104,7 @@ def check_seconds(column: pa.ChunkedArray, name: str) -> None:
         )
     if days > known / 2:
         raise InvalidInput(
-            f"event time {name!r} holds {int(largest)}, a day and no number of Unix seconds: give dates or time stamps"
+            f"event time {name!r} holds {int(example)}, a day and no number of Unix seconds: give dates or time stamps"
         )
 
 
