@@ -1,7 +1,8 @@
 //! The router: start, apply, stats, stop.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
+use std::iter::once;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -136,7 +137,7 @@ impl Router {
         names: Receiver<String>,
         wanted: Wanted,
     ) -> io::Result<()> {
-        let telling = spawn("tg-wanted", move || names.iter().for_each(|name| wanted(&name)))?;
+        let telling = spawn("tg-wanted", move || tell(&names, &wanted))?;
         lock(&self.helpers).push(telling);
         let system = &self.shared.system;
         start_aside((jobs, listeners.len() + 1), system, &self.helpers)?;
@@ -279,4 +280,12 @@ async fn serve(lane: Arc<Lane>, listeners: Vec<(Endpoint, Listener)>, signals: S
         let _ = tokio::time::timeout(FAREWELL, tracker.empty()).await;
     }
     complete
+}
+
+/// Tells which models are wanted. A name that came many times while others were told, as clients gave up, is told once.
+fn tell(names: &Receiver<String>, wanted: &Wanted) {
+    while let Ok(name) = names.recv() {
+        let all: BTreeSet<String> = once(name).chain(names.try_iter()).collect();
+        all.iter().for_each(|name| wanted(name));
+    }
 }

@@ -88,7 +88,8 @@ impl Model {
     }
 
     /// The copy that a request goes to: of two taken by chance the one whose node has less to do, not one that is not fit where
-    /// there is another, not one whose address for this failed just now either where there is, and never `not`. None where no other is left.
+    /// there is another, not one whose address for this failed just now either where there is, and never `not`. None where no
+    /// other is left.
     pub fn choose(&self, protocol: Protocol, not: Option<&Arc<ModelCopy>>, now: Instant) -> Option<Arc<ModelCopy>> {
         let count = self.copies.len();
         if count == 0 {

@@ -60,6 +60,20 @@ fn the_next_one_asks_again_where_a_client_gives_up_first() {
 }
 
 #[test]
+fn clients_that_give_up_while_it_is_told_have_it_told_once_more() {
+    let running = Running::start(&settings());
+    running.apply(&[], &[("m", &[])]);
+    let hearing = running.wanted.lock().unwrap();
+    eventually("many came", || {
+        running.rest().send_predict("1");
+        running.router.stats()["m"].0 >= 40
+    });
+    drop(hearing);
+    running.router.stop(Duration::ZERO);
+    assert!((1..=3).contains(&running.wanted().len()), "{:?}", running.wanted());
+}
+
+#[test]
 fn so_many_wait_and_no_more() {
     let node = Node::start("a");
     let running = Running::start(&settings());
