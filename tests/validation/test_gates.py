@@ -137,6 +137,16 @@ def test_a_first_version_needs_no_baseline_and_is_marked(tmp_path: Path) -> None
     assert verdict.baseline is None
 
 
+def test_columns_of_held_out_data_that_no_model_takes_may_have_any_names(tmp_path: Path) -> None:
+    policy = replace(POLICY, run=("skew",), required=("skew",))
+    asked = request(tmp_path, 6, Draft(training=training(5)), policy).changed(baseline=None)
+    rows, other = asked.evidence.held_out, pa.array(range(3000))
+    for name in ("", "Note", "note", "Weight"):
+        rows = rows.append_column(name, other)
+    verdict = validate(asked.changed(held_out=rows))
+    assert verdict.allowed, verdict.sentence
+
+
 @pytest.mark.parametrize("name", ["expectations", "quality", "robustness", "skew"])
 def test_an_exception_in_a_gate_is_an_error_and_denies(
     shelf: Path, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -35,6 +35,7 @@ from tidegate_validation.robustness.input_domain import input_domains
 from tidegate_validation.sandbox.examples import default_signature
 from tidegate_validation.skew.release import Evidence as SkewEvidence
 from tidegate_validation.skew.release import release_findings
+from tidegate_validation.statistics.relation import told_apart
 from tidegate_validation.statistics.window import Window, log_window, table_window
 
 if TYPE_CHECKING:
@@ -141,7 +142,9 @@ def skew(case: Case, policy: Policy) -> GateResult:
             seen, words = SkewEvidence(served, served=True), f"{served.rows} served examples"
         else:
             like, time = candidate.rows_per_block, candidate.event_time
-            held_out = stack.enter_context(table_window(case.held_out, event_time=time, like=like))
+            taken = {name for profile in (candidate, baseline) if profile for name in (*profile.features, time) if name}
+            rows = told_apart(case.held_out, taken)
+            held_out = stack.enter_context(table_window(rows, event_time=time, like=like))
             seen, words = SkewEvidence(held_out, served=False), f"{held_out.rows} held-out examples, for want of a log"
         findings = release_findings(candidate, baseline, seen, policy.skew)
     return gate_result("skew", findings, f"was trained on the world that is seen in {words}")

@@ -13,6 +13,7 @@ import pytest
 
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.skew import Columns, SkewReport, report_on_tables
+from tidegate_validation.skew.two_tables import profile_table, report_on_table
 from tidegate_validation.statistics import count_relation, make_profile, relation, rows
 from tidegate_validation.statistics.bins import OFF_SUPPORT
 from tidegate_validation.statistics.facts import Facts, facts_of
@@ -150,6 +151,14 @@ def test_names_that_sql_cannot_tell_apart_are_refused(
     for given in (table, tmp_path / "part.parquet", tmp_path):
         with connected() as connection, pytest.raises(InvalidInput, match=words):
             relation_of(connection, "parcels", given, "parcels")
+
+
+def test_which_of_two_tables_has_such_names_is_said() -> None:
+    alike = pa.table({"x": [1.0], "X": [2.0]})
+    with pytest.raises(InvalidInput, match="reference data: columns 'x' and 'X'"):
+        profile_table(alike, Columns(), ["x"])
+    with pytest.raises(InvalidInput, match="current data: columns 'x' and 'X'"):
+        report_on_table(profile_table(alike.select(["x"]), Columns(), ["x"]), alike, Columns())
 
 
 def test_a_profile_of_one_of_two_names_is_of_that_one() -> None:

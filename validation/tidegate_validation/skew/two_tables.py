@@ -113,7 +113,7 @@ def report_on_tables(
 def profile_table(before: pa.Table, columns: Columns, served: Sequence[str]) -> Profile:
     """The profile of a reference; a label that is not among the `served` columns is left out."""
     with connected() as connection:
-        relation = plain(relation_of_table(connection, "tidegate_before", before))
+        relation = plain(relation_of_table(connection, "tidegate_before", before, "reference data"))
         return _profile(with_times(relation, columns.time, "reference data"), columns, served, None)
 
 
@@ -122,7 +122,7 @@ def report_on_table(
 ) -> SkewReport:
     """The report on a table against a profile that `profile_table` made, with `further` findings about its columns."""
     with connected() as connection:
-        relation = plain(relation_of_table(connection, "tidegate_now", now))
+        relation = plain(relation_of_table(connection, "tidegate_now", now, "current data"))
         return _report(profile, with_times(relation, columns.time, "current data"), columns, rule, further)
 
 

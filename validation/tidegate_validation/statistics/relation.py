@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import glob
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -89,6 +90,12 @@ def relation_of_table(connection: Any, name: str, table: pa.Table, what: str = "
     _check_names(table.column_names, what)
     connection.register(name, table)
     return Relation(connection, name, table.num_rows, types_of(connection, name))
+
+
+def told_apart(table: pa.Table, wanted: Collection[str]) -> pa.Table:
+    """Without columns that have no name or differ from another by capitals alone, unless they are `wanted`."""
+    alike = Counter(name.lower() for name in table.column_names)
+    return table.select([one for one in table.column_names if one in wanted or (one and alike[one.lower()] == 1)])
 
 
 def _check_names(names: Sequence[str], what: str) -> None:

@@ -163,10 +163,10 @@ def count_logged(log_root: Path, model: str, requests: Collection[str]) -> int:
 
 @contextmanager
 def table_window(table: Any, *, event_time: str | None, like: float | None = None) -> Iterator[Window]:
-    """All rows of a pyarrow.Table; blocks are days of `event_time` where there is such a column, else chunks of about
-    `like` rows, as the blocks have that it is compared with."""
+    """All rows of a pyarrow.Table, held-out data in messages; blocks are days of `event_time` where there is such a
+    column, else chunks of about `like` rows, as the blocks have that it is compared with."""
     with connected() as connection:
-        yield window_of(relation_of_table(connection, _VIEW, table), event_time=event_time, like=like)
+        yield window_of(relation_of_table(connection, _VIEW, table, "held-out data"), event_time=event_time, like=like)
 
 
 def window_of(relation: Relation, *, event_time: str | None, like: float | None = None) -> Window:
