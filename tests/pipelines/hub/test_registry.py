@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
@@ -15,7 +16,7 @@ from tidegate_pipelines.hub.registry.reconcile import Reconciler
 from tidegate_pipelines.hub.registry.tell import Teller
 from tidegate_pipelines.hub.releases.requests import finish
 from tidegate_pipelines.hub.store import Database, EngineRow, ReleaseRow, ReleaseState, ServedVersionRow
-from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable
+from tidegate_serving.contract.errors import InvalidInput, NotFound, PermissionRefused, Unavailable
 from tidegate_validation.canary.rule import CanaryMode, CanaryRule
 
 CONFIG = HubConfig(mlflow=MlflowConfig(address="http://127.0.0.1:1"), public_url="https://hub.example.com/")
@@ -30,6 +31,7 @@ class Registry:
         self.tags: dict[tuple[str, int], dict[str, str]] = {}
         self.serving: dict[str, int] = {}
         self.faults: dict[str, Exception] = {}
+        self.on_tag: Callable[[str], None] = lambda model: None
 
     def wanted(self) -> dict[str, Wanted]:
         return {model: Wanted(version, self.registered_at.get(model, 1)) for model, version in self.versions.items()}
@@ -41,6 +43,7 @@ class Registry:
         return {"serving": self.serving[model]} if model in self.serving else {}
 
     def set_tag(self, model: str, version: int, key: str, value: str) -> None:
+        self.on_tag(model)
         if model in self.faults:
             raise self.faults[model]
         self.tags.setdefault((model, version), {})[key] = value
@@ -97,6 +100,36 @@ def test_a_model_that_was_registered_anew_between_two_looks_is_asked_for_again(d
     with database.reading() as session:
         anew = session.scalars(select(ReleaseRow).where(ReleaseRow.model == "a").order_by(ReleaseRow.id)).all()[-1]
     assert anew.reason == "alias candidate is on version 1 of a model that was registered anew"
+
+
+def test_of_many_models_that_are_closed_to_writing_few_are_asked_for_at_a_time(database: Database) -> None:
+    """As with a token that may only read: the others have their turn, and those that are closed ever more rarely."""
+    closed = [f"closed{number:02}" for number in range(45)]
+    registry = Registry(dict.fromkeys([*closed, "open"], 1))
+    reconcile(database, registry)
+    registry.faults = {model: PermissionRefused("not yours") for model in closed}
+    asked, now = list[str](), [0.0]
+    registry.on_tag = asked.append
+    teller = Teller(CONFIG, database, cast("MlflowRegistry", registry), lambda: now[0])
+
+    def asked_in_a_round() -> int:
+        asked.clear()
+        teller.all()
+        return len(set(asked))
+
+    assert [asked_in_a_round() for _ in range(4)] == [20, 20, 6, 0]
+    assert ("open", 1) in registry.tags
+    assert teller.refusals.count("nothing is told of closed") == 3
+    assert teller.refusals.endswith("; nor of 42 more models")
+    for pause in (1, 2, 4):
+        now[0] += 0.5 * CONFIG.mlflow.poll_seconds * pause
+        assert asked_in_a_round() == 0
+        now[0] += 0.6 * CONFIG.mlflow.poll_seconds * pause
+        assert [asked_in_a_round() for _ in range(4)] == [20, 20, 5, 0]
+    registry.faults = {}
+    now[0] += 3600
+    assert [asked_in_a_round() for _ in range(2)] == [45, 0]
+    assert teller.refusals == ""
 
 
 def test_an_alias_that_is_taken_off_takes_back_what_has_not_begun(database: Database) -> None:

@@ -29,15 +29,20 @@ from tidegate_serving.contract.errors import InvalidInput, NotFound, PermissionR
 logger = logging.getLogger(__name__)
 _AT_ONCE = 50
 _PROBLEMS = 3
+_REFUSALS = 20
+"""So many models that may not be written to are asked for in one go; the others have their turn after the pause."""
+_LONGEST_PAUSE = 3600.0
+_SHOWN = 3
 _MOST_LETTERS = 4900
 _PREFIX = "tidegate."
 
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """What the registry said, and until when, by the clock, it is not asked again."""
+    """What the registry said, how often in a row, and until when, by the clock, it is not asked again."""
 
     said: str
+    times: int
     until: float
 
 
@@ -61,26 +66,26 @@ class Teller:
     @property
     def refusals(self) -> str:
         """Models that the registry does not let the hub tell anything about, as a sentence; empty for none."""
-        return "; ".join(f"nothing is told of {model}: {one.said}" for model, one in sorted(self._refused.items()))
+        told = [f"nothing is told of {model}: {one.said}" for model, one in sorted(self._refused.items())]
+        more = [f"nor of {len(told) - _SHOWN} more models"] if len(told) > _SHOWN else []
+        return "; ".join(told[:_SHOWN] + more)
 
     def all(self) -> None:
         """Whatever has not been told. Unavailable where the registry does not answer; one version that it has a fault
         with keeps nothing from being told of the others, nor does a model that it does not let the hub write to, which
-        is asked for again after the poll's pause."""
-        due = [model for model, one in self._refused.items() if one.until <= self._clock()]
+        is asked for again after the poll's pause, and ever more rarely up to an hour."""
         problems: list[Unavailable] = []
-        for model in due:
-            del self._refused[model]
-        told = 0
-        while told == 0 and not problems and (untold := self._untold()):
+        told, refused = 0, 0
+        while told == 0 and refused < _REFUSALS and not problems and (untold := self._untold()):
             for row in untold:
-                if row.model in self._refused:
+                if row.model in self._resting():
                     continue
                 try:
-                    told += self._allowed(row.model, partial(self._tell, row))
+                    allowed = self._allowed(row.model, partial(self._tell, row))
+                    told, refused = told + allowed, refused + (not allowed)
                 except Unavailable as error:
                     problems.append(error)
-                if len(problems) == _PROBLEMS:
+                if len(problems) == _PROBLEMS or refused == _REFUSALS:
                     break
         if not problems:
             self._tell_serving()
@@ -91,28 +96,39 @@ class Teller:
         query = (
             select(ReleaseRow)
             .where(ReleaseRow.source == MLFLOW, ReleaseRow.state != ReleaseRow.told_state)
-            .where(ReleaseRow.model.not_in(self._refused))
+            .where(ReleaseRow.model.not_in(self._resting()))
             .order_by(ReleaseRow.id)
             .limit(_AT_ONCE)
         )
         with self._database.reading() as session:
             return session.scalars(query).all()
 
+    def _resting(self) -> set[str]:
+        """Models that the registry is not asked for now."""
+        return {model for model, one in self._refused.items() if one.until > self._clock()}
+
     def _allowed(self, model: str, tell: Callable[[], None]) -> bool:
         """Whether the registry let something be told of a model."""
         try:
             tell()
         except PermissionRefused as error:
-            logger.warning("what came of %s is told later: %s", model, error.message)
-            self._refused[model] = _Refusal(error.message, self._clock() + self._config.mlflow.poll_seconds)
+            before = self._refused.get(model)
+            times = 0 if before is None else before.times + 1
+            if before is None:
+                logger.warning("what came of %s is told later: %s", model, error.message)
+            pause = min(self._config.mlflow.poll_seconds * 2 ** min(times, 16), _LONGEST_PAUSE)
+            self._refused[model] = _Refusal(error.message, times, self._clock() + pause)
             return False
+        self._refused.pop(model, None)
         return True
 
     def _tell_serving(self) -> None:
         """What ordinary clients get by now, where that is not what the registry was told: after a rollback or a block,
         whoever asked the engine for it."""
         with self._database.reading() as session:
-            changed = session.execute(_serving_otherwise().where(RegisteredModelRow.model.not_in(self._refused))).all()
+            changed = session.execute(
+                _serving_otherwise().where(RegisteredModelRow.model.not_in(self._resting()))
+            ).all()
         for model, version in changed:
             try:
                 self._allowed(model, partial(self._serves, model, version))
