@@ -251,5 +251,7 @@ def test_what_cannot_be_compared_is_named() -> None:
     found = paired(reported({"code": [f"c{one}" for one in range(400)]}, code=np.arange(400)))["code"]
     assert found.outcome is Outcome.INCONCLUSIVE
     assert found.sentence == (
-        "`code`: its examples cannot be compared one by one, as it is int64 in training and string in what is served"
+        "`code`: its examples cannot be compared one by one, as it is int64 in training and is string in what is served"
     )
+    empty = paired(reported({"code": np.arange(400)}, code=[None] * 400))["code"]
+    assert "as it holds nothing in training and is int64 in what is served" in empty.sentence

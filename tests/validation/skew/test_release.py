@@ -104,6 +104,18 @@ def test_a_candidate_further_from_the_season_than_the_baseline_is_refused(tmp_pa
     assert of(found, "size").outcome is Outcome.PASS
 
 
+@pytest.mark.parametrize(("factor", "offset"), [(1.8, 32.0), (1 / 1.8, -32 / 1.8)])
+def test_a_baseline_off_by_an_offset_too_is_as_far_in_either_direction(
+    tmp_path: Path, factor: float, offset: float
+) -> None:
+    """Fahrenheit against Celsius, and the other way; the candidate differs by the factor alone."""
+    served = world.scaled(world.parcels(6000, seed=3, days=6, first_day=LATER), "size", factor, offset)
+    candidate = profile_of(world.scaled(spring(2), "size", 1.0, offset / factor))
+    found = of(against_log(tmp_path, served, candidate, profile_of(spring(1))), "size")
+    assert found.outcome is Outcome.WARN
+    assert found.sentence.endswith("no more so than for the version that serves now")
+
+
 def test_a_new_input_is_noted_for_nobody_knows_what_will_be_served(tmp_path: Path) -> None:
     table = world.with_column(spring(2), "height", np.random.default_rng(0).random(30_000))
     served = world.parcels(3000, seed=3, days=3, first_day=LATER)

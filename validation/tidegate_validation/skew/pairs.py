@@ -202,9 +202,12 @@ def _differ(name: str, wrong: Mask, cause: PairCause | None, examples: list[dict
 
 
 def _not_compared(before: pa.Table, now: pa.Table, name: str) -> Finding:
-    kinds = [table.schema.field(name).type for table in (before, now)]
+    is_as = [
+        "holds nothing" if table[name].null_count == len(table) else f"is {table.schema.field(name).type}"
+        for table in (before, now)
+    ]
     sentence = (
-        f"`{name}`: its examples cannot be compared one by one, as it is {kinds[0]} in training and {kinds[1]} in what "
+        f"`{name}`: its examples cannot be compared one by one, as it {is_as[0]} in training and {is_as[1]} in what "
         "is served"
     )
     return Finding(CHECK, name, Outcome.INCONCLUSIVE, sentence)

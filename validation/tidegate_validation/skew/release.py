@@ -152,11 +152,11 @@ def _worse(case: _Case, finding: Finding, cause: Cause | None) -> bool:
 
 def _as_far(case: _Case, cause: Cause, known: Cause | None) -> bool:
     """Whether what is served is at least as far from the baseline's training, by the same conversion: the same factor,
-    no smaller an offset in the same direction, and about as many rows or more."""
+    no smaller an offset in the same direction, if it has one at all, and about as many rows or more."""
     if known is None or not known.is_conversion or known.factor * cause.factor <= 0:
         return False
     low, high = np.interp(_MIDDLE, case.feature.levels, case.feature.quantiles)
-    further = cause.offset - known.offset if cause.offset > 0 else known.offset - cause.offset
+    further = (cause.offset - known.offset) * np.sign(cause.offset)
     return bool(
         abs(np.log(known.factor / cause.factor)) <= _SAME_FACTOR
         and further <= case.rule.margin * abs(cause.factor) * (high - low)
