@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +134,13 @@ def plain(values: Any, requests: tuple[str, ...] = ("a", "b", "c")) -> Answers:
 
 @pytest.mark.parametrize(
     ("answers", "labels"),
-    [([1, 2, 3], ["1", "2", "3"]), ([True, False, True], ["true"] * 3), (["1", "2", "3"], [1] * 3)],
+    [
+        ([1, 2, 3], ["1", "2", "3"]),
+        ([True, False, True], ["true"] * 3),
+        (["1", "2", "3"], [1] * 3),
+        ([0.9, 0.8, 0.1], ["1", "nan", "0"]),
+        ([5.5, 3.5, 1.5], ["5", "nan", "1"]),
+    ],
 )
 def test_labels_that_no_answer_can_equal_are_refused(answers: list[Any], labels: list[Any]) -> None:
     with pytest.raises(InvalidInput, match="give labels of the answers' type"):
@@ -174,8 +181,16 @@ def test_the_newest_label_counts_whatever_zone_and_line_its_time_comes_in(tmp_pa
     assert newest_labels(read_labels(file)) == {("a", None): 1, ("a", 1): 5}
     with pytest.raises(InvalidInput, match="labels have at 'yesterday', which is no time"):
         newest_labels(pa.table({"request_id": ["a"], "label": [1], "at": ["yesterday"]}))
-    with pytest.raises(InvalidInput, match="labels have row 'first'"):
-        newest_labels(pa.table({"request_id": ["a"], "label": [1], "row": ["first"]}))
+    times = pa.array([Decimal("2.5"), Decimal("1.5"), None])
+    assert newest_labels(pa.table({"request_id": ["a"] * 3, "label": [1, 2, 3], "at": times})) == {("a", None): 1}
+    unknown = [3.0, float("nan"), 2.0]
+    assert newest_labels(pa.table({"request_id": ["a"] * 3, "label": [1, 2, 3], "at": unknown})) == {("a", None): 1}
+
+
+@pytest.mark.parametrize("row", ["first", 1.5, float("inf"), float("nan"), [1]])
+def test_a_label_of_no_whole_row_is_refused(row: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"labels have row .*: write the number of the row"):
+        newest_labels(pa.table({"request_id": ["a"], "label": [1], "row": [row]}))
 
 
 def test_a_log_and_a_file_of_labels_are_joined_in_the_report(tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from tidegate_serving.contract.errors import InvalidInput
@@ -42,24 +44,31 @@ def newest_labels(labels: pa.Table) -> dict[tuple[str, int | None], Any]:
             raise InvalidInput(f"labels have no column {name!r}: they have {', '.join(labels.column_names)}")
     size = labels.num_rows
     rows, when = (labels[name].to_pylist() if name in labels.column_names else [None] * size for name in (ROW, AT))
-    order = [place for place in range(size) if when[place] is None]
-    order += [place for _, place in sorted((_moment(at), place) for place, at in enumerate(when) if at is not None)]
+    order = [place for _, place in sorted((_moment(at), place) for place, at in enumerate(when))]
     names, values = labels[REQUEST].to_pylist(), labels[LABEL].to_pylist()
     return {(str(names[place]), _row(rows[place])): values[place] for place in order if values[place] is not None}
 
 
 def _row(row: Any) -> int | None:
+    if row is None:
+        return None
+    words = f"labels have {ROW} {row!r}: write the number of the row in its request, from 0"
     try:
-        return None if row is None else int(row)
-    except ValueError as error:
-        raise InvalidInput(f"labels have {ROW} {row!r}: write the number of the row in its request, from 0") from error
+        number = int(row)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise InvalidInput(words) from error
+    if not isinstance(row, str) and number != row:
+        raise InvalidInput(words)
+    return number
 
 
 def _moment(at: Any) -> float:
-    """A label's time, in Unix seconds unless it is a number."""
+    """A label's time, in Unix seconds unless it is a number; before all others where it has none."""
+    if at is None:
+        return -math.inf
     try:
-        if isinstance(at, int | float):
-            return float(at)
+        if isinstance(at, int | float | Decimal):
+            return -math.inf if math.isnan(at) else float(at)
         time = datetime.fromisoformat(str(at.isoformat() if isinstance(at, date) else at))
     except ValueError as error:
         raise InvalidInput(

@@ -175,6 +175,14 @@ def performance_in_log(labels: pa.Table | None, log_root: Path, *, model: str, *
 
 def _scores(values: Any, truth: list[Any], metric: Metric, probability: bool) -> Floats:
     """How good each answer is: 1 or 0, or how far it is off."""
+    if not truth:
+        return np.empty(0)
+    kinds = {"texts" if isinstance(one, str) else "numbers" for one in truth}
+    if kinds != {"texts" if isinstance(values[0], str) else "numbers"}:
+        raise InvalidInput(
+            f"labels such as {truth[0]!r} are {' and '.join(sorted(kinds))}, and answers are such as "
+            f"{values[0].item() if hasattr(values[0], 'item') else values[0]!r}: give labels of the answers' type"
+        )
     if metric is Metric.ERROR or probability:
         try:
             numbers = np.array(truth, dtype=np.float64)
@@ -185,12 +193,6 @@ def _scores(values: Any, truth: list[Any], metric: Metric, probability: bool) ->
         if metric is Metric.ERROR:
             return np.asarray(np.abs(values.astype(np.float64) - numbers))
         return np.asarray((values >= 0.5) == (numbers >= 0.5), dtype=np.float64)
-    kinds = {"texts" if isinstance(one, str) else "numbers" for one in truth}
-    if kinds != {"texts" if isinstance(values[0], str) else "numbers"}:
-        raise InvalidInput(
-            f"labels such as {truth[0]!r} are {' and '.join(sorted(kinds))}, and answers are such as "
-            f"{values[0].item() if hasattr(values[0], 'item') else values[0]!r}: give labels of the answers' type"
-        )
     return np.array([one == other for one, other in zip(values.tolist(), truth, strict=True)], dtype=np.float64)
 
 
