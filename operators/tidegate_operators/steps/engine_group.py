@@ -16,7 +16,7 @@ from tidegate_operators.steps.away import is_away
 from tidegate_operators.steps.change_desired import REQUESTED_BY
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState, VersionReference
-from tidegate_serving.contract.errors import FailedPrecondition, TidegateError
+from tidegate_serving.contract.errors import FailedPrecondition, NotAdmitted, TidegateError
 from tidegate_serving.contract.servable import State
 from tidegate_serving.control.status import VersionStatus
 from tidegate_serving.control_client import ControlClient, ServableStatus
@@ -79,7 +79,8 @@ def reconcile(
     """Brings engines of a group that came late, or missed a change, to the desired state that most of them have; of
     two that as many have, to the one that was said last. An engine that never heard of the servable does not count.
 
-    A version that one of them serves is admitted by the others, too, where its verdict's date has passed since.
+    A version that one of them serves is admitted by the others, too, where its verdict's date has passed since; that
+    takes the role `operate`.
     What operators decided on single engines (pins, splits, blocks) stays as it is. Raises as `push` where an engine
     refuses, naming it; FailedPrecondition where no engine of the group knows the servable.
     """
@@ -99,7 +100,12 @@ def reconcile(
 
     def take(engine: EngineConnection) -> int:
         with ControlClient(engine) as client:
-            return client.set_desired_state(wanted, revisions[str(engine)], admitted=admitted)
+            try:
+                return client.set_desired_state(wanted, revisions[str(engine)])
+            except NotAdmitted:
+                if not admitted:
+                    raise
+                return client.set_desired_state(wanted, revisions[str(engine)], admitted=admitted)
 
     if late:
         on_each([engine for engine, _ in late], take).all()

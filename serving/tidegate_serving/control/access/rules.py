@@ -92,6 +92,13 @@ def _change(answer: Any, grant: Grant) -> Any:
     return answer if grant.sees(answer.servable) else None
 
 
+def _push(request: Any) -> Call:
+    """Who says that another engine has admitted a version lets it in after its verdict's date."""
+    if request.admitted:
+        return Call("push of what others admitted", Role.OPERATE, request.desired.servable)
+    return Call("push", Role.RELEASE, request.desired.servable)
+
+
 _SIDES = 2
 """A canary divides traffic between two versions, or ends that. Who may promote and roll back could send all of it to
 either, so this gives nothing away; a split between more is an operator's own."""
@@ -105,9 +112,7 @@ _CONTROL: Mapping[str, Rule] = {
     "ReadLog": Rule(_log),
     "GetConfig": Rule(_plain("config", Role.LOOK, all_models=True)),
     "GetSupport": Rule(_plain("support", Role.LOOK, all_models=True)),
-    "SetDesiredState": Rule(
-        lambda request: Call("push", Role.RELEASE, request.desired.servable), asker=lambda request: request.desired
-    ),
+    "SetDesiredState": Rule(_push, asker=lambda request: request.desired),
     "Operate": Rule(_operation, asker=_itself),
     "SetLogLevel": Rule(_plain("log-level", Role.OPERATE, all_models=True), asker=_itself),
     "Reload": Rule(_plain("reload", Role.OPERATE, all_models=True), asker=_itself),

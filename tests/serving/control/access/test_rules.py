@@ -78,6 +78,18 @@ def test_patterns_are_of_whole_names(pattern: str, name: str, sees: bool) -> Non
     assert Grant("token", "t", Role.LOOK, (pattern,)).sees(name) is sees
 
 
+@pytest.mark.parametrize(
+    ("admitted", "call"),
+    [((), Call("push", Role.RELEASE, "m")), (("d",), Call("push of what others admitted", Role.OPERATE, "m"))],
+)
+def test_to_say_that_others_admitted_a_version_takes_more_than_to_push_it(
+    admitted: tuple[str, ...], call: Call
+) -> None:
+    desired = message("tidegate.v1.DesiredState")(servable="m")
+    request = message("tidegate.v1.SetDesiredStateRequest")(desired=desired, admitted=admitted)
+    assert rule_of(f"/{SERVICE}/SetDesiredState").call(request) == call
+
+
 def test_to_read_a_log_takes_more_than_to_look() -> None:
     request = message("tidegate.v1.ReadLogRequest")(servable="m")
     assert rule_of(f"/{SERVICE}/ReadLog").call(request) == Call("log", Role.RELEASE, "m")
