@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tidegate_operators.steps.away import is_away
 from tidegate_operators.steps.canary_group import CanaryGroup
 from tidegate_operators.steps.canary_log import read_numbers
 from tidegate_operators.steps.canary_pairs import StepBegun
@@ -166,7 +165,11 @@ class Resumption:
 def begin(
     group: CanaryGroup, identity: ServableId, rule: CanaryRule, resumption: Resumption | None = None
 ) -> Observation | TrafficObservation:
-    """Turns the shadow, or the first share, on; with `resumption` an observation that was interrupted goes on."""
+    """Turns the shadow, or the first share, on; with `resumption` an observation that was interrupted goes on.
+
+    Where it cannot begin, the version is taken out with the error as its result; what becomes of one that was
+    interrupted is its caller's.
+    """
     desired, primary, log_root = group.begin(identity)
     live = desired.version(identity.version)
     directory, digest = (Path(), "") if live is None else (live.directory, live.manifest_digest)
@@ -192,7 +195,7 @@ def begin(
             return growing
         group.tell(lambda client: _turn_on(client, identity, rule, since))
     except TidegateError as error:
-        if group.resumed and is_away(error):
+        if group.resumed:
             raise
         why = f"the canary of {identity} could not begin"
         try:

@@ -184,7 +184,9 @@ def test_a_canary_in_traffic_that_cannot_go_on_gives_its_share_back_at_once(
         canary_turn(directory=second, control=endpoints.control, turn=IMPATIENT, rule=rule)
     with ControlClient(endpoints.control) as client:
         status = client.servable(name)
+        told = {entry.reason for entry in client.journal(servable=name)}
     assert (status.overrides, status.desired.numbers) == ((), frozenset({1}))
+    assert f"the canary of {name}:2 could not go on" in told
 
 
 def iter_clock(first: datetime) -> Callable[[], datetime]:
