@@ -107,9 +107,11 @@ def advise(
     suffers, unclear = _suffers(window, previous, blamed, failing, rule)
     if unclear:
         alone, took = undone(rows, {name: causes[name] for name in unclear if name in causes})
-        of_unclear, why = (answers, why) if set(took) == set(done) else _both(serving, previous, rows, alone, used)
-        if not of_unclear or not unclear <= {*took}:
-            words = _untold(previous, names[1], sorted(unclear), sorted(unclear - {*took}), why)
+        kept, of_unclear = sorted(unclear - {*took}), answers
+        if set(took) != set(done):
+            of_unclear, why = ([], "") if kept else _both(serving, previous, rows, alone, used)
+        if kept or not of_unclear:
+            words = _untold(previous, names[1], sorted(unclear), kept, why)
             return RollbackAdvice(Advice.UNKNOWN, f"Whether a rollback would help cannot be told: {words}.", *names)
         suffers |= unclear if _needs_mending(*of_unclear) else set()
     feed, version = tuple(sorted(suffers)), tuple(sorted(failing - suffers))
