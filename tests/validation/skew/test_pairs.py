@@ -108,6 +108,21 @@ def test_float_noise_is_no_difference() -> None:
     assert compared(now) == []
 
 
+@pytest.mark.parametrize("least", [1_000_000, 2**60])
+def test_whole_numbers_are_the_same_to_their_last_digit(least: int) -> None:
+    before = pa.table({"id": range(300), "account": pa.array([*range(least, least + 299), None])})
+    now = pa.table({"id": range(300), "account": pa.array([*range(least + 1, least + 300), None])})
+    assert compare_pairs(before, before, ["id"], None) == []
+    (found,) = compare_pairs(before, now, ["id"], None)
+    assert (found.outcome, found.number) == (Outcome.FAIL, 299 / 300)
+    assert found.sentence.endswith("another value than in training: training's plus 1")
+    assert found.example is not None
+    assert found.example["pairs"][0] == {"id": 0, "training": least, "served": least + 1}
+    missing = now.set_column(1, "account", pa.array([*range(least, least + 298), None, 3]))
+    (found,) = compare_pairs(before, missing, ["id"], None)
+    assert (found.number, found.outcome) == (2 / 300, Outcome.WARN)
+
+
 def test_stamps_that_keep_less_of_the_second_are_the_same() -> None:
     now = examples().assign(packed=lambda rows: rows["packed"] + pd.Timedelta(milliseconds=700))
     assert compared(now) == []

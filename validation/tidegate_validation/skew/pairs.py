@@ -1,6 +1,7 @@
 """The same example in both tables, by its keys: which columns differ for how many examples, and how.
 
-Two numbers are the same within float noise. This sees what no distribution shows, such as yesterday's value.
+Two numbers are the same within float noise, whole numbers where they are equal. This sees what no distribution shows,
+such as yesterday's value.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _SURE = 1.645
 _EXAMPLES = 5
 _LEAST_SHARE = 0.5
 _LEAST_NAMED = 0.5
+_NEARLY_ALL = 0.9
 _DAY, _HOUR = 86_400.0, 3600.0
 _SAME_MOMENT = 1.0 / _HOUR
 """Hours by which time stamps may differ because one side keeps less of the second."""
@@ -168,16 +170,52 @@ def _of_column(
 ) -> Finding | None:
     before, now = columns[name]
     x, y = before[pairs.first], now[pairs.second]
-    wrong = differing(x, y)
+    far = differing(x, y)
+    whole = _whole_numbers(name, pairs)
+    wrong = far if whole is None else whole.wrong
     if _is_moment(pairs.before, name):
         wrong &= ~(np.abs(np.asarray(x - y, dtype=np.float64)) <= _SAME_MOMENT)
     if not wrong.any():
         return None
+    if whole is not None and (wrong & far).sum() < _NEARLY_ALL * wrong.sum():
+        # What floats take for noise is too little for them to tell why.
+        return _differ(name, wrong, whole.constant_offset(), _examples(name, x, y, wrong, pairs))
     others = {other: columns[other][0][pairs.first] for other in columns if other != name}
     cause = explain_pairs(x, y, wrong, others, _earlier(before, pairs, time), _join_keys(pairs, time))
     if _is_moment(pairs.before, name):
         cause = told_in_moments(cause, lambda value: _moment_of(name, y == value, pairs))
     return _differ(name, wrong, cause, _examples(name, x, y, wrong, pairs))
+
+
+@dataclass(frozen=True, slots=True)
+class _WholeNumbers:
+    """A column of whole numbers in both tables, to the last digit: which differ, or are missing on one side only, and
+    by how much those do that are there on both."""
+
+    wrong: Mask
+    steps: Integers
+
+    def constant_offset(self) -> PairCause | None:
+        """That nearly all differ by the same."""
+        steps, counts = np.unique(self.steps, return_counts=True)
+        if not len(steps) or counts.max() < _NEARLY_ALL * self.wrong.sum():
+            return None
+        step = int(steps[counts.argmax()])
+        return PairCause("constant offset", f"training's plus {step}", {"offset": step})
+
+
+def _whole_numbers(name: str, pairs: _Pairs) -> _WholeNumbers | None:
+    """None for a column of other types."""
+    import pyarrow as pa
+
+    sides = [side[name].take(pa.array(rows)) for side, rows in ((pairs.before, pairs.first), (pairs.now, pairs.second))]
+    if not all(pa.types.is_integer(side.type) for side in sides):
+        return None
+    x, y = (side.fill_null(0).to_numpy() for side in sides)
+    missing, lacking = (side.is_null().to_numpy() for side in sides)
+    both = ~missing & ~lacking & (x != y)
+    steps = y[both].astype(np.int64) - x[both].astype(np.int64)
+    return _WholeNumbers(both | (missing != lacking), steps)
 
 
 def _differ(name: str, wrong: Mask, cause: PairCause | None, examples: list[dict[str, Any]]) -> Finding:
@@ -300,15 +338,19 @@ def _keys_of(pairs: _Pairs, place: int) -> dict[str, Any]:
 
 
 def _examples(name: str, x: Column, y: Column, wrong: Mask, pairs: _Pairs) -> list[dict[str, Any]]:
+    import pyarrow as pa
+
     found = []
     for place in np.flatnonzero(wrong)[:_EXAMPLES]:
         keys = _keys_of(pairs, place)
+        values = (pairs.before[name][int(pairs.first[place])], pairs.now[name][int(pairs.second[place])])
         if _is_moment(pairs.before, name):
-            values = (pairs.before[name][int(pairs.first[place])], pairs.now[name][int(pairs.second[place])])
-            told = {side: str(one) if one.is_valid else None for side, one in zip(_SIDES, values, strict=True)}
-            found.append({**keys, **told})
-            continue
-        found.append({**keys, "training": _plain(x[place]), "served": _plain(y[place])})
+            told: list[Any] = [str(one) if one.is_valid else None for one in values]
+        elif all(pa.types.is_integer(one.type) for one in values):
+            told = [one.as_py() for one in values]
+        else:
+            told = [_plain(x[place]), _plain(y[place])]
+        found.append({**keys, **dict(zip(_SIDES, told, strict=True))})
     return found
 
 
