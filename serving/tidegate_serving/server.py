@@ -80,6 +80,8 @@ def reload(engine: Engine) -> None:
         _log.error("%s", error)
     except TidegateError as error:
         _log.error("the config was not reloaded, nothing was changed: %s", error)
+    except Exception:
+        _log.exception("the config was not reloaded, everything is as it was: this is a fault of Tidegate")
     else:
         _log.info("the config was read again: %s", f"\n{changes}" if changes else changes)
 

@@ -20,6 +20,7 @@ from tidegate_serving.control_client import ControlClient
 from tidegate_serving.engine import Engine
 from tidegate_serving.journal import Kind
 from tidegate_serving.runtime.reload import HalfReloaded
+from tidegate_serving.server import reload
 from tidegate_serving.sources.file_system.source import FileSystemSource
 
 
@@ -221,6 +222,18 @@ def test_nothing_to_read_again_is_said_and_kept(engine: Engine) -> None:
         told = [entry for entry in control.journal() if entry.kind is Kind.REFUSED][-1]
     assert told.words().startswith("a reload was refused: this engine's config came from no file")
     assert told.words().endswith("by SIGHUP")
+
+
+def test_a_fault_of_the_engine_s_own_at_a_signal_ends_no_server(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(**said: str) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(engine, "reread", fails)
+    reload(engine)
+    assert "the config was not reloaded, everything is as it was" in caplog.text
+    assert "RuntimeError: a bug" in caplog.text
 
 
 def test_a_step_that_fails_takes_back_the_ones_before_it(
