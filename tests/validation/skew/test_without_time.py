@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pytest
 from tests.validation.skew.causes import like
 
 from tidegate_serving.admission import Outcome
@@ -86,3 +87,20 @@ def test_of_few_rows_those_of_training_are_told_where_they_are_fewer() -> None:
         "`load`: cannot tell, 1 row of training is too few",
     )
     assert report_on_tables(now, now[:2]).feature("load").sentence == "`load`: cannot tell, 2 rows are too few"
+
+
+@pytest.mark.parametrize(("before", "now"), [(200, 200), (1000, 200), (200, 1000), (300_000, 200_000)])
+def test_numbers_of_rows_begin_anew_in_each_table(before: int, now: int) -> None:
+    """As the index does that pandas writes into a CSV."""
+    known, served = (pd.DataFrame({"index": np.arange(rows)}) for rows in (before, now))
+    told = report_on_tables(known, served).feature("index")
+    assert (told.outcome, told.sentence) == (
+        Outcome.PASS,
+        "`index`: numbers the rows from 0 on, as in training",
+    )
+    assert report_on_tables(known, served * 1000).feature("index").outcome is Outcome.FAIL
+
+
+def test_a_counter_that_goes_back_is_no_number_of_rows() -> None:
+    known, served = pd.DataFrame({"count": np.arange(0, 3000, 3)}), pd.DataFrame({"count": np.arange(1500, 2000)})
+    assert report_on_tables(known, served).feature("count").outcome is Outcome.FAIL

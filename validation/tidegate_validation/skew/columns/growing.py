@@ -22,6 +22,7 @@ NOT_AS_BEFORE = "does not grow on"
 FEW_VALUES = "few values"
 _FEWER = 0.2
 """With fewer than this part of the different values that training would have, it was rounded or is stuck."""
+_SAME_PLACE, _ROUGHLY = 0.01, 0.01
 _SPREAD = 8.0
 """Values of one day may lie so many times as far from each other as in training, or as close to,"""
 _LEAST_ROWS = 8
@@ -47,11 +48,12 @@ def told_of_growth(
     """
     if not isinstance(sample, ValueSample) or not len(sample.values):
         return None
-    if by_day and sample.blocks.min() < growth.last:
+    if _tells_nothing(growth, sample, by_day):
         return None
     ahead = sample.blocks - growth.last if by_day else sample.blocks + 1
-    if growth.steps and not by_day and _among_trainings(growth, sample):
-        return None
+    if not by_day and _numbers_rows(growth, feature, sample):
+        sentence = f"`{feature.name}`: numbers the rows from {_value(feature, growth.start)} on, as in training"
+        return Growing(Finding(CHECK, feature.name, Outcome.PASS, sentence, number=0.0))
     low, high = growth.within(float(ahead.max()), by_day)
     strange = (sample.values < low) | (sample.values > high)
     away = float(sample.n[strange].sum() / sample.n.sum())
@@ -90,9 +92,26 @@ def told_of_growth(
     return Growing(finding, cause)
 
 
-def _among_trainings(growth: Growth, sample: ValueSample) -> bool:
+def _tells_nothing(growth: Growth, sample: ValueSample, by_day: bool) -> bool:
+    """Whether a window begins before training ends, or has steps without dates that are all training's."""
+    if by_day:
+        return bool(sample.blocks.min() < growth.last)
     low, high = sorted((growth.start, growth.end))
-    return bool(((sample.values >= low) & (sample.values <= high)).all())
+    return growth.steps and bool(((sample.values >= low) & (sample.values <= high)).all())
+
+
+def _numbers_rows(growth: Growth, feature: FeatureProfile, sample: ValueSample) -> bool:
+    """Whether a table's rows are numbered as training's were, each one step after the one before: an index, and no
+    count that goes on from table to table."""
+    places = (np.sort(sample.values) - growth.start) * (feature.rows - 1) / (growth.end - growth.start)
+    rows = float(sample.n.sum())
+    few = max(_SAME_PLACE, _ROUGHLY * rows)
+    return (
+        feature.distinct >= (1 - _ROUGHLY) * feature.rows
+        and abs(places[0]) < few
+        and abs(places[-1] + 1 - rows) < few
+        and bool((np.abs(places - np.round(places)) < _SAME_PLACE).all())
+    )
 
 
 def _value(feature: FeatureProfile, value: float) -> str:
