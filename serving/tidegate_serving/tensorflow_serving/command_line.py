@@ -116,7 +116,9 @@ class CommandLine:
     def _counts(self, key: str) -> bool:
         """Whether a value counts more than a variable: a flag's default does not, only one that was given."""
         variable = f"{ENVIRONMENT_PREFIX}{key.upper()}"
-        return variable not in self.env or not self.flags.given.isdisjoint(_FLAGS_OF.get(key, ()))
+        return variable not in self.env.keys() - _SET_BY_FLAGS or not self.flags.given.isdisjoint(
+            _FLAGS_OF.get(key, ())
+        )
 
     def _addresses(self) -> dict[str, Any]:
         names = ("port", "rest_api_port", "grpc_socket_path", "ssl_config_file")

@@ -295,7 +295,7 @@ STEPS: dict[str, tuple[Callable[..., Any], set[str]]] = {
     ),
     "CanaryOperator": (canary, {"directory", "mode", "rule"}),
 }
-OF_THE_OPERATOR = {"control", "timeout", "once", "progress", "judged_against", "registered"}
+OF_THE_OPERATOR = {"control", "timeout", "once", "progress", "check", "judged_against", "registered"}
 """What the operator says itself, or under another name: the engine by its connection, timeout in seconds, and what the
 version was judged against by the output of the task that validated, a registered version by its fields."""
 

@@ -77,7 +77,7 @@ def test_an_engine_is_ready_without_a_model_of_which_no_version_is_wanted(tmp_pa
         return rest.call(engine.addresses.rest, "GET", "/v2/health/ready").status == 200
 
     with Engine(config()) as engine:
-        assert is_ready(engine)
+        assert eventually(lambda: is_ready(engine))
         engine.reload(config("none"))
         assert eventually(lambda: engine.status("b").servables[0].versions[0].state is State.END)
         assert eventually(lambda: is_ready(engine))
@@ -88,9 +88,9 @@ def test_an_engine_is_ready_without_a_model_of_which_no_version_is_wanted(tmp_pa
         assert eventually(lambda: engine.status("b").servables[0].versions[0].state is State.END)
         assert eventually(lambda: is_ready(engine))
     with Engine(config()) as engine:
-        assert is_ready(engine), "also where the block is from before"
+        assert eventually(lambda: is_ready(engine)), "also where the block is from before"
     with Engine(config("none")) as engine:
-        assert is_ready(engine)
+        assert eventually(lambda: is_ready(engine))
 
 
 def test_a_restart_replays_what_the_control_port_was_told(tmp_path: Path, validator: Validator) -> None:
