@@ -113,11 +113,7 @@ def canary_turn(
         observation = begin(group, manifest.id, rule, Resumption(record.since, record.step, keep))
     except TidegateError as error:
         if known is not None and not is_away(error):
-            why = f"the canary of {manifest.id} could not go on"
-            try:
-                write_failure(directory, error, digest)
-            finally:
-                group.tell(lambda client: take_out_of(client, manifest.id, why))
+            _give_up(group, manifest.id, directory, error, digest)
         raise
     try:
         if known is None:
@@ -138,6 +134,15 @@ def canary_turn(
         raise
     observation.end(group, result.allowed)
     return result
+
+
+def _give_up(group: CanaryGroup, identity: ServableId, directory: Path, error: TidegateError, digest: str) -> None:
+    """Of an interrupted canary that cannot go on: the error is its result, and its version is taken out."""
+    why = f"the canary of {identity} could not go on"
+    try:
+        write_failure(directory, error, digest)
+    finally:
+        group.tell(lambda client: take_out_of(client, identity, why))
 
 
 def last_result(directory: Path) -> CanaryResult | None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidegate_pipelines.cli.console import say, show_table
 from tidegate_pipelines.cli.options import Policy
 from tidegate_pipelines.cli.progress import progress
+
+if TYPE_CHECKING:
+    from tidegate_validation.backtest import Backtest
 
 
 def register(app: typer.Typer) -> None:
@@ -73,6 +76,12 @@ def backtest(
     data = PastData(logged, time, label, labels, key, prediction)
     with progress() as shown:
         found = run(past, data, policy=policy, rule=rule, report=report, progress=shown)
+    _show(found)
+    say(f"{found.sentence}; report {report / 'index.html'}")
+
+
+def _show(found: Backtest) -> None:
+    """Each past release, and what could not be judged."""
     words = {None: "could not be judged", True: "refused", False: "let in"}
     rows = [
         (one.name, one.released, words[one.refused], "; ".join(one.reasons) or one.sentence) for one in found.releases
@@ -80,4 +89,3 @@ def backtest(
     show_table("Past releases", ("version", "released", "would be", "why"), rows)
     for one in found.unjudged:
         say(f"could not be judged: {one}", "WARN")
-    say(f"{found.sentence}; report {report / 'index.html'}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import threading
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -71,15 +70,12 @@ def monitor(
         if once:
             stop.set()
 
-    def end(number: int, frame: FrameType | None) -> None:
-        stop.set()
-
     def away(error: TidegateError) -> None:
         say(error.message, "WARN")
         if once:
             raise error
 
-    before = {one: signal.signal(one, end) for one in (signal.SIGINT, signal.SIGTERM)}
+    before = {one: signal.signal(one, lambda number, frame: stop.set()) for one in (signal.SIGINT, signal.SIGTERM)}
     try:
         run(watch, hear, stop, on_away=away)
     finally:

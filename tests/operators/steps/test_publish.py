@@ -199,7 +199,8 @@ def test_files_that_cannot_be_published_are_named_and_nothing_is_left(
 
 def test_an_example_is_a_row_although_another_signature_takes_that_input_whole(model: Path, tmp_path: Path) -> None:
     whole = Signature((TensorSpec("x", "float32", ()),), SIGNATURE.outputs, first_axis=FirstAxis.FREE)
-    put(model, tmp_path / "models", signature={"serving_default": SIGNATURE, "whole": whole})
+    published = put(model, tmp_path / "models", signature={"serving_default": SIGNATURE, "whole": whole})
+    assert set(read_manifest(published.directory)[0].signatures) == {"serving_default", "whole"}
 
 
 def test_publishing_from_paths_takes_the_example_from_the_first_complete_row(model: Path, tmp_path: Path) -> None:

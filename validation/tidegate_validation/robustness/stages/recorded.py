@@ -27,6 +27,16 @@ EVERY = "*"
 
 
 @dataclass(frozen=True, slots=True)
+class _Request:
+    """A golden request: its rows from `start` to before `end`, and what is sent for them."""
+
+    id: str
+    start: int
+    end: int
+    examples: Examples
+
+
+@dataclass(frozen=True, slots=True)
 class _Changed:
     """One row that is answered otherwise than it was recorded; `answered` says what came instead."""
 
@@ -59,10 +69,10 @@ def recorded(examination: Examination) -> None:
             sentence = f"golden requests were answered with `{name}`, this version has {', '.join(known)}"
             examination.report(CHECK, name, Outcome.FAIL, sentence)
     compared = [name for name in golden.outputs if name in known]
-    _tell_unsent(examination, golden, signature)
+    requests = _to_ask(examination, golden, signature)
     changed: dict[str, list[_Changed]] = {name: [] for name in compared}
     asked = 0
-    for name, one in _asked_again(examination, golden, signature, compared):
+    for name, one in _asked_again(examination, golden, requests, compared):
         if one is None:
             asked += 1
         else:
@@ -94,22 +104,22 @@ def _signature(examination: Examination, golden: GoldenRequests) -> Signature | 
     return found
 
 
-def _tell_unsent(examination: Examination, golden: GoldenRequests, signature: Signature) -> None:
-    """Requests with a row that cannot be sent."""
-    sent, requests = golden.sent(), list(golden.requests())
-    unsent: dict[str, str] = {}
-    for request, start, end in requests:
+def _to_ask(examination: Examination, golden: GoldenRequests, signature: Signature) -> list[_Request]:
+    """The requests that can be sent; those with a row that cannot are told."""
+    sent, found, unsent = golden.sent(), list[_Request](), dict[str, str]()
+    for request, start, end in golden.requests():
         try:
-            _to_send(signature, sent.slice(start, end - start))
+            found.append(_Request(request, start, end, _to_send(signature, sent.slice(start, end - start))))
         except InvalidInput as error:
             unsent[request] = error.message
     if unsent:
         first, why = next(iter(unsent.items()))
         sentence = (
-            f"{len(unsent)} of {len(requests)} golden requests cannot be sent to this version (request {first!r}: "
-            f"{why}): record golden requests of its signature"
+            f"{len(unsent)} of {len(unsent) + len(found)} golden requests cannot be sent to this version "
+            f"(request {first!r}: {why}): record golden requests of its signature"
         )
         examination.report(CHECK, "requests", Outcome.INCONCLUSIVE, sentence, number=float(len(unsent)))
+    return found
 
 
 def _to_send(signature: Signature, rows: Any) -> Examples:
@@ -121,27 +131,22 @@ def _to_send(signature: Signature, rows: Any) -> Examples:
 
 
 def _asked_again(
-    examination: Examination, golden: GoldenRequests, signature: Signature, outputs: list[str]
+    examination: Examination, golden: GoldenRequests, requests: list[_Request], outputs: list[str]
 ) -> Iterator[tuple[str, _Changed | None]]:
     """Each changed row by its output, and None after each request that was asked."""
-    sent = golden.sent()
-    for request, start, end in golden.requests():
+    for request in requests:
         if examination.exhausted:
             return
-        try:
-            examples = _to_send(signature, sent.slice(start, end - start))
-        except InvalidInput:  # told by `_tell_unsent`
-            continue
-        answer = examination.ask_by(golden.signature, examples, f"golden request {request!r}")
+        answer = examination.ask_by(golden.signature, request.examples, f"golden request {request.id!r}")
         for name in outputs:
-            was = golden.answered(name).slice(start, end - start).to_pylist()
+            was = golden.answered(name).slice(request.start, request.end - request.start).to_pylist()
             if answer.kind is not AnswerKind.OUTPUTS or name not in answer.outputs:
-                yield name, _Changed(request, 0, was[0], came_back(answer))
+                yield name, _Changed(request.id, 0, was[0], came_back(answer))
                 continue
             now = [_plain_text(value) for value in answer.outputs[name].tolist()]
             kept = _tolerance(examination, name).kept(was, now)
             for row in np.flatnonzero(~kept).tolist():
-                yield name, _Changed(request, row, was[row], now[row])
+                yield name, _Changed(request.id, row, was[row], now[row])
         yield "", None
 
 
