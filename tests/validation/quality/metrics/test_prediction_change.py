@@ -43,3 +43,19 @@ def test_a_frequent_class_may_be_a_frequent_answer() -> None:
     assert soft.share == 1.0
     assert soft.before == pytest.approx(0.5, abs=0.1)
     assert soft.spread == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-13, 1.0, 1e13])
+def test_numbers_of_any_scale_are_one_answer_only_where_they_are(scale: float) -> None:
+    labels, scores = numbers()
+    labels = replace(labels, labels=labels.labels * scale)
+    scores = scores * scale
+    found = collapse(labels, scores, 1.01 * scores)
+    assert found.share < 0.1
+    assert found.spread == pytest.approx(1 / 1.01)
+    assert churn(labels, scores + float(scores.std()), scores).value == pytest.approx(1.0)
+    constant = np.full(ROWS, float(scores.mean()))
+    assert collapse(labels, constant, scores).share == 1.0
+    assert collapse(labels, constant, scores).spread == pytest.approx(0, abs=1e-9)
+    rare, chances = two()
+    assert collapse(rare, 1e-9 * chances, None).share < 0.1

@@ -14,7 +14,8 @@ from tidegate_validation.statistics.jackknife import Estimate, paired_ratio, rat
 
 _BINS = 10
 _NEARLY = 0.01
-_NOTHING = 1e-12
+_NOTHING = 1e-100
+_SAME = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +76,15 @@ def collapse(evaluation: Evaluation, candidate: Floats, baseline: Floats | None)
         name = evaluation.classes[most] if most < evaluation.k else "another class"
         before = max(float((earlier == most).mean()), float((evaluation.labels == most).mean()))
         return Collapse(float((mine == most).mean()), before, f"the class `{name}`", None)
-    values, share = _mode(candidate)
-    before = _mode(baseline)[1] if baseline is not None else 0.0
+    unit = _same_within(evaluation, candidate)
+    value, share = _mode(candidate, unit)
+    before = _mode(baseline, unit)[1] if baseline is not None else 0.0
     spread = None
     if baseline is not None and is_probability(candidate) == is_probability(baseline):
         spread = float(candidate.std()) / max(float(baseline.std()), _NOTHING)
     elif baseline is None and evaluation.task == Task.REGRESSION:
         spread = float(candidate.std()) / max(float(evaluation.labels.std()), _NOTHING)
-    return Collapse(share, before, f"{values:.6g}", spread)
+    return Collapse(share, before, f"{value:.6g}", spread)
 
 
 def nearly_constant(found: Collapse) -> bool:
@@ -97,7 +99,16 @@ def _numbers(evaluation: Evaluation, candidate: Floats, baseline: Floats) -> boo
     )
 
 
-def _mode(scores: Floats) -> tuple[float, float]:
-    values, counts = np.unique(np.round(scores, 6), return_counts=True)
+def _same_within(evaluation: Evaluation, scores: Floats) -> float:
+    """Answers so near to each other are one: a millionth of how far labels spread, of scores for classes or ranks a
+    millionth, or of the largest where all are below 1.
+    """
+    numbers = evaluation.task == Task.REGRESSION
+    size = float(evaluation.labels.std()) if numbers else min(1.0, float(np.abs(scores).max()))
+    return _SAME * (size or 1.0)
+
+
+def _mode(scores: Floats, unit: float) -> tuple[float, float]:
+    values, counts = np.unique(np.round(scores / unit), return_counts=True)
     most = int(counts.argmax())
-    return float(values[most]), float(counts[most] / len(scores))
+    return float(values[most]) * unit, float(counts[most] / len(scores))
