@@ -97,6 +97,10 @@ def test_predicted_labels_become_certainties() -> None:
         {"say": np.array([b"yes", b"no"], dtype=object)},
     )
     assert yes.tolist() == [1, 0]
+    odd = Prediction(TensorSpec("odd", "int64"))
+    assert as_scores(odd, "binary", ("-1", "1"), {"odd": np.array([-1, 1])}).tolist() == [0, 1]
+    assert as_scores(odd, "binary", ("1", "0"), {"odd": np.array([0, 1])}).tolist() == [1, 0]
+    assert as_scores(odd, "binary", ("0", "1"), {"odd": np.array([0, 7])}).tolist() == [0, 7]
 
 
 def test_the_positive_column_is_found_by_name() -> None:

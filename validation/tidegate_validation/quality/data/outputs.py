@@ -93,7 +93,7 @@ def as_scores(prediction: Prediction, task: str, classes: Sequence[str], outputs
     flat = array.reshape(len(array), -1) if array.ndim > 1 else array
     if task == Task.MULTICLASS:
         return _many(prediction, classes, flat, outputs)
-    if task == Task.BINARY and (flat.dtype.kind == "O" or (prediction.classes and _counts(flat) and flat.ndim == 1)):
+    if task == Task.BINARY and (flat.dtype.kind == "O" or (flat.ndim == 1 and _are_classes(prediction, classes, flat))):
         return np.asarray(_decided(prediction, classes, flat.ravel()) == 1, dtype=np.float64)
     if flat.dtype.kind == "O":
         raise InvalidInput(f"output {prediction.output.name!r} holds text: the task {task} needs numbers")
@@ -121,8 +121,11 @@ def _classes(manifest: Manifest) -> tuple[str, ...]:
     return names
 
 
-def _counts(array: Array) -> bool:
-    return bool(array.dtype.kind in "iu")
+def _are_classes(prediction: Prediction, classes: Sequence[str], flat: Array) -> bool:
+    """Whether whole numbers are places in the manifest's classes, or the labels themselves, such as -1 and 1."""
+    if flat.dtype.kind not in "iu":
+        return False
+    return bool(prediction.classes) or {class_text(value) for value in np.unique(flat).tolist()} <= {*classes}
 
 
 def _positive(prediction: Prediction, classes: Sequence[str], numbers: Floats, outputs: Mapping[str, Array]) -> Floats:
