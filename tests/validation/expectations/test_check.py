@@ -130,6 +130,20 @@ def test_what_is_inferred_follows_the_profile(profile: Profile) -> None:
     assert world.TIME not in {one.subject for one in found}
 
 
+def test_a_label_of_more_than_two_values_may_bring_one_that_training_never_held() -> None:
+    """As counts do; many strange ones are another label."""
+    counts = np.random.default_rng(3).poisson(1.0, 3000)
+    table = world.with_column(world.parcels(3000, seed=6), world.LABEL, counts)
+    found = make_profile(table, features=["depot"], label=world.LABEL, event_time=world.TIME)
+
+    def outcomes(strange: int) -> list[Outcome]:
+        labels = np.where(np.arange(3000) < strange, counts.max() + 1, counts)
+        return [one.outcome for one in of(checked(found, world.with_column(table, world.LABEL, labels)), world.LABEL)]
+
+    assert Outcome.FAIL not in outcomes(2)
+    assert Outcome.FAIL in outcomes(300)
+
+
 def test_of_free_text_nothing_is_expected_to_be_known() -> None:
     """Each text of a day is new; depots come again."""
     table = world.parcels(3000, seed=6)

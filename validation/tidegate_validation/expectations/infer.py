@@ -17,6 +17,8 @@ ROWS = "rows"
 MISSING = "missing share"
 MINIMUM, MAXIMUM = "minimum", "maximum"
 ROW_COUNTS = ("expect_table_row_count_to_be_between", "expect_table_row_count_to_equal")
+_TWO = 2
+"""A label of more values may be a count or a rare class, of which new data may bring one that training never held."""
 QUANTILES = {"25 % quantile": 0.25, "median": 0.5, "75 % quantile": 0.75}
 
 
@@ -99,7 +101,8 @@ def _missing(feature: FeatureProfile, rule: ExpectationRule) -> Expectation:
 def _values(feature: FeatureProfile, rule: ExpectationRule) -> Iterator[Expectation]:
     name, bins = feature.name, feature.bins
     if feature.role is Role.LABEL and isinstance(bins, DiscreteBins):
-        yield _of(name, "expect_column_values_to_be_in_set", CRITICAL, value_set=list(bins.values))
+        most = {"mostly": rule.within} if len(bins.values) > _TWO else {}
+        yield _of(name, "expect_column_values_to_be_in_set", CRITICAL, value_set=list(bins.values), **most)
     elif isinstance(bins, CategoryBins) and bins.complete and _comes_again(feature, rule):
         known = [*bins.top, *bins.others]
         yield _of(name, "expect_column_values_to_be_in_set", WARNING, value_set=known, mostly=rule.known)

@@ -13,7 +13,8 @@ class ExpectationRule:
     carries (`expectations/suite.json`, which its publisher may have edited) counts; where it carries none, or where it
     shall not count, one is inferred by the thresholds below. Where training never missed a value, `missing` may be
     missing; elsewhere that much more than there. `within` of the numbers must lie in training's range widened by
-    `slack` of its width on each side, and `known` of the categories must be known ones,
+    `slack` of its width on each side (of a label with more than two values so many must be known ones), and `known` of
+    the categories must be known ones,
     unless a new day brings half as many unknown ones by nature. A quartile may move by `rank`
     in rank: with 0.2, the median must lie between training's 30 % and 70 % quantiles.
     """
