@@ -83,5 +83,5 @@ def _learner(kind: str, seed: int) -> Any:
 
 def _held_out(rows: Any) -> HeldOut:
     table = pa.Table.from_pandas(rows[[*NUMBERS, *CATEGORIES, EVENT_TIME, LABEL]], preserve_index=False)
-    source = Source(table, LABEL, None, EVENT_TIME, None)
+    source = Source(table, LABEL, (), EVENT_TIME, None)
     return held_out_of(source, [Prediction(TensorSpec("probability", "float32"))], SLICES)

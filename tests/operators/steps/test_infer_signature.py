@@ -107,8 +107,9 @@ def test_a_regressor_gives_what_it_predicts(tmp_path: Path) -> None:
 def test_many_classes_give_a_column_each(tmp_path: Path) -> None:
     model = LogisticRegression().fit(FRAME[["size", "age"]], np.arange(40) % 3)
     write_skops(model, tmp_path / "m.skops")
-    outputs = infer_signature([tmp_path], "sklearn", TABLE, "late", None).signatures["serving_default"].outputs
-    assert outputs == (TensorSpec("predict_proba", "float64", (-1, 3)),)
+    inferred = infer_signature([tmp_path], "sklearn", TABLE, "late", None)
+    assert inferred.signatures["serving_default"].outputs == (TensorSpec("predict_proba", "float64", (-1, 3)),)
+    assert json.loads(inferred.metadata["classes"]) == ["a", "b", "c"]
 
 
 def test_an_empty_text_stands_for_one_that_the_training_data_misses(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def _losses(
 ) -> tuple[Integers, Floats, str]:
     rows = history.labelled(one.day - rule.days, until)
     model = Model.of(Version.read(one.directory), quality.output)
-    source = Source(rows, str(history.label), None, history.time, None)
+    source = Source(rows, str(history.label), (), history.time, None)
     held = held_out_of(source, [model.prediction], quality)
     if held.evaluation.task not in _NAMES:
         return np.empty(0, np.int64), np.empty(0), ""

@@ -16,6 +16,7 @@ from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import Signature
 from tidegate_validation.case import Case, Version
 from tidegate_validation.quality.data.held_out import HeldOut, ScoredExamples, Source, held_out_of
+from tidegate_validation.quality.data.labels import distinct_texts, profiled_texts
 from tidegate_validation.quality.data.outputs import Prediction, as_scores, prediction_of
 from tidegate_validation.quality.data.predictions import Predictions, Read, predict, predict_table
 from tidegate_validation.quality.evaluation import Evaluation
@@ -91,7 +92,7 @@ def judge_quality(case: Case, limits: SandboxLimits, rule: QualityRule) -> list[
     subject = _Pair.of(case, limits, rule.output)
     models = [model for model in (subject.candidate, subject.baseline) if model is not None]
     event_time = subject.candidate.manifest.event_time
-    source = Source(case.held_out, case.label, case.training, event_time, case.entity)
+    source = Source(case.held_out, case.label, _known_labels(case), event_time, case.entity)
     held = held_out_of(source, [model.prediction for model in models], rule)
     little = held.too_little(rule)
     if little is not None:
@@ -111,6 +112,14 @@ def judge_quality(case: Case, limits: SandboxLimits, rule: QualityRule) -> list[
     found += [leakage, *guessed, *against_history(subject.candidate.directory, found, rule), *held.notes]
     shared = overlap(held.table, case.training) if case.training is not None else None
     return [*trouble, *found, *([shared] if shared is not None else [])]
+
+
+def _known_labels(case: Case) -> list[str]:
+    """By the training data, else by the profile of it that the candidate brings."""
+    if case.training is not None:
+        return distinct_texts(case.training, case.label)
+    profile = case.candidate.profile()
+    return [] if profile is None else profiled_texts(profile, case.label)
 
 
 def _ask(model: Model, session: Session, held: HeldOut, rule: QualityRule) -> Predictions:

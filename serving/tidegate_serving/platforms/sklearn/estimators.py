@@ -23,6 +23,7 @@ from tidegate_serving.platforms.sklearn.nameless import nameless
 
 OUTPUTS = "sklearn.outputs"
 MISSING = "sklearn.missing"
+CLASSES = "classes"
 METHODS = ("predict_proba", "predict", "decision_function", "transform", "score_samples", "predict_log_proba")
 _TRIED_ROWS = 16
 
@@ -132,8 +133,9 @@ def _picked(places: Array, chosen: Any) -> list[int]:
 def estimator_output(fitted: Any, inputs: Mapping[str, Array]) -> tuple[TensorSpec, dict[str, str]]:
     """The output that an estimator suggests, with the metadata for it, found by calling it with one row.
 
-    `probability` of the second class of a binary classifier, `predict_proba` of any other with one output, else
-    `predict`, else the first other method that it has. InvalidInput where it has none, or cannot answer the row.
+    `probability` of the second class of a binary classifier, `predict_proba` of any other with one output, whose
+    classes go into metadata `classes`, else `predict`, else the first other method that it has. InvalidInput where it
+    has none, or cannot answer the row.
     """
     estimator = Estimator(fitted)
     method = next((method for method in METHODS if estimator.has(method)), None)
@@ -159,7 +161,15 @@ def estimator_output(fitted: Any, inputs: Mapping[str, Array]) -> tuple[TensorSp
         return _spec("probability", probabilities[:, 1]), {OUTPUTS: json.dumps(rule)}
     if labels.ndim == 2 and probabilities.shape != labels.shape:
         return _spec("predict", labels), {}
-    return _spec("predict_proba", probabilities), {}
+    return _spec("predict_proba", probabilities), _named_columns(fitted, probabilities) if labels.ndim == 1 else {}
+
+
+def _named_columns(fitted: Any, probabilities: Array) -> dict[str, str]:
+    """Which class each column of probabilities is of, where the estimator says it."""
+    classes = getattr(fitted, "classes_", None)
+    if not isinstance(classes, np.ndarray) or probabilities.shape[1:] != classes.shape:
+        return {}
+    return {CLASSES: json.dumps(classes.tolist(), default=bytes.decode)}
 
 
 def _spec(name: str, array: Array) -> TensorSpec:

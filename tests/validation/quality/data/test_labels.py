@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_validation.quality.data.labels import LabelHints, Labels, check_label, read_labels
+from tidegate_validation.quality.data.labels import LabelHints, Labels, check_label, profiled_texts, read_labels
+from tidegate_validation.statistics import make_profile
 
 
 def labels(values: Any, hints: LabelHints | None = None) -> Labels:
@@ -69,3 +70,20 @@ def test_labels_that_do_not_fit_are_refused_by_name() -> None:
         labels([1, 2, 3], LabelHints(task="guess"))
     with pytest.raises(InvalidInput, match="label 'y' has type date32"):
         check_label(pa.table({"y": pa.array([datetime.date(2026, 1, 1)])}), "y")
+
+
+@pytest.mark.parametrize(
+    ("values", "known"),
+    [
+        (["b", "a", "c"], ["a", "b", "c"]),
+        ([3, 0, 7], ["0", "3", "7"]),
+        ([True, False], ["0", "1"]),
+        ([0.1 * number for number in range(30)], []),
+    ],
+)
+def test_the_profile_knows_the_classes_that_held_out_data_may_lack(values: list[Any], known: list[str]) -> None:
+    repeated = pa.array(values * 30)
+    table = pa.table({"x": range(len(repeated)), "y": repeated})
+    profile = make_profile(table, features=["x"], label="y", event_time=None)
+    assert sorted(profiled_texts(profile, "y")) == known
+    assert profiled_texts(profile, "z") == []

@@ -10,7 +10,7 @@ import numpy as np
 
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.quality.data.groups import groups_of, queries_of
-from tidegate_validation.quality.data.labels import LabelHints, Labels, distinct_texts, read_labels
+from tidegate_validation.quality.data.labels import LabelHints, Labels, read_labels
 from tidegate_validation.quality.data.outputs import Prediction
 from tidegate_validation.quality.evaluation import Evaluation, Task
 from tidegate_validation.quality.metrics.classification import LEAST_OF_A_CLASS
@@ -63,11 +63,11 @@ class ScoredExamples:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where held-out data comes from: the pyarrow.Table, its label, training data (or None) and the event time."""
+    """Where held-out data comes from: the pyarrow.Table, its label, labels `known` from training, the event time."""
 
     table: Any
     label: str
-    training: Any | None
+    known: Sequence[str]
     event_time: str | None
     entity: str | None
 
@@ -101,7 +101,6 @@ def held_out_of(source: Source, predictions: Sequence[Prediction], rule: Quality
 
 
 def _hints(source: Source, predictions: Sequence[Prediction], rule: QualityRule) -> LabelHints:
-    known = distinct_texts(source.training, source.label) if source.training is not None else []
     return LabelHints(
         task=rule.task,
         positive=rule.positive,
@@ -109,7 +108,7 @@ def _hints(source: Source, predictions: Sequence[Prediction], rule: QualityRule)
         columns=predictions[0].columns,
         whole_numbers=predictions[0].output.dtype.startswith(("int", "uint", "string")),
         classes=[name for prediction in predictions for name in prediction.classes],
-        known=known,
+        known=source.known,
     )
 
 

@@ -15,6 +15,8 @@ import numpy as np
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.quality.evaluation import Task
 from tidegate_validation.statistics.arrays import Floats, Integers
+from tidegate_validation.statistics.bins import CategoryBins, DiscreteBins
+from tidegate_validation.statistics.profile import Profile
 from tidegate_validation.tables import is_text
 
 _PAIRS = ({"0", "1"}, {"-1", "1"}, {"1", "2"})
@@ -101,6 +103,14 @@ def distinct_texts(table: Any, label: str) -> list[str]:
         return []
     values = [class_text(value) for value in table[label].unique().to_pylist() if value is not None]
     return values if len(values) <= 1000 else []
+
+
+def profiled_texts(profile: Profile, label: str) -> list[str]:
+    """All values of the label that training held, as classes; none where they are numbers of a range, or too many."""
+    bins = profile.features[label].bins if label in profile.features else None
+    if isinstance(bins, DiscreteBins):
+        return [class_text(value) for value in bins.values]
+    return [*bins.top, *bins.others] if isinstance(bins, CategoryBins) and bins.complete else []
 
 
 @dataclass(frozen=True, slots=True)
