@@ -55,7 +55,8 @@ def infer_signature(
     """The signatures of the model in `files` (files, or directories that hold it), as its platform reads them off it.
 
     sklearn with `training`: the columns that the estimator demands, where it was fitted on named ones; the one column
-    of text, where it takes texts alone; else all of `training` but label and event time, with `training`'s dtypes; the
+    of text, where it takes texts alone; the one column of lists, where `training` has a matrix's rows as such; else all
+    of `training` but label and event time, with `training`'s dtypes; the
     output is `probability` for a binary classifier, `predict_proba` for any other, `predict` for a regressor; so too a
     scikit-learn model of MLflow's that brings no signature of its own and was fitted on named columns. Columns of text
     that miss values in `training` and have no empty ones go into metadata `sklearn.missing`. xgboost and
@@ -154,15 +155,41 @@ def _from_sklearn(estimator: Any, training: pa.Table, label: str | None, event_t
 
     asked = Estimator(estimator)
     all_else = [name for name in training.column_names if name not in (label, event_time)]
-    names = asked.columns if asked.columns is not None else _text(training, all_else) if asked.is_text else all_else
+    if asked.columns is not None:
+        names = asked.columns
+    else:
+        names = _text(training, all_else) if asked.is_text else _matrix(training, all_else)
     missing = [name for name in names if name not in training.column_names]
     if missing:
         raise InvalidInput(f"the model was fitted on {', '.join(missing)}, which the training data lacks")
-    inputs = tuple(TensorSpec(name, _arrow_dtype(name, training.schema.field(name).type)) for name in names)
+    inputs = tuple(_input(name, training[name]) for name in names)
     output, metadata = estimator_output(estimator, _one_row(training, inputs))
-    if missing := [spec.name for spec in inputs if spec.dtype == "string" and _lacks_texts(training[spec.name])]:
+    texts = [spec.name for spec in inputs if spec.dtype == "string" and spec.shape == (-1,)]
+    if missing := [name for name in texts if _lacks_texts(training[name])]:
         metadata = {**metadata, MISSING: json.dumps(missing)}
     return InferredSignatures({SERVING_DEFAULT: Signature(inputs, (output,))}, metadata)
+
+
+def _matrix(training: pa.Table, names: list[str]) -> list[str]:
+    """The columns of a matrix: one that holds its rows as lists, whatever else there is, or all of them in order."""
+    lists = [name for name in names if _is_list(training.schema.field(name).type)]
+    return lists if len(lists) == 1 else names
+
+
+def _input(name: str, column: pa.ChunkedArray) -> TensorSpec:
+    """Of a column of lists an input of as many values as the first one has."""
+    import pyarrow.compute as pc
+
+    if not _is_list(column.type):
+        return TensorSpec(name, _arrow_dtype(name, column.type))
+    sizes = pc.list_value_length(column).drop_null()
+    return TensorSpec(name, _arrow_dtype(name, column.type.value_type), (-1, sizes[0].as_py() if len(sizes) else 0))
+
+
+def _is_list(type: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return any(is_one(type) for is_one in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list))
 
 
 def _lacks_texts(column: pa.ChunkedArray) -> bool:

@@ -105,7 +105,7 @@ def test_a_regressor_gives_what_it_predicts(tmp_path: Path) -> None:
 
 
 def test_many_classes_give_a_column_each(tmp_path: Path) -> None:
-    model = LogisticRegression().fit(FRAME[["size", "age"]], np.arange(40) % 3)
+    model = LogisticRegression().fit(FRAME[["size", "age"]], np.array(["b", "c", "a"])[np.arange(40) % 3])
     write_skops(model, tmp_path / "m.skops")
     inferred = infer_signature([tmp_path], "sklearn", TABLE, "late", None)
     assert inferred.signatures["serving_default"].outputs == (TensorSpec("predict_proba", "float64", (-1, 3)),)
@@ -129,6 +129,15 @@ def test_an_estimator_of_a_matrix_needs_no_training_data(tmp_path: Path) -> None
         TensorSpec("x", "float64", (-1, 2)),
         TensorSpec("at", "int64"),
     )
+
+
+def test_a_matrix_may_be_a_column_of_lists(tmp_path: Path) -> None:
+    matrix = FRAME[["size", "age"]].to_numpy()
+    write_skops(LogisticRegression().fit(matrix, FRAME["late"]), tmp_path / "m.skops")
+    table = pa.table({"id": range(40), "vector": list(matrix.astype("f4")), "late": FRAME["late"]})
+    inferred = infer_signature([tmp_path / "m.skops"], "sklearn", table, "late", None)
+    assert inferred.signatures["serving_default"].inputs == (TensorSpec("vector", "float32", (-1, 2)),)
+    assert inferred.signatures["serving_default"].outputs == (TensorSpec("probability", "float64"),)
 
 
 def test_a_saved_model_tells_all_its_signatures(saved_models: Path) -> None:
