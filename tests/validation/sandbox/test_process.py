@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from tests.support.eventually import eventually
 
-from tidegate_validation.sandbox.environment import environment, import_path
+from tidegate_validation.sandbox.environment import ELSEWHERE, environment, import_path
 from tidegate_validation.sandbox.limits import SandboxLimits
 from tidegate_validation.sandbox.process import SandboxedProcess
 
@@ -257,6 +257,14 @@ def test_secrets_stay_out_of_the_environment() -> None:
     kept = environment("/home/of/it")
     assert (kept["HOME"], kept["TMPDIR"]) == ("/home/of/it/home", "/home/of/it")
     assert not any("SECRET" in name or "PASSWORD" in name for name in kept)
+
+
+def test_another_machine_has_no_orchestrator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_HOME", "/opt/airflow")
+    assert environment("/home/of/it")["AIRFLOW_HOME"] == "/opt/airflow"
+    elsewhere = environment("/home/of/it", ELSEWHERE)
+    assert "AIRFLOW_HOME" not in elsewhere
+    assert elsewhere["HOSTNAME"] == "elsewhere"
 
 
 def test_libraries_do_not_report_to_their_makers() -> None:

@@ -24,34 +24,40 @@ _HOME = "home"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a process believes itself to be: `variables` are added to its environment, `passed_pids` are the process
-    numbers that others have before it, where it has a namespace of processes.
+    """Where a process believes itself to be: `variables` are added to its environment, which has none whose names begin
+    `without`; `passed_pids` are the process numbers that others have before it, where it has a namespace of processes.
     """
 
     variables: Mapping[str, str] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
     passed_pids: int = 0
 
 
 USUAL = Place()
 ELSEWHERE = Place(
-    {"HOSTNAME": "elsewhere", "USER": "elsewhere", "LOGNAME": "elsewhere", "TZ": "Etc/GMT-11", "ELSEWHERE": "1"}, 17
+    {"HOSTNAME": "elsewhere", "USER": "elsewhere", "LOGNAME": "elsewhere", "TZ": "Etc/GMT-11", "ELSEWHERE": "1"},
+    ("AIRFLOW", "ARGO_", "CI", "GITHUB_", "GITLAB_", "JENKINS_", "JPY_", "JUPYTER", "KFP_"),
+    17,
 )
-"""As on another machine of a fleet. A process number that is higher by a prime differs by every other modulus too."""
+"""As on another machine of a fleet, where no orchestrator, notebook or CI runs. A process number that is higher by a
+prime differs by every other modulus too."""
 _PACKAGES = ("tidegate_serving", "tidegate_validation", "tidegate_native")
 
 
-def environment(home: str) -> dict[str, str]:
+def environment(home: str, place: Place = USUAL) -> dict[str, str]:
     """This process's environment without what looks like a secret; crashes leave their traceback in the log, and
     libraries are told not to report to their makers. `home` is the working folder; the user's home is a folder in it,
-    so that what is written there can be told from what is written beside it.
+    so that what is written there can be told from what is written beside it; `place` adds and takes out its own.
     """
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not any(word in name.upper() for word in _SECRETS) and not _PASSWORD_INSIDE.search(value)
+        if not any(word in name.upper() for word in _SECRETS)
+        and not _PASSWORD_INSIDE.search(value)
+        and not name.startswith(place.without)
     }
     own = {"HOME": f"{home}/{_HOME}", "TMPDIR": home, "PYTHONFAULTHANDLER": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    return {**kept, **_QUIET, **own}
+    return {**kept, **_QUIET, **own, **place.variables}
 
 
 def import_path() -> dict[str, str]:

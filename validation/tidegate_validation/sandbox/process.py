@@ -37,7 +37,7 @@ class SandboxedProcess:
     """One run of a command. `start` first; `kill` always.
 
     `version` is the directory that it is about; that, `readable` and this Python are all that it surely can read.
-    `variables` are added to its environment, and then those of `place`.
+    `variables` are added to its environment, which is that of `place`.
     """
 
     def __init__(
@@ -53,8 +53,8 @@ class SandboxedProcess:
         self._limits = limits
         self._version = version
         self._readable = [str(path.resolve()) for path in readable]
-        self._environment = {**(variables or {}), **place.variables}
-        self._passed_pids = place.passed_pids
+        self._variables = dict(variables or {})
+        self._place = place
         self._changed = threading.Condition()
         self._pid: int | None = None
         self._status: int | None = None
@@ -171,7 +171,7 @@ class SandboxedProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env={**environment(settings.home), **self._environment},
+                env={**environment(settings.home, self._place), **self._variables},
                 cwd="/",
                 start_new_session=True,
                 pass_fds=(report, lifeline),
@@ -208,7 +208,7 @@ class SandboxedProcess:
             cpu_seconds=limits.cpu_seconds,
             open_files=limits.open_files,
             threads=limits.most_threads,
-            passed_pids=self._passed_pids,
+            passed_pids=self._place.passed_pids,
         )
 
     def _watch_it(self) -> None:
