@@ -39,17 +39,21 @@ def workers(tmp_path: Path) -> Iterator[VersionWorkers]:
         yield load("a", Draft(files={"model.py": MODEL}), Staff(1, WorkerPlace(), None))
 
 
+def tasks(pid: int) -> list[int]:
+    return [int(task.name) for task in Path(f"/proc/{pid}/task").iterdir()]
+
+
 def weight(pid: int) -> float:
     """Of the threads that compute, as a number of threads of the usual weight."""
-    nice = [os.getpriority(os.PRIO_PROCESS, int(task.name)) for task in Path(f"/proc/{pid}/task").iterdir()]
+    nice = [os.getpriority(os.PRIO_PROCESS, task) for task in tasks(pid)]
     own = os.getpriority(os.PRIO_PROCESS, os.getpid())
     return sum(1.25 ** (own - one) for one in sorted(nice)[-THREADS:])
 
 
-def test_very_many_weigh_as_four_for_each_processor_and_the_model_goes_on(workers: VersionWorkers) -> None:
+def test_very_many_weigh_as_one_for_each_processor_and_the_model_goes_on(workers: VersionWorkers) -> None:
     (pid,) = workers.pids
     assert asked(workers, -1) == -2
-    eventually(lambda: weight(pid) <= MOST, 60)
+    eventually(lambda: weight(pid) <= len(os.sched_getaffinity(0)), 60)
     assert asked(workers, 3) == 6
     assert list(workers.pids) == [pid]
 
@@ -69,11 +73,21 @@ def test_those_that_weigh_as_little_as_can_be_are_left_alone(
 ) -> None:
     (pid,) = workers.pids
     assert asked(workers, -1) == -2
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        os.setpriority(os.PRIO_PROCESS, int(task.name), 19)
+    for task in tasks(pid):
+        os.sched_setscheduler(task, os.SCHED_IDLE, os.sched_param(0))
     monkeypatch.setattr(busy_threads, "_MOST_EACH", 0.01)
     busy = BusyThreads()
     assert [busy.look([pid], 1) for _ in range(4)] == [0] * 4
+
+
+def test_more_than_the_highest_nice_can_hold_back_run_where_others_leave_room(
+    workers: VersionWorkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(busy_threads, "_LEAST", 2)
+    (pid,) = workers.pids
+    assert asked(workers, -1) == -2
+    eventually(lambda: [os.sched_getscheduler(task) for task in tasks(pid)].count(os.SCHED_IDLE) >= THREADS, 60)
+    assert asked(workers, 3) == 6
 
 
 @pytest.mark.parametrize(("load", "many"), [("4/99 7", False), ("5/99 7", True), ("0/0 0", True)])
@@ -85,7 +99,7 @@ def test_threads_are_looked_at_only_where_more_run_on_the_whole_machine(
     for thread in range(1, 11):
         stat = tmp_path / "1" / "task" / str(thread) / "stat"
         stat.parent.mkdir(parents=True)
-        stat.write_text(f"{thread} (python) R {'0 ' * 15}0 0 0\n")
+        stat.write_text(f"{thread} (python) R{' 0' * 49}\n")
     monkeypatch.setattr(busy_threads, "thread_count", lambda pid: 10)
     busy = BusyThreads()
     busy.look([1], 1)
