@@ -1,4 +1,7 @@
-"""Reads tags and SignatureDefs off a SavedModel without TensorFlow, stepping over its graph, however large."""
+"""Reads tags and SignatureDefs off a SavedModel without TensorFlow, stepping over its graph, however large.
+
+One in text form is read whole.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.contract.errors import InvalidInput, NotFound, Unsupported
+from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.messages import message
 
 FILE = "saved_model.pb"
@@ -22,10 +25,13 @@ def read_meta_graph(directory: Path, tags: frozenset[str]) -> Any:
     NotFound where there is no SavedModel or no graph with exactly these tags, InvalidInput for bytes that are cut short
     or are something else.
     """
-    path = directory / FILE
-    if not path.is_file():
-        raise _absent(directory)
-    found = list(_meta_graphs(path))
+    path, text = directory / FILE, directory / TEXT_FILE
+    if path.is_file():
+        found = list(_meta_graphs(path))
+    elif text.is_file():
+        path, found = text, _meta_graphs_of_text(text)
+    else:
+        raise NotFound(f"{directory} has no {FILE}: it is no SavedModel")
     for meta_graph in found:
         if frozenset(meta_graph.meta_info_def.tags) == tags:
             return meta_graph
@@ -36,10 +42,15 @@ def read_meta_graph(directory: Path, tags: frozenset[str]) -> Any:
     )
 
 
-def _absent(directory: Path) -> Exception:
-    if (directory / TEXT_FILE).is_file():
-        return Unsupported(f"{directory / TEXT_FILE} is a SavedModel in text form: export it as {FILE}")
-    return NotFound(f"{directory} has no {FILE}: it is no SavedModel")
+def _meta_graphs_of_text(path: Path) -> list[Any]:
+    from google.protobuf import text_format
+
+    try:
+        saved = message("tensorflow.SavedModel")()
+        text_format.Parse(path.read_text(), saved, descriptor_pool=saved.DESCRIPTOR.file.pool)
+    except (UnicodeDecodeError, text_format.ParseError) as error:
+        raise InvalidInput(f"{path} is no SavedModel in text form ({error}): export the model again") from error
+    return list(saved.meta_graphs)
 
 
 def _meta_graphs(path: Path) -> Iterator[Any]:

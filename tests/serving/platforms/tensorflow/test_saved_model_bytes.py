@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tidegate_serving.contract.errors import InvalidInput, TidegateError
 from tidegate_serving.contract.messages import message
-from tidegate_serving.platforms.tensorflow.saved_model import FILE, read_meta_graph
+from tidegate_serving.platforms.tensorflow.saved_model import FILE, TEXT_FILE, read_meta_graph
 
 SERVE = frozenset({"serve"})
 
@@ -48,6 +48,15 @@ def test_other_fields_are_stepped_over(tmp_path: Path, filler: bytes) -> None:
 def test_a_file_that_is_cut_short_is_refused(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(saved_model()[:-1])
     with pytest.raises(InvalidInput, match="no SavedModel, or cut short"):
+        read_meta_graph(tmp_path, SERVE)
+
+
+def test_a_saved_model_may_be_text(tmp_path: Path) -> None:
+    text = str(message("tensorflow.SavedModel").FromString(saved_model()))
+    (tmp_path / TEXT_FILE).write_text(text)
+    assert read_meta_graph(tmp_path, SERVE).signature_def["f"].inputs["x"].name == "x:0"
+    (tmp_path / TEXT_FILE).write_text(text.replace("meta_graphs", "meta_grafs"))
+    with pytest.raises(InvalidInput, match=r"saved_model\.pbtxt is no SavedModel in text form \(2:1"):
         read_meta_graph(tmp_path, SERVE)
 
 

@@ -42,6 +42,11 @@ def repository(saved_models: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         (root / name / "1").symlink_to(saved_models / name / "1")
     for name in BAD:
         shutil.copytree(saved_models / ("warm" if name == "cold" else "half_plus_two"), root / name)
+    shutil.copytree(saved_models / "half_plus_two", root / "text")
+    pb = root / "text/1/saved_model.pb"
+    text = str(message("tensorflow.SavedModel").FromString(pb.read_bytes()))
+    pb.with_suffix(".pbtxt").write_text(text)
+    pb.unlink()
     pb = root / "cut/1/saved_model.pb"
     pb.write_bytes(pb.read_bytes()[:-100])
     next((root / "lost/1/variables").glob("*.data*")).unlink()
@@ -85,6 +90,10 @@ def test_half_plus_two_answers_over_grpc_and_rest(engine: EngineProcess, client:
     assert ask(client, "half_plus_two", x=np.array([1, 2, 5], "f4"))["y"].tolist() == [2.5, 3.0, 4.5]
     reply = rest.predict(engine.addresses["rest"], "half_plus_two", [1.0, 2.0, 5.0])
     assert (reply.status, reply.json()) == (200, {"predictions": [2.5, 3.0, 4.5]})
+
+
+def test_a_saved_model_in_text_form_is_served(client: Client) -> None:
+    assert ask(client, "text", x=np.array([1, 2], "f4"))["y"].tolist() == [2.5, 3.0]
 
 
 def test_the_official_client_is_served(engine: EngineProcess) -> None:
