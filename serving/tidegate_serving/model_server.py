@@ -6,8 +6,10 @@ The `tidegate model-server` command hands in the arguments; the server does the 
 from __future__ import annotations
 
 import logging
+import math
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from types import TracebackType
@@ -17,6 +19,7 @@ from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.errors import TidegateError
 from tidegate_serving.contract.plain_file import read_small
 from tidegate_serving.engine import Engine
+from tidegate_serving.lifecycle.retry import RetryPauses
 from tidegate_serving.log_lines import log_to_stderr
 from tidegate_serving.server import USER_MISTAKE, run
 from tidegate_serving.tensorflow_serving.command_line import CommandLine, parse_command_line
@@ -43,13 +46,16 @@ def run_model_server(arguments: Sequence[str], env: Mapping[str, str] | None = N
 class ModelFileWatch:
     """Reads the file with the list of models every so often, on a thread of its own; a context manager.
 
-    A list that changed is served in place of the old one, all or nothing; one that cannot be served is said once.
+    A list that changed is served in place of the old one, all or nothing. One that cannot be served is said once and
+    tried again after growing pauses: the folders that it names may come after it.
     """
 
     def __init__(self, command: CommandLine) -> None:
         self._command = command
         self._engine: Engine | None = None
         self._seen: bytes | None = None
+        self._pauses = RetryPauses(command.poll_seconds)
+        self._failures, self._again_at = 0, math.inf
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tidegate-model-file", daemon=True)
 
@@ -76,16 +82,22 @@ class ModelFileWatch:
     def look(self) -> None:
         """One look."""
         content, engine = self._read(), self._engine
-        if content == self._seen or engine is None:
+        changed = content != self._seen
+        if engine is None or not (changed or time.monotonic() >= self._again_at):
             return
         self._seen = content
+        if changed:
+            self._failures = 0
         try:
             models = self._command.models()
             engine.replace_models(models, engine.config.start_seconds, requested_by=MODEL_FILE)
         except TidegateError as error:
+            self._failures += 1
+            self._again_at = time.monotonic() + self._pauses.pause(self._failures)
             text = f"{self._command.model_file} is not served, what was served before is: {error.message}"
             engine.problems.report("", MODEL_FILE, type(error)(text))
         else:
+            self._again_at = math.inf
             engine.problems.settle("", MODEL_FILE)
             _log.info("%s is served: %s", self._command.model_file, ", ".join(sorted(models)) or "no model")
 
