@@ -5,6 +5,7 @@ The client encodes inputs and decodes outputs here; the engine itself does both 
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ _TYPED_FIELDS = {
     "uint32": "uint32_val",
     "uint64": "uint64_val",
 }
+_VARINT_BITS = 35
 _PARTS_FIELDS = {"complex64": "scomplex_val", "complex128": "dcomplex_val"}
 """Fields of pairs, real part first."""
 
@@ -73,8 +75,10 @@ def to_array(proto: Any) -> Array:
     name = dtype_of(proto.dtype)
     shape = tuple(dimension.size for dimension in proto.tensor_shape.dim)
     if name == "string":
-        items = np.empty(len(proto.string_val), dtype=object)
-        items[:] = list(proto.string_val)
+        packed = proto.tensor_content
+        texts = _unpacked(packed, element_count(shape)) if packed else list(proto.string_val)
+        items = np.empty(len(texts), dtype=object)
+        items[:] = texts
         return _filled(items, shape)
     if proto.dtype == BFLOAT16:
         halves = decode(proto.tensor_content, "uint16", shape) if proto.tensor_content else _halves(proto, shape)
@@ -94,6 +98,24 @@ def to_array(proto: Any) -> Array:
     except OverflowError as error:
         raise InvalidInput(f"a tensor of {name} holds a value that is none: {error}") from error
     return _filled(values, shape)
+
+
+def _unpacked(content: bytes, count: int) -> list[bytes]:
+    """Strings as TensorFlow packs them: the lengths of all of them as varints, then their bytes."""
+    lengths: list[int] = []
+    length = shift = position = 0
+    while len(lengths) < count and position < len(content) and shift < _VARINT_BITS:
+        byte = content[position]
+        position += 1
+        length |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            lengths.append(length)
+            length = shift = 0
+    if len(lengths) < count or position + sum(lengths) != len(content):
+        raise InvalidInput(f"tensor_content does not hold {count} strings")
+    ends = itertools.accumulate(lengths, initial=position)
+    return [content[start:end] for start, end in itertools.pairwise(ends)]
 
 
 def _halves(proto: Any, shape: tuple[int, ...]) -> Array:

@@ -41,6 +41,16 @@ def test_strings_survive() -> None:
     assert to_array(made).tolist() == [["é".encode(), b"a"], [b"\xff\0", b""]]
 
 
+def test_strings_are_read_from_content_as_tensorflow_packs_them() -> None:
+    long = b"l" * 300
+    packed = b"\x01\x00\xac\x02\x02" + b"a" + long + b"\xff\0"
+    found = to_array(proto(dtype=7, shape=(2, 2), tensor_content=packed))
+    assert found.tolist() == [[b"a", b""], [long, b"\xff\0"]]
+    for wrong in (packed[:-1], packed + b"x", b"\x01", b"\xff" * 9):
+        with pytest.raises(InvalidInput, match="does not hold 4 strings"):
+            to_array(proto(dtype=7, shape=(2, 2), tensor_content=wrong))
+
+
 @pytest.mark.parametrize(
     ("dtype", "field", "values"),
     [

@@ -173,6 +173,20 @@ fn strings_are_read_and_filled() {
     assert_eq!(strings(&column), [&b"a"[..], b"\xff\0", b"\xff\0", b"\xff\0"]);
 }
 
+#[test]
+fn strings_are_read_from_content_as_tensorflow_packs_them() {
+    let spec = spec("s", DType::String, &[-1, 2]);
+    let long = vec![b'l'; 300];
+    let packed = [&[1, 0, 0xac, 2, 2][..], b"a", &long, b"\xff\0"].concat();
+    let column = read(&spec, &tensor(7, &[2, 2], &content(&packed))).unwrap();
+    assert_eq!(strings(&column), [&b"a"[..], b"", &long, b"\xff\0"]);
+    let endless = [0xff; 11];
+    for wrong in [&b"\x01\x01\x01\x01abc"[..], b"\x01\x01\x01\x01abcde", b"\x01\x01\x01", &endless] {
+        let text = "tensor parsing error: s: tensor_content does not hold 4 strings";
+        assert_eq!(refused(&spec, &tensor(7, &[2, 2], &content(wrong))), text);
+    }
+}
+
 fn refused(spec: &TensorSpec, message: &[u8]) -> String {
     let status = read(spec, message).unwrap_err();
     assert_eq!(status.code, Code::InvalidArgument, "{status}");

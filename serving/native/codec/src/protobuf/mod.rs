@@ -12,5 +12,6 @@ pub mod predict;
 pub mod prediction_log;
 pub mod session_run;
 pub mod signature_defs;
+pub mod string_list;
 pub mod tensor;
 pub mod wire;

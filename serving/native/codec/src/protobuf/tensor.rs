@@ -1,6 +1,7 @@
 //! TensorFlow's `TensorProto`: read into a column, and written from a slice of one.
 
 use crate::dtype::{self, BFLOAT16, DType};
+use crate::protobuf::string_list;
 use crate::protobuf::wire::{self, Field, Reader, Value};
 use crate::signatures::{InputShape, Signature, TensorSpec, show_shape};
 use crate::status::Status;
@@ -206,9 +207,8 @@ fn fill(
             Ok(())
         }
         Column::Raw(words) => fill_numbers(view, spec, words, elements),
-        Column::Strings(_) if !view.content.is_empty() => {
-            Err(no_tensor(spec, "it is of strings, send them as string_val"))
-        }
+        Column::Strings(strings) if !view.content.is_empty() => string_list::read(view.content, elements, strings)
+            .ok_or_else(|| no_tensor(spec, &format!("tensor_content does not hold {elements} strings"))),
         Column::Strings(strings) => fill_strings(view, spec, strings, elements, room),
     }
 }

@@ -99,6 +99,11 @@ impl<'a> Reader<'a> {
         Reader { rest: message }
     }
 
+    /// What was not read yet.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
     /// The next field, or none at the end.
     #[inline]
     pub fn next_field(&mut self) -> Result<Option<Field<'a>>, Status> {
