@@ -8,6 +8,7 @@ mod generate;
 mod golden;
 mod infer_json;
 mod json;
+mod json_base64;
 mod json_numbers;
 mod msgpack;
 mod properties;

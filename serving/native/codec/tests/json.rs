@@ -24,7 +24,7 @@ fn table() -> Signature {
     signature(inputs, vec![spec("y", DType::Float32, &[-1])])
 }
 
-fn read(signature: &Signature, body: &str) -> Result<(usize, Vec<Lease>), Status> {
+pub(crate) fn read(signature: &Signature, body: &str) -> Result<(usize, Vec<Lease>), Status> {
     let mut columns = ColumnPool::new(signature.inputs.iter().map(|spec| spec.dtype).collect()).lease();
     let request = JsonRequest::parse(body.as_bytes())?;
     let intake =

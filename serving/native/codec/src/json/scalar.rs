@@ -10,8 +10,10 @@ use crate::signatures::TensorSpec;
 use crate::status::{Code, Status};
 use crate::tensors::{Column, Number, push_number};
 
-const LENIENT: GeneralPurposeConfig =
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+/// As TensorFlow Serving's library, which asks neither for padding nor for zeros in the bits behind the last byte.
+const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
+    .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+    .with_decode_allow_trailing_bits(true);
 const BASE64: GeneralPurpose = GeneralPurpose::new(&STANDARD, LENIENT);
 const BASE64_URL: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, LENIENT);
 
@@ -132,12 +134,27 @@ pub(crate) fn read_base64(scanner: &mut Scanner<'_>, out: &mut Vec<u8>) -> Resul
     if scanner.more(b'}', false)? {
         return Err(malformed());
     }
-    let before = out.len();
-    if BASE64.decode_vec(encoded, out).is_err() {
-        out.truncate(before);
-        BASE64_URL.decode_vec(encoded, out).map_err(|_| Status::invalid("Unable to base64 decode"))?;
+    if decode(encoded, out) {
+        return Ok(());
     }
-    Ok(())
+    // Programs that break lines after 76 letters are as old as mail.
+    let bare: Vec<u8> = encoded.iter().copied().filter(|letter| !letter.is_ascii_whitespace()).collect();
+    if bare.len() < encoded.len() && decode(&bare, out) {
+        return Ok(());
+    }
+    Err(Status::invalid("Unable to base64 decode"))
+}
+
+/// Appends what is meant, in either alphabet. False where that is nothing, and then nothing is appended.
+fn decode(encoded: &[u8], out: &mut Vec<u8>) -> bool {
+    let before = out.len();
+    for alphabet in [BASE64, BASE64_URL] {
+        if alphabet.decode_vec(encoded, out).is_ok() {
+            return true;
+        }
+        out.truncate(before);
+    }
+    false
 }
 
 /// Whether the next value is an object that stands for a base64 string.
