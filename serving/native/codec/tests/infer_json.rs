@@ -4,7 +4,41 @@ use crate::support::{floats, signature, spec};
 use tidegate_codec::dtype::DType;
 use tidegate_codec::open_inference::json_request::parse;
 use tidegate_codec::status::Status;
-use tidegate_codec::tensors::{ColumnPool, Page};
+use tidegate_codec::tensors::{Column, ColumnPool, Page};
+
+/// The rows and the bytes that are read of an input `x` of this type and shape from a body that is nothing else.
+fn read_alone(dtype: DType, shape: &[i64], body: &[u8]) -> Result<(usize, Vec<u8>), Status> {
+    let signature = signature(vec![spec("x", dtype, shape)], vec![spec("y", DType::Float32, &[-1])]);
+    let mut columns = ColumnPool::new(vec![dtype]).lease();
+    let mut shapes = Vec::new();
+    let mut page = Page { columns: &mut columns, shapes: &mut shapes, room: &mut () };
+    let rows = parse(body, 0)?.read_inputs(&signature, &mut page, 1 << 20)?.rows;
+    let bytes = match &*columns[0] {
+        Column::Raw(words) => words.as_bytes().to_vec(),
+        Column::Strings(strings) => strings.get(0).to_vec(),
+    };
+    Ok((rows, bytes))
+}
+
+#[test]
+fn a_body_without_json_is_the_only_input() {
+    let body = [1.5f32, -2.0, 0.5, 4.0].map(f32::to_le_bytes).concat();
+    for (shape, rows) in [(&[-1][..], 4), (&[-1, 2], 2), (&[-1, 4], 1), (&[-1, -1], 1), (&[-1, -1, 2], 1)] {
+        assert_eq!(read_alone(DType::Float32, shape, &body).unwrap(), (rows, body.clone()), "{shape:?}");
+    }
+    assert_eq!(read_alone(DType::String, &[-1], b"\xff\0g").unwrap(), (1, b"\xff\0g".to_vec()));
+    assert_eq!(read_alone(DType::String, &[-1, 1], b"a").unwrap(), (1, b"a".to_vec()));
+    let of = |shape: &[i64]| read_alone(DType::Float32, shape, &body).unwrap_err().message;
+    assert_eq!(
+        of(&[-1, 3]),
+        "a body of 16 bytes without JSON does not say the shape of input 'x', which is [-1,3] of FP32: send JSON that does"
+    );
+    assert!(of(&[-1, -1, -1]).starts_with("a body of 16 bytes without JSON does not say the shape"));
+    assert!(read_alone(DType::String, &[-1, 2], b"a").unwrap_err().message.contains("does not say the shape"));
+    let cut = read_alone(DType::Float32, &[-1], &body[..15]).unwrap_err().message;
+    assert_eq!(cut, "input 'x' has 15 bytes, but shape [3] of FP32 needs 12");
+    assert_eq!(parse(b"", 0).unwrap_err().message, "JSON Parse error: The document is empty");
+}
 
 /// What is read of an input `x` of floats: this tensor, with these bytes behind the JSON.
 fn read(tensor: &str, bytes: &[u8]) -> Result<Vec<f32>, Status> {

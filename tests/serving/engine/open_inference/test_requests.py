@@ -113,6 +113,17 @@ def test_what_is_wrong_is_said(engine: EngineProcess, body: Any, words: str) -> 
     assert headers["x-request-id"]
 
 
+def test_a_body_without_json_is_the_only_input(engine: EngineProcess) -> None:
+    body = np.array([1, 2], "<f4").tobytes()
+    bare = {"Inference_Header_Content_Length": "0", "Content_Type": "application/octet-stream"}
+    status, headers, answer = ask(engine, "/v2/models/m/infer", body, **bare)
+    assert (status, headers["content-type"]) == (200, "application/octet-stream")
+    values = answer[int(headers["inference-header-content-length"]) :]
+    assert np.frombuffer(values, "<f4").tolist() == [101.0, 102.0]
+    status, _, answer = ask(engine, "/v2/models/pair/infer", body, **bare)
+    assert (status, b"but this one has 'a', 'b': send JSON" in answer) == (400, True)
+
+
 def test_what_is_elsewhere_is_not_left_out(engine: EngineProcess) -> None:
     shared = x([], [1], parameters={"shared_memory_region": "r", "shared_memory_byte_size": 4})
     status, _, answer = ask(engine, "/v2/models/m/infer", {"inputs": [shared]})

@@ -21,6 +21,8 @@ pub enum InferData<'a> {
     Missing,
     /// Here, as bytes.
     Raw(&'a [u8]),
+    /// Here, in a body that has nothing else: as bytes, or one string without its length.
+    Alone(&'a [u8]),
     /// In this `InferTensorContents`.
     Contents(&'a [u8]),
     /// In a list in JSON that begins here.
@@ -97,12 +99,18 @@ impl<'a> InferInput<'a> {
             raw::read_shared(open, spec, &self.shape, elements, column, room)?;
             return Ok(found);
         }
-        match self.data {
-            InferData::Raw(bytes) => raw::read(bytes, spec, &self.shape, elements, column, (room, lender))?,
-            InferData::Contents(contents) => contents::read(contents, spec, elements, column, room)?,
-            InferData::Json(values) => json_values::read(values, spec, &self.shape, elements, column, room)?,
-            InferData::Missing if elements == 0 => {}
-            InferData::Missing => return Err(Status::invalid(format!("input '{}' has no data", spec.name))),
+        match (self.data, column) {
+            (InferData::Alone(string), Column::Strings(strings)) => {
+                room.take(string.len())?;
+                strings.push(string);
+            }
+            (InferData::Raw(bytes) | InferData::Alone(bytes), column) => {
+                raw::read(bytes, spec, &self.shape, elements, column, (room, lender))?;
+            }
+            (InferData::Contents(contents), column) => contents::read(contents, spec, elements, column, room)?,
+            (InferData::Json(values), column) => json_values::read(values, spec, &self.shape, elements, column, room)?,
+            (InferData::Missing, _) if elements == 0 => {}
+            (InferData::Missing, _) => return Err(Status::invalid(format!("input '{}' has no data", spec.name))),
         }
         Ok(found)
     }

@@ -16,7 +16,7 @@ use crate::signatures::sequences::{SEQUENCE_END, SEQUENCE_ID, SEQUENCE_START};
 use crate::status::Status;
 use crate::tensors::Number;
 
-/// Reads a body whose first `json_length` bytes are JSON.
+/// Reads a body whose first `json_length` bytes are JSON; without any it is one tensor.
 pub fn parse(body: &[u8], json_length: usize) -> Result<InferRequest<'_>, Status> {
     let Some((json, mut binary)) = body.split_at_checked(json_length) else {
         let length = body.len();
@@ -24,6 +24,9 @@ pub fn parse(body: &[u8], json_length: usize) -> Result<InferRequest<'_>, Status
             "Inference-Header-Content-Length is {json_length}, but the body has {length} bytes"
         )));
     };
+    if json.is_empty() && !binary.is_empty() {
+        return alone(binary);
+    }
     let mut scanner = open_document(json)?;
     let mut request = InferRequest::default();
     let (mut sizes, mut has_inputs) = (Vec::new(), false);
@@ -68,6 +71,14 @@ pub fn parse(body: &[u8], json_length: usize) -> Result<InferRequest<'_>, Status
         0 => Ok(request),
         left => Err(Status::invalid(format!("{left} bytes of the body after the JSON belong to no input"))),
     }
+}
+
+/// Answered as bytes, as it came.
+fn alone(body: &[u8]) -> Result<InferRequest<'_>, Status> {
+    let mut request = InferRequest::default();
+    request.form = OutputForm::Bytes;
+    request.push_input(InferInput { data: InferData::Alone(body), ..InferInput::new(Cow::Borrowed("")) })?;
+    Ok(request)
 }
 
 fn form(binary: bool) -> OutputForm {

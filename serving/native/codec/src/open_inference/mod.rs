@@ -21,3 +21,4 @@ pub mod request;
 pub mod shared_memory;
 pub mod statistics;
 pub mod stream_answer;
+pub mod whole_body;

@@ -10,6 +10,7 @@ use crate::open_inference::classification::Classification;
 use crate::open_inference::datatype;
 use crate::open_inference::input::{InferData, InferInput};
 use crate::open_inference::shared_memory::{OpenPlace, Place, Region};
+use crate::open_inference::whole_body;
 use crate::protobuf::wire::push_entry;
 use crate::signatures::sequences::{SEQUENCE_END, SEQUENCE_ID, SEQUENCE_START, Turn};
 use crate::signatures::{InputTally, RequestRows, Signature};
@@ -151,7 +152,15 @@ impl<'a> InferRequest<'a> {
     ) -> Result<RequestRows, Status> {
         let mut tally = InputTally::new(signature, page.shapes);
         let mut came = vec![false; signature.inputs.len()];
-        for (position, input) in self.inputs.iter().enumerate() {
+        for (position, sent) in self.inputs.iter().enumerate() {
+            let alone;
+            let input = match sent.data {
+                InferData::Alone(body) => {
+                    alone = whole_body::input(body, signature)?;
+                    &alone
+                }
+                _ => sent,
+            };
             let Some(index) = signature.input_index(input.name.as_bytes(), position) else {
                 return Err(Status::invalid(format!(
                     "the model has no input '{}': it has {}",
