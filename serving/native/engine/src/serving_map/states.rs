@@ -61,14 +61,15 @@ impl ModelStates {
     /// The states that a request asks for: of all versions, or of the one that it names by number or label.
     pub fn find(&self, spec: &ModelSpec<'_>, map: &ServingMap) -> Result<Vec<VersionState>, Status> {
         let known = lock(&self.models).get(spec.name).cloned();
-        let known =
-            known.ok_or_else(|| Status::not_found(format!("Could not find any versions of model {}", spec.name)))?;
-        let wanted = match spec.choice {
-            VersionChoice::Any => return Ok(known.to_vec()),
-            VersionChoice::Version(number) => number,
-            VersionChoice::Label(label) => map.labelled(spec.name, label)?,
+        let wanted = match (spec.choice, &known) {
+            (VersionChoice::Version(number), _) => number,
+            (_, None) => {
+                return Err(Status::not_found(format!("Could not find any versions of model {}", spec.name)));
+            }
+            (VersionChoice::Any, Some(known)) => return Ok(known.to_vec()),
+            (VersionChoice::Label(label), Some(_)) => map.labelled(spec.name, label)?,
         };
-        let found = known.iter().find(|state| state.version == wanted);
+        let found = known.iter().flat_map(|all| all.iter()).find(|state| state.version == wanted);
         let found = found
             .ok_or_else(|| Status::not_found(format!("Could not find version {wanted} of model {}", spec.name)))?;
         Ok(vec![found.clone()])
