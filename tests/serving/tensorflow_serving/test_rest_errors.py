@@ -26,6 +26,7 @@ ABSENT = [
     ("POST", "/v1/models/kinds/versions/9:predict", ROW, "Servable not found for request: Specific(kinds, 9)"),
     ("GET", "/v1/models/nobody", None, "Could not find any versions of model nobody"),
     ("GET", "/v1/models/kinds/versions/9", None, "Could not find version 9 of model kinds"),
+    ("GET", "/v1/models/nobody/versions/9", None, "Could not find version 9 of model nobody"),
     ("GET", "/v1/models/nobody/metadata", None, "Servable not found for request: Latest(nobody)"),
     ("GET", "/elsewhere", None, "/elsewhere"),
 ]
