@@ -202,8 +202,8 @@ def _changed(examination: Examination, good: Examples, after: Answer) -> bool:
     if not examination.steady:
         return False
     tolerance = examination.limits.tolerance
-    if largest_difference(after.outputs, examination.expected) <= tolerance:
+    if examination.difference(after.outputs, examination.expected) <= tolerance:
         return False
     again = examination.ask(good)
     examination.expected = again.outputs
-    return not answered(again) or largest_difference(after.outputs, again.outputs) <= tolerance
+    return not answered(again) or examination.difference(after.outputs, again.outputs) <= tolerance
