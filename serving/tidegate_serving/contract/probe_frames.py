@@ -19,7 +19,8 @@ with status 0 in the middle is not taken for a success.
                     {"kind": "stopped", "token": str, "seconds": float}     unloaded; and then it ends
     HELD            "seconds": float, "resident_bytes": int,
                     "state": {"open_files": int, "threads": int, "children": int, "changed": [words],
-                              "addresses": [host:port that it called], "writes": [paths outside its folders]}
+                              "addresses": [host:port that it called], "writes": [paths outside its folders],
+                              "reads": [files nowhere near its own]}
     WHY             "code": str, "message": str, "raised": [names of the classes of what the model raised]
 """
 

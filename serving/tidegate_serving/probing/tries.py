@@ -1,5 +1,5 @@
-"""What a version tries besides answering: addresses that it calls, writes outside the folders that are its own, changes
-of environment variables that others of the process see too.
+"""What a version tries besides answering: addresses that it calls, writes outside the folders that are its own, reads
+of files that another machine may lack, changes of environment variables that others of the process see too.
 
 Python tells of them before they happen (PEP 578), whether they are refused or not; native code that goes past Python is
 not seen here.
@@ -19,6 +19,8 @@ _MOST = 16
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _FIRST_IS_WRITTEN = ("os.remove", "os.rmdir", "os.truncate", "os.chmod", "os.chown", "os.utime")
 _COMMON = ("/tmp", "/var/tmp", "/dev", "/proc/self", f"/proc/{os.getpid()}")
+_SYSTEM = ("/bin", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var")
+_TIDEGATE = str(Path(__file__).parents[2])
 
 
 class Tries:
@@ -31,8 +33,11 @@ class Tries:
         cache = os.environ.get("XDG_CACHE_HOME") or home / ".cache"
         own = (Path.cwd(), os.environ.get("TMPDIR", ""), cache, *_COMMON)
         self._own = tuple(os.path.realpath(path) for path in own if path)
+        libraries = (sys.prefix, sys.base_prefix, _TIDEGATE, *sys.path)
+        self._installed = tuple(os.path.realpath(path) for path in (*libraries, *_SYSTEM) if path)
         self._addresses: dict[str, None] = {}
         self._writes: dict[str, None] = {}
+        self._reads: dict[str, None] = {}
         self._environment: dict[str, None] = {}
         self._events: Mapping[str, Callable[[tuple[Any, ...]], None]] = {
             "socket.connect": lambda arguments: self._address(arguments[1]),
@@ -50,16 +55,22 @@ class Tries:
 
     def watch(self) -> None:
         """Watches until the process ends; Python has no way back."""
-        sys.addaudithook(self._heard)
+        sys.addaudithook(self.heard)
 
     def look(self) -> dict[str, list[str]]:
         """`addresses`, as `host:port`; `writes`, as absolute paths, or from `~` where a library would be free to;
-        `environment`, names of variables.
+        `reads`, as absolute paths; `environment`, names of variables.
         """
-        found = {"addresses": self._addresses, "writes": self._writes, "environment": self._environment}
+        found = {
+            "addresses": self._addresses,
+            "writes": self._writes,
+            "reads": self._reads,
+            "environment": self._environment,
+        }
         return {kind: list(names) for kind, names in found.items()}
 
-    def _heard(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def heard(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Takes note of one of Python's audit events."""
         noted = self._events.get(event)
         if noted is not None:
             noted(arguments)
@@ -76,19 +87,29 @@ class Tries:
         path, _, flags = arguments
         if isinstance(flags, int) and flags & _WRITING:
             self._write(path)
+        else:
+            self._read(path)
 
     def _mkdir(self, arguments: tuple[Any, ...]) -> None:
         path = arguments[0]
         if isinstance(path, (str, bytes)) and not os.path.lexists(path):
             self._write(path)
 
+    def _read(self, path: object) -> None:
+        """Notes a file that is there, but neither the version's, nor the system's, nor Python's and its libraries'."""
+        if not isinstance(path, (str, bytes, os.PathLike)) or len(self._reads) >= _MOST:
+            return
+        whole = _whole(path)
+        if whole is None or any(_within(whole, one) for one in (self._directory, *self._own, *self._installed)):
+            return
+        if Path(whole).is_file() and asked_for_by_own(sys._getframe()):
+            self._reads[whole] = None
+
     def _write(self, *paths: object) -> None:
         for path in paths:
             if not isinstance(path, (str, bytes, os.PathLike)) or len(self._writes) >= _MOST:
                 continue
-            try:
-                whole = os.path.realpath(os.fsdecode(path))
-            except (OSError, ValueError):  # the call itself will fail as it does without us
+            if (whole := _whole(path)) is None:
                 continue
             if _within(whole, self._directory):
                 self._writes[whole] = None
@@ -98,6 +119,14 @@ class Tries:
                 self._writes[whole] = None
             elif folder not in self._own and asked_for_by_own(sys._getframe()):
                 self._writes[f"~{whole.removeprefix(folder)}"] = None
+
+
+def _whole(path: str | bytes | os.PathLike[Any]) -> str | None:
+    """The path without links; None for what is none: the call itself will fail as it does without us."""
+    try:
+        return os.path.realpath(os.fsdecode(path))
+    except (OSError, ValueError):
+        return None
 
 
 def _within(path: str, folder: str) -> bool:

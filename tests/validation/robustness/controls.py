@@ -166,6 +166,11 @@ def sets_the_environment(random: Random) -> Case:
     return control(line, warns="environment variables .*: (OMP_NUM_THREADS|LANG|TOKENIZERS_PARALLELISM)$")
 
 
+def takes_long_for_a_long_text(random: Random) -> Case:
+    line = f"__import__('time').sleep({random.uniform(0.55, 0.65):.2f} * any(len(d) > 9999 for d in inputs['depot']))"
+    return control(line, warns=r'depot="x+…"` it takes [01]\.?\d* s to answer, with ordinary rows 0\.')
+
+
 def answers_whole_numbers(random: Random) -> Case:
     line = random.choice(["[0] * len(score)", "np.zeros(len(score), np.int32)"])
     return control(f"return {{'probability': {line}}}", warns="whole numbers in `probability`")
@@ -193,6 +198,7 @@ CONTROLS: Mapping[str, Draw] = {
         never_waits_for_its_helper,
         waits_for_its_helpers,
         sets_the_environment,
+        takes_long_for_a_long_text,
         answers_whole_numbers,
     )
 }

@@ -191,7 +191,9 @@ def nondeterminism(random: Random) -> Case:
     )
     if "id(" in noise:
         noise = "(setattr(self, 'n', getattr(self, 'n', 0) + 1) or self.n % 7)"
-    return fault(f"score = score + 0.01 * ({noise})", "determinism", words="differently each time")
+    small = 10 ** random.uniform(-4, 0)
+    answer = f"return {{'probability': ({small:.1g} * (score + 0.01 * ({noise}))).astype(np.float32)}}"
+    return fault(answer, "determinism", words="differently each time")
 
 
 def differs_between_processes(random: Random) -> Case:

@@ -30,12 +30,13 @@ from tidegate_validation.robustness.replay import replay
 
 def test_a_failing_input_survives_its_file(tmp_path: Path) -> None:
     tensors = {"x": np.array([[1.5, np.nan]], dtype=np.float32), "s": np.array([b"\xff"], dtype=object)}
-    failed = FailingInput("after", "x", Way.THEN, tensors, then={"x": np.array([2], dtype=np.int64)}, calls=((0, 1),))
+    then, units = {"x": np.array([2], dtype=np.int64)}, {"y": 0.25}
+    failed = FailingInput("after", "x", Way.THEN, tensors, then=then, calls=((0, 1),), units=units)
     origin = Origin(tmp_path, "parcels:2", "ab" * 32, "serving_default", RobustnessLimits(call_seconds=3.5))
     write_failing_input(tmp_path / "one", failed, origin)
     again, back = read_failing_input(tmp_path / "one")
     assert back == origin
-    assert (again.check, again.way, again.calls) == ("after", Way.THEN, ((0, 1),))
+    assert (again.check, again.way, again.calls, again.units) == ("after", Way.THEN, ((0, 1),), units)
     np.testing.assert_array_equal(again.tensors["x"], tensors["x"])
     assert again.tensors["s"].tolist() == [b"\xff"]
     assert again.then is not None

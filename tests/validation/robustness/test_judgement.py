@@ -12,7 +12,7 @@ import pytest
 from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.robustness.growth import UsageHistory, keeps_growing
-from tidegate_validation.robustness.judgement import judge_answer, largest_difference
+from tidegate_validation.robustness.judgement import judge_answer, largest_difference, units_of
 from tidegate_validation.robustness.limits import RobustnessLimits
 from tidegate_validation.robustness.probes import Likelihood
 from tidegate_validation.robustness.stages.beside_baseline import ratio_interval
@@ -56,6 +56,28 @@ def test_what_fills_up_is_no_leak(counts: list[int], grows: bool) -> None:
 )
 def test_whole_numbers_differ_by_what_they_differ(one: Any, other: Any, difference: float) -> None:
     assert largest_difference({"y": one}, {"y": other}) == difference
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size", "unit"),
+    [
+        ("f8", 1e-7, 1e-7),
+        ("f8", 0.0, 1e-9),
+        ("f4", 1e-7, 1e-2),
+        ("f4", 0.25, 0.25),
+        ("f2", 0.25, 1.0),
+        ("f8", 9.0, 1.0),
+    ],
+)
+def test_fractions_differ_by_what_the_output_is_like(dtype: str, size: float, unit: float) -> None:
+    values = np.array([size, -size / 2], dtype)
+    units = units_of({"y": values}, {})
+    assert units == {"y": pytest.approx(unit)}
+    assert units_of({"y": values / 10, "n": np.array([3])}, units) == units
+    moved = values + np.array([0, unit / 10], dtype)
+    assert largest_difference({"y": moved}, {"y": values}, units) == pytest.approx(
+        min(0.1, 0.1 * unit / max(size / 2, unit)), rel=0.01
+    )
 
 
 @pytest.mark.parametrize("on_disk", [0, 2])

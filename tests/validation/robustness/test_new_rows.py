@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.validation.robustness.examined import examined
-from tests.validation.world import Draft
+from tests.validation import world
+from tests.validation.robustness.examined import examined, failing, held_out
+from tests.validation.world import HONEST, SIGNATURE, Draft
 
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_serving.contract.signature import Signature, TensorSpec
@@ -58,3 +59,17 @@ def test_what_a_slow_version_keeps_of_rows_is_a_warning(tmp_path: Path, monkeypa
     told = numbered(tmp_path, f"time.sleep(0.02); {keep}")
     assert told.outcome is Outcome.WARN
     assert told.sentence.endswith("make sure that it has a bound: it is too slow for it to be full by now)")
+
+
+def test_what_is_kept_of_texts_beside_numbers_is_found(tmp_path: Path) -> None:
+    """As a cache by note, address or id does; depots come again, and stay as they are."""
+    keep = "globals().setdefault('kept', {}).update((one, bytes(9000)) for one in inputs['note'])"
+    source = HONEST.replace("        weight =", f"        {keep}\n        weight =")
+    notes = pa.array([f"parcel {number}" for number in range(600)])
+    draft = Draft(
+        source=source,
+        signature=Signature((*SIGNATURE.inputs, TensorSpec("note", "string")), SIGNATURE.outputs),
+        example={"weight": 4.0, "size": 9.0, "depot": "north", "note": "parcel"},
+    )
+    found = examined(tmp_path, source, table=world.with_column(held_out(), "note", notes), draft=draft)
+    assert [(one.check, one.subject) for one in failing(found)] == [("memory", "new rows")]

@@ -20,6 +20,7 @@ from tidegate_serving.contract.tensors import Array
 from tidegate_validation.golden_requests import GoldenRequests
 from tidegate_validation.robustness.failing_inputs import FailingInput, FailingInputs, Way
 from tidegate_validation.robustness.input_domain import InputDomain
+from tidegate_validation.robustness.judgement import largest_difference, units_of
 from tidegate_validation.robustness.limits import RobustnessLimits
 from tidegate_validation.sandbox.answer import Answer, AnswerKind
 from tidegate_validation.sandbox.examples import Examples
@@ -41,9 +42,10 @@ class Examination:
 
     `real_rows` says that no row of real data has failed so far, `steady` that the same request was always answered
     alike, `changed` what the version did to its process, `addresses` which it called, `writes` which it tried outside
-    its folders, `environment` which variables it changed, `integers` which floats it gave as whole numbers,
-    `out_of_range` which outputs the policy's range does not hold, `seconds` how long calls took,
-    `single_seconds` those with one ordinary row, `excused` how many missed deadlines were kept when tried again.
+    its folders, `reads` which files it read there, `environment` which variables it changed, `integers` which floats it
+    gave as whole numbers, `out_of_range` which outputs the policy's range does not hold, `units` how large its
+    fractions are, `seconds` how long calls took, `single_seconds` those with one ordinary row, `excused` how many
+    missed deadlines were kept when tried again.
     `other_sizes` are rows whose open axes have other sizes than those of most rows, which are `data`.
     `end` is the gate's deadline by the monotonic clock. `golden` are recorded requests to ask again, by one of the
     version's `signatures`; `report_folder` is where more may be told than a finding holds.
@@ -70,9 +72,11 @@ class Examination:
     changed: dict[str, None] = field(default_factory=dict)
     addresses: dict[str, None] = field(default_factory=dict)
     writes: dict[str, None] = field(default_factory=dict)
+    reads: dict[str, None] = field(default_factory=dict)
     environment: dict[str, None] = field(default_factory=dict)
     integers: dict[str, None] = field(default_factory=dict)
     out_of_range: set[str] = field(default_factory=set)
+    units: dict[str, float] = field(default_factory=dict)
     real_rows: bool = True
     steady: bool = True
     excused: int = 0
@@ -125,6 +129,14 @@ class Examination:
         seconds = self.time_for(self.limits.call_seconds)
         return self.baseline.ask({name: tensors[name] for name in self.baseline_inputs}, seconds)
 
+    def difference(self, one: Mapping[str, Array], other: Mapping[str, Array]) -> float:
+        """The largest difference between two answers, measured by what it answers to the data."""
+        return largest_difference(one, other, self.units)
+
+    def learn_units(self, outputs: Mapping[str, Array]) -> None:
+        """Takes one more answer to rows of the data for what its fractions are like."""
+        self.units = units_of(outputs, self.units)
+
     def time_for(self, seconds: float) -> float:
         """So many seconds, or what is left of the gate's. Raises OutOfTime where nothing is left."""
         left = self.end - time.monotonic()
@@ -145,7 +157,7 @@ class Examination:
 
     def keep(self, check: str, subject: str, tensors: Mapping[str, Array], way: Way, **more: Any) -> dict[str, Any]:
         """Keeps a failing input, and says for a finding's example where it is and how to try it again."""
-        return self.failing_inputs.keep(FailingInput(check, subject, way, tensors, **more))
+        return self.failing_inputs.keep(FailingInput(check, subject, way, tensors, units=self.units, **more))
 
     @property
     def exhausted(self) -> bool:
@@ -210,6 +222,7 @@ class Examination:
         self.changed |= dict.fromkeys(answer.state.changed)
         self.addresses |= dict.fromkeys(answer.state.addresses)
         self.writes |= dict.fromkeys(answer.state.writes)
+        self.reads |= dict.fromkeys(answer.state.reads)
         self.environment |= dict.fromkeys(answer.state.environment)
         self.integers |= dict.fromkeys(answer.state.integers)
         if answer.kind is AnswerKind.HUNG and time.monotonic() >= self.end:

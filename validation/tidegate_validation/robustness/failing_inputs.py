@@ -9,7 +9,7 @@ import enum
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,8 @@ class Way(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FailingInput:
-    """`tensors` were sent; `then` after them, for `Way.THEN`; `calls` are ranges of rows, for `Way.AT_ONCE`."""
+    """`tensors` were sent; `then` after them, for `Way.THEN`; `calls` are ranges of rows, for `Way.AT_ONCE`; `units`
+    those by which answers differ, see `judgement.units_of`."""
 
     check: str
     subject: str
@@ -51,6 +52,7 @@ class FailingInput:
     tensors: Mapping[str, Array]
     then: Mapping[str, Array] | None = None
     calls: Sequence[tuple[int, int]] = ()
+    units: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ def write_failing_input(path: Path, failed: FailingInput, origin: Origin) -> Non
         "subject": failed.subject,
         "way": failed.way.value,
         "calls": [list(call) for call in failed.calls],
+        "units": dict(failed.units),
         "directory": str(origin.directory),
         "servable": origin.servable,
         "manifest_digest": origin.manifest_digest,
@@ -127,7 +130,7 @@ def read_failing_input(path: Path) -> tuple[FailingInput, Origin]:
     check_format({"format": first.head.get("file_format")}, kind=KIND, version="1", where=str(path))
     try:
         return _failed(first, then), _origin(first.head)
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InvalidInput(f"{path} cannot be used ({error}): validate the version again") from error
 
 
@@ -135,7 +138,8 @@ def _failed(first: Frame, then: Frame | None) -> FailingInput:
     head = first.head
     calls = tuple((int(start), int(end)) for start, end in head["calls"])
     following = None if then is None else then.tensors
-    return FailingInput(head["check"], head["subject"], Way(head["way"]), first.tensors, following, calls)
+    units = {str(name): float(unit) for name, unit in head["units"].items()}
+    return FailingInput(head["check"], head["subject"], Way(head["way"]), first.tensors, following, calls, units)
 
 
 def _origin(head: Mapping[str, Any]) -> Origin:

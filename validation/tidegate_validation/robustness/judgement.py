@@ -33,6 +33,9 @@ _ACCIDENTS = frozenset(
         "GeneratorExit",
     ]
 )
+_FINEST = {8: 1e-9, 4: 1e-2}
+"""By the bytes of a float: answers smaller than that are told apart as if the largest were so large. In a float of four
+bytes what is left of 1 has an error of 6e-8."""
 _BARE_ACCIDENTS = frozenset({"Exception", "RuntimeError"})
 
 
@@ -71,9 +74,22 @@ def judge_answer(likelihood: Likelihood, answer: Answer, baseline: Answer | None
     return Outcome.WARN if likelihood is Likelihood.MALFORMED else Outcome.PASS
 
 
-def largest_difference(one: Mapping[str, Array], other: Mapping[str, Array]) -> float:
-    """The largest difference between two answers: of fractions relative to values above 1, of whole numbers, which may
-    be names of classes or items, as it is; infinite for answers of other shapes.
+def units_of(outputs: Mapping[str, Array], before: Mapping[str, float]) -> dict[str, float]:
+    """By the name of an output, the largest number of these answers and of those `before`, but 1 at the most."""
+    found = dict(before)
+    for name, array in outputs.items():
+        if array.dtype.kind == "f" and array.size:
+            largest = max(before.get(name, 0.0), _FINEST.get(array.dtype.itemsize, 1.0), float(np.abs(array).max()))
+            found[name] = min(1.0, largest)
+    return found
+
+
+def largest_difference(
+    one: Mapping[str, Array], other: Mapping[str, Array], units: Mapping[str, float] | None = None
+) -> float:
+    """The largest difference between two answers: of fractions as a share of the value, or of the output's unit where
+    that is more (1 without `units`, see `units_of`); of whole numbers, which may be names of classes or items, as it
+    is; infinite for answers of other shapes.
     """
     if one.keys() != other.keys():
         return float("inf")
@@ -85,7 +101,7 @@ def largest_difference(one: Mapping[str, Array], other: Mapping[str, Array]) -> 
         if left.dtype.kind in "iu" and right.dtype.kind in "iu":
             largest = max(largest, _whole_difference(left, right))
         elif left.dtype.kind in "fiu":
-            largest = max(largest, _number_difference(left.astype(np.float64), right.astype(np.float64)))
+            largest = max(largest, _number_difference(left, right, (units or {}).get(name, 1.0)))
         elif left.tolist() != right.tolist():
             return float("inf")
     return largest
@@ -98,10 +114,11 @@ def _whole_difference(left: Array, right: Array) -> float:
     return max(1.0, float(distance.max())) if other.any() else 0.0
 
 
-def _number_difference(left: Array, right: Array) -> float:
+def _number_difference(left: Array, right: Array, unit: float) -> float:
+    left, right = left.astype(np.float64), right.astype(np.float64)
     same = (left == right) | (np.isnan(left) & np.isnan(right))
     if same.all():
         return 0.0
     with np.errstate(invalid="ignore"):
-        difference = np.abs(left - right)[~same] / np.maximum(1.0, np.abs(right)[~same])
+        difference = np.abs(left - right)[~same] / np.maximum(unit, np.abs(right)[~same])
     return float(np.nan_to_num(difference, nan=np.inf, posinf=np.inf).max())

@@ -82,7 +82,7 @@ def _again(session: Session, failed: FailingInput, origin: Origin) -> tuple[bool
     if wrong:
         words = f"the same request fails on {len(wrong)} of {_TIMES} calls: {came_back(wrong[0])}"
         return True, words, wrong[0].log
-    worst = max(largest_difference(answer.outputs, answers[0].outputs) for answer in answers)
+    worst = max(largest_difference(answer.outputs, answers[0].outputs, failed.units) for answer in answers)
     return worst > origin.limits.tolerance, f"{_TIMES} answers to the same request differ by up to {worst:.3g}", ""
 
 
@@ -96,7 +96,7 @@ def _alone(session: Session, failed: FailingInput, origin: Origin) -> tuple[bool
         if not answered(alone):
             return True, f"row {place} alone is not answered: {came_back(alone)}", alone.log
         expected = {name: array[place : place + 1] for name, array in together.outputs.items()}
-        worst = max(worst, largest_difference(alone.outputs, expected))
+        worst = max(worst, largest_difference(alone.outputs, expected, failed.units))
     return worst > origin.limits.tolerance, f"rows alone and in their batch differ by up to {worst:.3g}", ""
 
 
@@ -113,7 +113,7 @@ def _at_once(session: Session, failed: FailingInput, origin: Origin) -> tuple[bo
     if answer.kind is not AnswerKind.OUTPUTS:
         return True, f"asked by {origin.limits.threads} threads at once {came_back(answer)}", answer.log
     expected = {name: np.concatenate([one.outputs[name] for one in serial]) for name in serial[0].outputs}
-    worst, wrong, done = compare(answer, expected, calls)
+    worst, wrong, done = compare(answer, expected, calls, failed.units)
     words = (
         f"{wrong} of {done} calls from {origin.limits.threads} threads differ from those in turn, by up to {worst:.3g}"
     )
@@ -128,7 +128,7 @@ def _then(session: Session, failed: FailingInput, origin: Origin) -> tuple[bool,
     if not answered(before) or not answered(after):
         wrong = after if answered(before) else before
         return True, f"the ordinary request is not answered: {came_back(wrong)}", wrong.log
-    worst = largest_difference(after.outputs, before.outputs)
+    worst = largest_difference(after.outputs, before.outputs, failed.units)
     words = f"after it ({came_back(first)}) an ordinary request is answered otherwise than before by up to {worst:.3g}"
     return worst > origin.limits.tolerance, words, first.log
 
@@ -140,7 +140,7 @@ def _restarted(session: Session, failed: FailingInput, origin: Origin) -> tuple[
     if not answered(before) or not answered(after):
         wrong = after if answered(before) else before
         return True, f"it is loaded and asked twice: {came_back(wrong)}", wrong.log
-    worst = largest_difference(after.outputs, before.outputs)
+    worst = largest_difference(after.outputs, before.outputs, failed.units)
     words = f"two processes answer the same request otherwise by up to {worst:.3g}"
     return worst > origin.limits.tolerance, words, ""
 

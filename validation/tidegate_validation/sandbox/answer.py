@@ -23,7 +23,7 @@ class AnswerKind(enum.Enum):
     NOT_LOADED = "not loaded"
 
 
-_TOLD = ("changed", "addresses", "writes", "environment", "integers")
+_TOLD = ("changed", "addresses", "writes", "reads", "environment", "integers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,8 @@ class ProcessState:
 
     `changed` says in words what the model did to the process that it would share with an engine: closed streams, signal
     handlers, the working directory. `addresses` it called so far, `writes` it tried outside its own folders,
-    variables of the `environment` that it set or removed, outputs that it gave as `integers` where they are floats.
+    `reads` of files that another machine may lack, variables of the `environment` that it set or removed, outputs that
+    it gave as `integers` where they are floats.
     """
 
     open_files: int = 0
@@ -41,6 +42,7 @@ class ProcessState:
     changed: tuple[str, ...] = ()
     addresses: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
     integers: tuple[str, ...] = ()
 

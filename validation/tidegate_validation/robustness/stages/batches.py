@@ -11,7 +11,7 @@ from tidegate_serving.admission import Outcome
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.robustness.failing_inputs import Way
 from tidegate_validation.robustness.finding import came_back, example
-from tidegate_validation.robustness.judgement import answered, judge_answer, largest_difference
+from tidegate_validation.robustness.judgement import answered, judge_answer
 from tidegate_validation.robustness.probes import Likelihood
 from tidegate_validation.robustness.stages.bad_rows import report_if_unsteady
 from tidegate_validation.sandbox.answer import Answer
@@ -48,7 +48,7 @@ def _alike(examination: Examination, rows: Examples, together: Answer) -> bool:
         if not answered(answer):
             _bad_batch(examination, rows.take(group), answer)
             return False
-        difference = largest_difference(answer.outputs, {n: a[group] for n, a in together.outputs.items()})
+        difference = examination.difference(answer.outputs, {n: a[group] for n, a in together.outputs.items()})
         if difference > worst:
             worst, worst_group = difference, group
     if worst > tolerance and _answers_itself_alike(examination, rows, together):
@@ -76,7 +76,7 @@ def _alike(examination: Examination, rows: Examples, together: Answer) -> bool:
 
 def _answers_itself_alike(examination: Examination, rows: Examples, together: Answer) -> bool:
     again = examination.ask(rows)
-    return answered(again) and largest_difference(again.outputs, together.outputs) <= examination.limits.tolerance
+    return answered(again) and examination.difference(again.outputs, together.outputs) <= examination.limits.tolerance
 
 
 def _odd_size(examination: Examination, rows: Examples, what: str) -> bool:

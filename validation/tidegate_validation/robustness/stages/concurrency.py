@@ -6,6 +6,7 @@ Answers must equal those to the same calls in turn; not tried on a version that 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -49,7 +50,7 @@ def threads(examination: Examination) -> None:
     if answer.kind is not AnswerKind.OUTPUTS:
         _report_no_answer(examination, rows, calls, answer, count)
         return
-    worst, wrong, done = compare(answer, serial, calls)
+    worst, wrong, done = compare(answer, serial, calls, examination.units)
     if worst <= examination.limits.tolerance:
         sentence = f"answers {done} calls from {count} threads at once as it does in turn"
         examination.report(_CHECK, "calls", Outcome.PASS, sentence, number=worst, limit=examination.limits.tolerance)
@@ -90,15 +91,18 @@ def _report_no_answer(
     )
 
 
-def compare(answer: Answer, serial: dict[str, Array], calls: list[tuple[int, int]]) -> tuple[float, int, int]:
-    """The largest difference to the serial answers, in how many calls there was one, and how many calls were made."""
+def compare(
+    answer: Answer, serial: dict[str, Array], calls: list[tuple[int, int]], units: Mapping[str, float]
+) -> tuple[float, int, int]:
+    """The largest difference to the serial answers, by the outputs' `units`, in how many calls there was one, and how
+    many calls were made."""
     rows = calls[-1][1]
     rounds = len(next(iter(answer.outputs.values()))) // rows
     worst, wrong = 0.0, 0
     for place in range(rounds):
         for first, last in calls:
             part = {name: array[place * rows + first : place * rows + last] for name, array in answer.outputs.items()}
-            difference = largest_difference(part, {name: array[first:last] for name, array in serial.items()})
+            difference = largest_difference(part, {name: array[first:last] for name, array in serial.items()}, units)
             worst, wrong = max(worst, difference), wrong + (difference > 0)
     return worst, wrong, rounds * len(calls)
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.robustness.failing_inputs import Way
-from tidegate_validation.robustness.finding import example, failure, probe_finding, with_more_inputs
-from tidegate_validation.robustness.judgement import answered, judge_answer, largest_difference
+from tidegate_validation.robustness.finding import example, failure, probe_finding, shown, with_more_inputs
+from tidegate_validation.robustness.judgement import answered, judge_answer
 from tidegate_validation.robustness.probes import ALL_INPUTS, Likelihood, Probe, boundary_probes, malformed_probes
 from tidegate_validation.robustness.stages.bad_rows import report_if_unsteady
 from tidegate_validation.sandbox.answer import Answer, AnswerKind
@@ -21,6 +23,8 @@ from tidegate_validation.sandbox.examples import Examples
 _MISSING = " missing (NaN) "
 _MISSING_NUMBERS = "missing numbers"
 _MISSING_NUMBER = "a missing number"
+_SLOW_SECONDS, _TIMES_SLOWER = 0.5, 50.0
+"""An odd row is slow that takes so many seconds or more, and so many times as long as half of the ordinary ones."""
 
 
 def boundaries(examination: Examination) -> None:
@@ -124,6 +128,7 @@ def _one_probe(examination: Examination, probe: Probe, told: list[_Told]) -> boo
         _tell(examination, probe, answer, outcome, told)
     if answer.fatal:
         return False
+    quick = _report_if_slow(examination, probe, answer)
     after = examination.ask(good)
     if not answered(after) or _changed(examination, good, after):
         if not answered(after) and report_if_unsteady(examination, good, after):
@@ -134,7 +139,35 @@ def _one_probe(examination: Examination, probe: Probe, told: list[_Told]) -> boo
         more = example(dict(probe.changed), good.row(0), after) | kept
         examination.report("after", probe.subject, Outcome.FAIL, sentence, example=more)
         return False
-    return outcome is Outcome.PASS
+    return quick and outcome is Outcome.PASS
+
+
+def _report_if_slow(examination: Examination, probe: Probe, answer: Answer) -> bool:
+    """A WARN where the answer takes long, also when it is asked for again; True where it does not."""
+    usual = float(np.median(examination.single_seconds))
+    least = max(_SLOW_SECONDS, _TIMES_SLOWER * usual)
+    if not answered(answer) or answer.seconds < least:
+        return True
+    again = examination.ask_raw(probe.tensors, 1)
+    seconds = min(answer.seconds, again.seconds)
+    if not answered(again) or seconds < least:
+        return True
+    sentence = (
+        f"with {shown(probe)} it takes {seconds:.2g} s to answer, with ordinary rows {usual:.2g} s: a few such "
+        "requests keep it from all others, so bound what it does for one"
+    )
+    row = {} if examination.good is None else examination.good.row(0)
+    examination.report(
+        "boundary",
+        probe.subject,
+        Outcome.WARN,
+        sentence,
+        number=seconds,
+        limit=least,
+        cause={"kind": "slow"},
+        example=example(dict(probe.changed), row, answer),
+    )
+    return False
 
 
 def _tell(examination: Examination, probe: Probe, answer: Answer, outcome: Outcome, told: list[_Told]) -> None:
@@ -169,8 +202,8 @@ def _changed(examination: Examination, good: Examples, after: Answer) -> bool:
     if not examination.steady:
         return False
     tolerance = examination.limits.tolerance
-    if largest_difference(after.outputs, examination.expected) <= tolerance:
+    if examination.difference(after.outputs, examination.expected) <= tolerance:
         return False
     again = examination.ask(good)
     examination.expected = again.outputs
-    return not answered(again) or largest_difference(after.outputs, again.outputs) <= tolerance
+    return not answered(again) or examination.difference(after.outputs, again.outputs) <= tolerance

@@ -45,6 +45,10 @@ def conduct(examination: Examination, manifest: Manifest, directory: Path) -> No
     if examination.writes:
         sentence = f"it tried to write outside its working folder: {_few(list(examination.writes))}"
         examination.report("files", "outside", Outcome.WARN, sentence, example={"paths": list(examination.writes)})
+    if examination.reads:
+        paths = list(examination.reads)
+        sentence = f"it reads files that are not its own, and not on every machine: {_few(paths)}; publish them with it"
+        examination.report("files", "read", Outcome.WARN, sentence, example={"paths": paths})
     names = list(examination.environment)
     if names:
         sentence = f"it changed environment variables of a process that it shares with an engine: {_few(names)}"

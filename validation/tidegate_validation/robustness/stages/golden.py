@@ -55,6 +55,7 @@ def real_data(examination: Examination) -> None:
             report_bad_rows(examination, "data", batch, answer)
             examination.real_rows = False
             return
+        examination.learn_units(answer.outputs)
         start, size = start + size, min(2 * size, examination.limits.max_batch)
     count = len(rows)
     for group in examination.other_sizes[:_SIZES]:

@@ -34,6 +34,7 @@ _LEAST_KEPT = 80
 """A key and its place in a dictionary take so many bytes of each row; less than that is how memory is given out."""
 _NUDGE = 1e-3
 _SEED = 7
+_MOSTLY = 0.5
 _MOVED = {"O": "texts have a number behind", "f": "numbers are moved by up to a thousandth"}
 _REDRAWN = "whole numbers are others of the range that was seen"
 
@@ -63,8 +64,9 @@ class _Calls:
 
 
 def new_rows(examination: Examination) -> None:
-    """Real rows whose numbers are moved by up to a thousandth, in every call others; not tried on a version that leaks
-    anyway. What grows is measured once more: a cache with a bound is full by then."""
+    """Real rows whose numbers are moved by up to a thousandth and whose free texts have a number behind, in every call
+    others; not tried on a version that leaks anyway. What grows is measured once more: a cache with a bound is full by
+    then."""
     if any(one.check == _CHECK and one.outcome is Outcome.FAIL for one in examination.findings):
         return
     rows = examination.answered_rows(_ROWS)
@@ -96,15 +98,21 @@ def _not_full(calls: _Calls, lasted: float) -> bool:
 
 
 def _movable(examination: Examination) -> list[TensorSpec]:
-    """The inputs that are given other values: those with numbers of any digits, else whole numbers of a wide range,
-    else texts."""
+    """The inputs that are given other values: those with numbers of any digits, else whole numbers of a wide range, and
+    texts that hardly come again; any text where there are none of these."""
     inputs = examination.signature.inputs
+    texts = [one for one in inputs if one.dtype == "string"]
     kinds = (
         [one for one in inputs if one.dtype.startswith("float")],
         [one for one in inputs if one.dtype.startswith(("int", "uint")) and _is_wide(examination.domains[one.name])],
-        [one for one in inputs if one.dtype == "string"],
     )
-    return next((kind for kind in kinds if kind), [])
+    free = [one for one in texts if _is_free(examination.data.arrays[one.name])]
+    return [*next((kind for kind in kinds if kind), []), *free] or texts
+
+
+def _is_free(texts: Array) -> bool:
+    """Whether most texts are of one row alone, as of notes and ids."""
+    return len(set(texts.ravel().tolist())) > _MOSTLY * texts.size
 
 
 def _is_wide(domain: InputDomain) -> bool:
@@ -128,7 +136,8 @@ def _asked(
         if not answered(answer):
             outcome = judge_answer(Likelihood.RARE, answer)
             kept = examination.keep(_CHECK, _SUBJECT, request.arrays, Way.ANSWER)
-            how = _MOVED.get(rows.arrays[movable[0].name].dtype.kind, _REDRAWN)
+            kinds = dict.fromkeys(rows.arrays[one.name].dtype.kind for one in movable)
+            how = " and whose ".join(_MOVED.get(kind, _REDRAWN) for kind in kinds)
             sentence = f"with real rows whose {how} {came_back(answer)}; what it keeps of rows was not looked at"
             shown = example({}, request.row(0), answer) | kept
             examination.report(_CHECK, _SUBJECT, outcome, sentence, example=shown)

@@ -18,7 +18,7 @@ from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.robustness.failing_inputs import Way
 from tidegate_validation.robustness.finding import came_back, example
 from tidegate_validation.robustness.growth import UsageHistory, report_growth
-from tidegate_validation.robustness.judgement import answered, largest_difference
+from tidegate_validation.robustness.judgement import answered
 from tidegate_validation.sandbox.answer import Answer
 from tidegate_validation.sandbox.examples import Examples
 
@@ -56,15 +56,15 @@ class _Asked:
         self.worst_request = self.requests[0]
         self.latest = list(self.first)
 
-    def add(self, place: int, outputs: Mapping[str, Array], tolerance: float) -> None:
+    def add(self, place: int, outputs: Mapping[str, Array], examination: Examination) -> None:
         """Takes one more answer to the request in this place."""
         first, latest = self.first[place], self.latest[place]
         if first is None or latest is None:
             self.first[place] = first = latest = outputs
-        difference = largest_difference(outputs, first)
+        difference = examination.difference(outputs, first)
         if difference > self.worst:
             self.worst, self.worst_request = difference, self.requests[place]
-        self.changes += largest_difference(outputs, latest) > tolerance
+        self.changes += examination.difference(outputs, latest) > examination.limits.tolerance
         self.latest[place] = outputs
         self.calls += 1
 
@@ -85,7 +85,7 @@ def _ask_again_and_again(examination: Examination, asked: _Asked) -> UsageHistor
         if not answered(answer):
             _failed_at_last(examination, request, answer, asked.calls)
             return None
-        asked.add(place, answer.outputs, examination.limits.tolerance)
+        asked.add(place, answer.outputs, examination)
         usage.add(answer, examination.session.disk_bytes())
     usage.end(examination.session.processes())
     return usage

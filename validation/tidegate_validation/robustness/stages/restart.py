@@ -12,7 +12,7 @@ from tidegate_serving.admission import Outcome
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.robustness.failing_inputs import Way
 from tidegate_validation.robustness.finding import came_back, example
-from tidegate_validation.robustness.judgement import answered, largest_difference
+from tidegate_validation.robustness.judgement import answered
 from tidegate_validation.sandbox.answer import Answer
 from tidegate_validation.sandbox.environment import ELSEWHERE, USUAL, Place
 from tidegate_validation.sandbox.examples import Examples
@@ -34,13 +34,13 @@ def restart(examination: Examination) -> None:
         examination.report(_CHECK, _SUBJECT, Outcome.FAIL, sentence, example=shown)
         return
     tolerance = examination.limits.tolerance
-    worst = largest_difference(after.outputs, before.outputs)
+    worst = examination.difference(after.outputs, before.outputs)
     if worst <= tolerance:
         sentence = "answers the same when it is loaded once more, in a process of its own"
         examination.report(_CHECK, _SUBJECT, Outcome.PASS, sentence, number=worst, limit=tolerance)
         return
     kind, why = _reason(examination, rows, before, after)
-    place = _most_different(before, after)
+    place = _most_different(examination, before, after)
     examination.report(
         _CHECK,
         _SUBJECT,
@@ -63,7 +63,7 @@ def _reason(examination: Examination, rows: Examples, before: Answer, elsewhere:
 
     def alike(one: Answer, other: Answer) -> bool:
         both = answered(one) and answered(other)
-        return both and largest_difference(one.outputs, other.outputs) <= examination.limits.tolerance
+        return both and examination.difference(one.outputs, other.outputs) <= examination.limits.tolerance
 
     if not alike(_asked_afresh(examination, rows, ELSEWHERE), elsewhere):
         return "depends on the process", (
@@ -81,11 +81,11 @@ def _reason(examination: Examination, rows: Examples, before: Answer, elsewhere:
     )
 
 
-def _most_different(one: Answer, other: Answer) -> int:
+def _most_different(examination: Examination, one: Answer, other: Answer) -> int:
     """The place of the row whose answers lie furthest apart."""
     rows = len(next(iter(one.outputs.values())))
     apart = [
-        largest_difference(
+        examination.difference(
             *({name: a[place : place + 1] for name, a in answer.outputs.items()} for answer in (one, other))
         )
         for place in range(rows)

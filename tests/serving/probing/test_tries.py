@@ -1,0 +1,23 @@
+"""What a version tries besides answering, as Python's audit events tell it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tidegate_serving.probing.tries import Tries
+
+
+def test_a_file_is_told_of_that_another_machine_may_lack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the version's own, nor the system's, nor a library's; one that is not there shows by itself."""
+    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "weights").touch()
+    tries = Tries(tmp_path)
+    for path in (__file__, str(tmp_path / "weights"), "/etc/passwd", np.__file__, "/srv/no/such/file", 3):
+        tries.heard("open", (path, "r", os.O_RDONLY))
+    assert tries.look()["reads"] == [os.path.realpath(__file__)]
