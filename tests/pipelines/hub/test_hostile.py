@@ -102,6 +102,12 @@ def test_json_nested_without_end_is_bad_input(client: TestClient, path: str) -> 
     assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid_input")
 
 
+@pytest.mark.parametrize("path", ["/sign-in/token", "/api/v1/labels?model=flights"])
+def test_a_form_that_takes_long_to_read_is_not_read(client: TestClient, path: str) -> None:
+    headers = {**BOSS, "content-type": "application/x-www-form-urlencoded"}
+    assert client.post(path, content=b"&" * (100 << 10), headers=headers).status_code == 413
+
+
 def test_an_origin_that_is_no_address_is_another_page(client: TestClient) -> None:
     answer = client.post("/api/v1/decisions/freeze", json=FREEZE, headers={**BOSS, "origin": "http://["})
     assert (answer.status_code, answer.json()["error"]["code"]) == (403, "permission_refused")

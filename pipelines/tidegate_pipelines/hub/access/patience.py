@@ -22,7 +22,7 @@ MOST_CONNECTIONS = 512
 class PatientProtocol(H11Protocol):
     """HTTP/1.1 of uvicorn. A request's head has ten seconds from the connection's beginning, or from the answer before
     it; its body two minutes more, and so has its client to take the answer. With more than MOST_CONNECTIONS the one
-    that is waited for longest is closed, and those first that never asked for anything."""
+    that is waited for longest is closed: first those that have had no answer, and of these last who is to take one."""
 
     _waits_for: Any = None
     _since = 0.0
@@ -81,11 +81,18 @@ class PatientProtocol(H11Protocol):
     def _make_room(self) -> None:
         """Closes one of all connections that is waited for."""
         others = [one for one in self.connections if isinstance(one, PatientProtocol) and one is not self]
-        waited_for = [one for one in others if one._timer is not None and not one.transport.is_closing()]
-        goes = min(
-            waited_for, key=lambda one: (one._has_asked, one._waits_for is h11.SEND_BODY, one._since), default=self
-        )
-        goes.transport.abort()
+        waited_for = [one for one in others if one._is_waited_for and not one.transport.is_closing()]
+        min(waited_for, key=lambda one: one._place, default=self).transport.abort()
+
+    @property
+    def _is_waited_for(self) -> bool:
+        return self._timer is not None or bool(self.flow.write_paused)
+
+    @property
+    def _place(self) -> tuple[bool, bool, bool, float]:
+        """Among those who are waited for: who goes first has the least."""
+        paused = bool(self.flow.write_paused)
+        return self._has_asked and not paused, paused, self._waits_for is h11.SEND_BODY, self._since
 
 
 def _stop(timer: asyncio.TimerHandle | None) -> None:
