@@ -118,7 +118,8 @@ def erase(
     if where and not (column and equals):
         raise typer.BadParameter(f"{where!r} is not COLUMN=VALUE", param_hint="--where")
     done = erase_from_log(root, requests=tuple(request or ()), column=column, value=value, model=model)
-    say(f"erased {done.rows} rows from {done.files} files")
+    rows, files = "row" if done.rows == 1 else "rows", "file" if done.files == 1 else "files"
+    say(f"erased {done.rows:,} {rows} from {done.files:,} {files}")
     _require_all(done.skipped)
 
 
