@@ -60,7 +60,8 @@ def compact(
 
     seconds = duration(settled, "--settled").total_seconds()
     done = compact_log(root, least_files=files, settled=seconds, target_bytes=target_mb << 20)
-    say(f"{done.files_before} files of {done.folders} days became {done.files_after}")
+    days = "1 day" if done.folders == 1 else f"{done.folders} days"
+    say(f"{done.files_before} files of {days} became {done.files_after}")
     _require_all(done.skipped)
 
 
