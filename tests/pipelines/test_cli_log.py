@@ -37,10 +37,10 @@ def rows(root: Path) -> int:
 def test_a_log_is_compacted_erased_from_and_cut(tidegate: Command, tmp_path: Path) -> None:
     done = tidegate("log", "compact", "log", "--files", "3", "--settled", "30m")
     assert done.returncode == 0, done.stderr
-    assert "3 files of 1 days became 1" in done.stdout
-    assert "erased 1 rows from 1 files" in tidegate("log", "erase", "log", "--request", "b1-4").stdout
+    assert "3 files of 1 day became 1" in done.stdout
+    assert "erased 1 row from 1 file" in tidegate("log", "erase", "log", "--request", "b1-4").stdout
     east = tidegate("log", "erase", "log", "--where", "in.depot=east").stdout
-    assert "from 1 files" in east
+    assert "from 1 file" in east
     left = rows(tmp_path / "log")
     assert 0 < left < 29
     shown = tidegate("log", "retain", "log", "--days", "2", "--dry-run").stdout

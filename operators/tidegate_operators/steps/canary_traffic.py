@@ -141,9 +141,11 @@ def _check_no_foreign_split(client: ControlClient, observation: TrafficObservati
         )
 
 
-def take_out(*, control: str | EngineConnection, servable: str, version: int, reason: str) -> None:
+def take_out(
+    *, control: str | EngineConnection, servable: str, version: int, reason: str, labelled: bool = True
+) -> None:
     """Ends the split that a canary of this version left, and wants the version no more, on each engine of a group. One
-    that was promoted stays.
+    that was promoted stays, and without `labelled` one with any label, as somebody set it by hand.
 
     Raises what engines say that refuse, or do not answer, once the others have been told.
     """
@@ -151,7 +153,8 @@ def take_out(*, control: str | EngineConnection, servable: str, version: int, re
 
     def leave(engine: EngineConnection) -> None:
         with ControlClient(engine) as client:
-            take_out_of(client, identity, reason)
+            if labelled or version not in client.servable(servable).desired.labels.values():
+                take_out_of(client, identity, reason)
 
     on_each(engines_of(control), leave).all(f"{identity} was not taken out everywhere")
 

@@ -58,4 +58,6 @@ def clean_up(
     if rows:
         show_table(f"Old versions in {repository}", ("version", "", "why"), rows)
     verb = "would free" if dry_run else "freed"
-    say(f"{len(done.removed)} versions, {verb} {done.freed_bytes / 1e6:.1f} MB; {len(done.spared)} old ones are needed")
+    versions = "1 version" if len(done.removed) == 1 else f"{len(done.removed)} versions"
+    needed = "1 old one is" if len(done.spared) == 1 else f"{len(done.spared)} old ones are"
+    say(f"{versions}, {verb} {done.freed_bytes / 1e6:.1f} MB; {needed} needed")

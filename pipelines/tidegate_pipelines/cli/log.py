@@ -60,7 +60,8 @@ def compact(
 
     seconds = duration(settled, "--settled").total_seconds()
     done = compact_log(root, least_files=files, settled=seconds, target_bytes=target_mb << 20)
-    say(f"{done.files_before} files of {done.folders} days became {done.files_after}")
+    days = "1 day" if done.folders == 1 else f"{done.folders} days"
+    say(f"{done.files_before} files of {days} became {done.files_after}")
     _require_all(done.skipped)
 
 
@@ -118,7 +119,8 @@ def erase(
     if where and not (column and equals):
         raise typer.BadParameter(f"{where!r} is not COLUMN=VALUE", param_hint="--where")
     done = erase_from_log(root, requests=tuple(request or ()), column=column, value=value, model=model)
-    say(f"erased {done.rows} rows from {done.files} files")
+    rows, files = "row" if done.rows == 1 else "rows", "file" if done.files == 1 else "files"
+    say(f"erased {done.rows:,} {rows} from {done.files:,} {files}")
     _require_all(done.skipped)
 
 

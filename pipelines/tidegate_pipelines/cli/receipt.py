@@ -88,7 +88,8 @@ def _directory(version: ServableId, repository: Path | None, control: str | None
 def _show(one: Receipt) -> None:
     answer, behind = one.answer, one.provenance
     to_whom = "" if answer.role == "primary" else ", a shadow's answer that nobody got"
-    say(f"{answer.model}:{answer.version} answered {answer.request_id}{to_whom}")
+    did = "answered" if answer.status == 0 else "failed at"
+    say(f"{answer.model}:{answer.version} {did} {answer.request_id}{to_whom}")
     for name, value in _lines(one):
         typer.echo(f"  {name:<16} {harmless(value)}")
     for sentence in behind.missing:

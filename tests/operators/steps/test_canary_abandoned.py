@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -76,3 +77,15 @@ def test_one_that_passed_and_is_not_promoted_after_all_goes_with_its_share(
         promote(**said)
         take_out(**said, reason="it serves")
         assert client.desired(identity.name).stable == 2
+
+
+def test_one_that_somebody_gave_a_label_since_stays_where_that_is_asked(world: World, endpoints: Endpoints) -> None:
+    identity = pushed(world, endpoints, "labelled")
+    said: dict[str, Any] = {"control": endpoints.control, "servable": identity.name, "version": identity.version}
+    with ControlClient(endpoints.control) as client:
+        desired = client.desired(identity.name)
+        client.set_desired_state(replace(desired, labels={**desired.labels, "trial": 2}), desired.revision)
+        take_out(**said, reason="another takes its place", labelled=False)
+        assert client.desired(identity.name).labels == {"stable": 1, "trial": 2}
+        take_out(**said, reason="a freeze began")
+        assert client.desired(identity.name).labels == {"stable": 1}

@@ -15,7 +15,14 @@ from tidegate_pipelines.hub.pages.charts import (
     spark,
     violins,
 )
-from tidegate_pipelines.hub.pages.words import ago_words, count_words, moment_words, seconds_words, share_words
+from tidegate_pipelines.hub.pages.words import (
+    ago_words,
+    count_words,
+    moment_words,
+    seconds_words,
+    share_words,
+    span_words,
+)
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 TEN = Span(NOON, NOON + timedelta(days=10))
@@ -39,6 +46,11 @@ def test_a_chart_of_nothing_and_of_zeros_has_a_scale() -> None:
     zeros = bar_chart("k", "t", TEN, Series("n", "a", [(day(1), 0.0)]), share_words, ())
     assert empty.heights[-1] == zeros.heights[-1][0] == "0"
     assert zeros.bars[0].y == 0
+    few = bar_chart("k", "t", TEN, Series("n", "a", [(day(1), 1.0), (day(2), 3.0)]), count_words, ())
+    one = bar_chart("k", "t", TEN, Series("n", "a", [(day(1), 1.0)]), count_words, ())
+    assert (few.heights, one.heights) == (("3", "2", "1", "0"), ("1", "0")), (
+        "nothing was asked three quarters of a time"
+    )
     assert empty.sentence == "nothing was counted"
 
 
@@ -74,6 +86,9 @@ def test_numbers_are_short_and_have_their_unit() -> None:
     assert ago_words(NOON - timedelta(hours=3), NOON) == "3 h ago"
     assert ago_words(NOON + timedelta(days=4), NOON) == "in 4 days"
     assert ago_words(NOON, NOON) == "just now"
+    spans = (0.2, 2, 59.4, 59.6, 3580, 47.7 * 3600)
+    told = ["less than a second", "2 s", "59 s", "1 min", "1 h", "2 days"]
+    assert [span_words(timedelta(seconds=one)) for one in spans] == told
     assert moment_words(NOON, NOON + timedelta(hours=1)) == "1 Jun 2026 12:00 UTC"
     assert moment_words(NOON, NOON + timedelta(seconds=9)) == "1 Jun 2026 12:00:00 UTC"
     assert spark([1.0]) == ""

@@ -35,7 +35,7 @@ from tidegate_pipelines.hub.releases.requests import Request, cancel, let_go_on,
 from tidegate_pipelines.hub.releases.stages import put_off
 from tidegate_pipelines.hub.store import Database, DecisionRow, ReleaseEventRow, ReleaseRow
 from tidegate_serving.admission import Outcome
-from tidegate_serving.contract.errors import FailedPrecondition, TidegateError, Unavailable
+from tidegate_serving.contract.errors import FailedPrecondition, Refused, TidegateError, Unavailable
 from tidegate_validation.canary.judgement import CanaryResult
 from tidegate_validation.canary.numbers import CanaryNumbers
 
@@ -327,3 +327,31 @@ def test_a_release_that_was_put_off_and_gave_way_or_was_cancelled_leaves_its_ver
     answer = client.post(f"/api/v1/releases/{put}/cancel", json={"reason": "not now"}).json()
     assert (answer["state"], engine.done[-1]) == ("CANCELLED", "take_out 2")
     assert answer["sentence"].endswith(f": not now. flights:2 may still be in an engine: {away.message}")
+
+
+def test_a_release_that_waits_or_is_refused_takes_out_what_gave_way_to_it(
+    database: Database, tmp_path: Path, engine: PlayedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the engine does not let go of it, the release says so."""
+    config, away = HubConfig(directory=tmp_path), Unavailable("engine 127.0.0.1:8502 does not answer")
+    decisions = Decisions(database, config, AuditLog(database))
+
+    def fail(error: TidegateError) -> None:
+        raise error
+
+    def ends(version: int) -> tuple[str, list[str], str]:
+        engine.done.clear()
+        with database.writing() as session:
+            number = request_release(database, session, Request("flights", version, "api", "anna")).id
+        return run_next(database, config), engine.done, state(database, number)[1]
+
+    engine.during["canary"] = partial(fail, away)
+    assert ends(1)[:2] == ("REQUESTED", ["push", "canary"])
+    decisions.decide(LOCAL, Asked("freeze", "x", "f", model="*", until=datetime.now(UTC) + timedelta(days=3)))
+    assert ends(2)[:2] == ("WAITING", ["take_out 1"])
+    monkeypatch.setattr(stages._Steps, "judged", lambda steps, directory: fail(Refused("worse than flights:0")))
+    assert ends(3) == ("REFUSED", ["take_out 1"], "worse than flights:0")
+    engine.during["take_out"] = partial(fail, away)
+    refused = ends(4)
+    assert refused[:2] == ("REFUSED", ["take_out 1"])
+    assert refused[2].endswith(f" before may still be in an engine: {away.message}")

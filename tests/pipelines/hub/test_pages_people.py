@@ -99,7 +99,7 @@ def test_somebody_declines_and_the_release_says_so(browser: Browser, hub: Hub) -
         sign_in(page, "boss")
         page.get_by_label("Reason").fill("not on a Friday")
         page.get_by_role("button", name="Decline").click()
-        expect(page.locator("h1")).to_contain_text("may not serve")
+        expect(page.locator("h1")).to_contain_text("was declined")
         expect(page.locator(".verdict").first).to_contain_text("boss declined it: not on a Friday")
     assert hub.state(8) == "REFUSED"
 

@@ -10,7 +10,7 @@ import pytest
 
 from tidegate_serving.admission import Finding, GateResult, Outcome, Verdict
 from tidegate_serving.contract.servable import ServableId
-from tidegate_validation.report import OverrideLine, Seal, next_steps, push_words, write_report
+from tidegate_validation.report import OverrideLine, Seal, environment, next_steps, push_words, write_report
 from tidegate_validation.report.forest import Forest, forest_of
 from tidegate_validation.report.verdict_view import verdict_view
 
@@ -155,3 +155,8 @@ def test_what_nobody_signed_is_not_to_be_pushed(tmp_path: Path) -> None:
     verdict = judged(quality(Outcome.PASS))
     assert not any("tidegate push" in step for step in next_steps(verdict, signed=False))
     assert "this page is of an unsigned verdict" in page(tmp_path, verdict)
+
+
+def test_a_name_in_another_direction_does_not_turn_the_sentence_around_it() -> None:
+    words = environment().filters["words"]
+    assert words("`مسافة`: values ×1.6 in `km`") == '<code dir="auto">مسافة</code>: values ×1.6 in <code>km</code>'

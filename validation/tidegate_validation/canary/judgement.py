@@ -174,14 +174,16 @@ def _missing(numbers: CanaryNumbers, rule: CanaryRule, checks: Sequence[Check]) 
     open_checks = [check for check in checks if not check.promotes]
     if not numbers.compared:
         return (
-            f"had no answer to compare within {rule.seconds:g} s ({numbers.shadowed} requests were shadowed): "
+            f"had no answer to compare within {rule.seconds:g} s ({numbers.shadowed} "
+            f"{'request was' if numbers.shadowed == 1 else 'requests were'} shadowed): "
             "send traffic to the model, or give it more time"
         )
     if not open_checks:
         return f"had {numbers.compared} of at least {rule.pairs} answers compared: send more traffic or wait longer"
     more, slowest = max(((_or_infinity(check.more_pairs), check) for check in open_checks), key=lambda pair: pair[0])
     have = (
-        f"has {numbers.compared} answers compared and is not decided on {slowest.check}: "
+        f"has {numbers.compared} {'answer' if numbers.compared == 1 else 'answers'} compared and is not decided on "
+        f"{slowest.check}: "
         f"{slowest.tally.excess:.2%} worse than the serving version, {slowest.margin:.2%} is too much, "
         f"evidence {slowest.promote:.3g} of {slowest.promote_needs:g}"
     )

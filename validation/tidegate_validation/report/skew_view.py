@@ -78,7 +78,8 @@ def _over_time(report: SkewReport) -> tuple[tuple[str, str], ...]:
     seen = report.over_time
     if seen is None:
         return ()
-    told = f"evidence {seen.evidence:.3g} after {seen.windows} windows; alarm at {seen.windows_per_alarm}"
+    after = "1 window" if seen.windows == 1 else f"{seen.windows} windows"
+    told = f"evidence {seen.evidence:.3g} after {after}; alarm at {seen.windows_per_alarm}"
     left = "" if seen.counted else "; this window overlaps one that was counted"
     alarms = [
         f"`{name}` since the window of {minute_of(one.alarm_since)}"

@@ -298,7 +298,8 @@ def _summary(findings: Sequence[Finding], rows: int) -> tuple[Outcome, str]:
     count = len({one.subject for one in told if one.outcome is worst.outcome})
     if worst.outcome is Outcome.PASS:
         rest = f", and of {len(undecided)} nothing can be told" if undecided else ""
-        return Outcome.PASS, f"All {count} features look as in training{rest}, over {rows} rows."
+        which = "The one feature looks" if count == 1 else f"All {count} features look"
+        return Outcome.PASS, f"{which} as in training{rest}, over {rows:,} {'row' if rows == 1 else 'rows'}."
     return worst.outcome, f"{worst.sentence}{_more(count)}."
 
 

@@ -201,7 +201,8 @@ class Access:
         wanted = await run_in_threadpool(self.form_token, request)
         given: Any = request.headers.get(FORM_HEADER)
         if given is None and request.headers.get("content-type", "").partition(";")[0].strip().lower() in _FORMS:
-            given = (await request.form()).get(FORM_TOKEN)
+            form = await request.form()
+            given, request.state.reason = form.get(FORM_TOKEN), str(form.get("reason") or "")
         if not isinstance(given, str) or not secrets.compare_digest(given.encode(), wanted.encode()):
             raise PermissionRefused("the form is not from this sign-in (its form_token differs): load the page again")
 

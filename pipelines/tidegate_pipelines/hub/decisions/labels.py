@@ -233,12 +233,13 @@ def _known(find_log: FindLog, model: str, ids: Collection[str]) -> set[str] | No
 
 
 def _said(count: int, unknown: Sequence[str] | None) -> str:
-    kept = f"{count} labels are kept"
+    kept = "1 label is kept" if count == 1 else f"{count:,} labels are kept"
     if unknown is None:
         return f"{kept}; there is no inference log here to look their requests up in"
     if not unknown:
-        return f"{kept}; the inference log has all their requests"
+        return f"{kept}; the inference log has {'its request' if count == 1 else 'all their requests'}"
+    which = "1 request" if len(unknown) == 1 else f"{len(unknown):,} requests"
     return (
-        f"{kept}; of {len(unknown)} requests the inference log has nothing: check these ids, or whether the log "
-        "samples (they count once it has them)"
+        f"{kept}; of {which} the inference log has nothing: check these ids, or whether the log samples (they count "
+        "once it has them)"
     )

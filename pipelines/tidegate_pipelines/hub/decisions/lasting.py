@@ -13,8 +13,12 @@ from tidegate_pipelines.hub.store import DecisionRow
 
 def active_freeze(session: Session, model: str, now: datetime) -> DecisionRow | None:
     """The freeze window that holds back releases of a model now: of several the one that lasts longest."""
-    freezes = [row for row in _active(session, "freeze", now) if fnmatchcase(model, row.model)]
-    return max(freezes, key=lambda row: row.until or now, default=None)
+    return max(freezes_of(session, model, now), key=lambda row: row.until or now, default=None)
+
+
+def freezes_of(session: Session, model: str, now: datetime) -> list[DecisionRow]:
+    """Every freeze window that holds back releases of a model now, of its own name or by a pattern."""
+    return [row for row in _active(session, "freeze", now) if fnmatchcase(model, row.model)]
 
 
 def muted_features(session: Session, model: str, now: datetime) -> dict[str, DecisionRow]:

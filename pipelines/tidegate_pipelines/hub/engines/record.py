@@ -91,7 +91,14 @@ def _model(one: ServableStatus) -> dict[str, Any]:
         "disabled": one.disabled,
         "problem": one.source_problem,
         "overrides": [
-            {"action": found.action, "text": found.text, "by": found.requested_by, "reason": found.reason}
+            {
+                "action": found.action,
+                "text": found.text,
+                "by": found.requested_by,
+                "reason": found.reason,
+                "at_us": found.at_us,
+                "version": found.version,
+            }
             for found in one.overrides
         ],
     }
@@ -117,6 +124,6 @@ def _note_served(session: Session, name: str, status: EngineStatus, now: datetim
                 session.add(row)
             row.state = found.state.name
             row.label = ",".join(found.labels)[:_MOST_LETTERS]
-            row.ordinary = found.state is State.AVAILABLE and found.version == one.ordinary
+            row.ordinary = found.state is State.AVAILABLE and found.version == one.ordinary and not one.disabled
             row.since = datetime.fromtimestamp(found.since_us / 1e6, UTC) if found.since_us else now
             row.error = found.error_message

@@ -60,7 +60,8 @@ class Span:
         form = (
             "%-d %b" if self.end - self.start > _YOUNG else "%H:%M" if self.end - self.start > _MINUTES else "%H:%M:%S"
         )
-        return tuple(f"{self.start + step * number:{form}}" for number in range(_DATES))
+        shown = [f"{self.start + step * number:{form}}" for number in range(_DATES)]
+        return (*shown[:-1], f"{shown[-1]} UTC")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +187,7 @@ def line_chart(
     rows = tuple(
         (f"{moment:%-d %b %Y %H:%M}", *(_said(column.get(moment), words) for column in columns)) for moment in moments
     )
-    table = Table(("When", *(one.name for one in series)), rows)
+    table = Table(("When (UTC)", *(one.name for one in series)), rows)
     return Chart(key, title, _sentence(series, words), lines, (), heights, span.dates(), tuple(marks), table)
 
 
@@ -194,7 +195,7 @@ def bar_chart(key: str, title: str, span: Span, one: Series, words: Words, marks
     """One bar for each value, as wide as the span's step: a day or an hour."""
     top, heights = _scale([value for _, value in one.values if value is not None], words)
     width, hourly = 100 * span.step / (span.end - span.start), span.step < timedelta(days=1)
-    short, long, head = ("%H:%M", "%-d %b %Y %H:%M", "Hour") if hourly else ("%-d %b", "%-d %b %Y", "Day")
+    short, long, head = ("%H:%M", "%-d %b %Y %H:%M", "Hour (UTC)") if hourly else ("%-d %b", "%-d %b %Y", "Day (UTC)")
     bars = tuple(
         Spot(span.place(moment), round(width, 2), round(100 * value / top, 2), f"{moment:{short}}: {words(value)}")
         for moment, value in one.values
@@ -288,15 +289,18 @@ def _line(one: Series, span: Span, top: float, words: Words) -> Line:
         x, y = span.place(moment), round(100 * value / top, 2)
         parts.append(f"{pen}{x * WIDE / 100:.1f} {HIGH - y:.1f}")
         pen = "L"
-        spots.append(Spot(x, width, y, f"{one.name}, {moment:%-d %b %H:%M}: {words(value)}", one.kind))
+        spots.append(Spot(x, width, y, f"{one.name}, {moment:%-d %b %H:%M} UTC: {words(value)}", one.kind))
     return Line(one.name, one.kind, "".join(parts), tuple(spots))
 
 
 def _scale(values: Sequence[float], words: Words) -> tuple[float, tuple[str, ...]]:
-    """The top of a scale from 0 that is no odd number, and what its lines say, from the top down."""
+    """The top of a scale from 0 that is no odd number, and what its lines say, from the top down: no part of what is
+    counted in whole numbers."""
     highest = max(values, default=0.0) or 1.0
     power = 10.0 ** math.floor(math.log10(highest / _LINES))
     step = next(step * power for step in _STEPS if step * power * _LINES >= highest * 0.999)
+    if all(float(value).is_integer() for value in values):
+        step = float(math.ceil(step))
     count = math.ceil(highest / step - 1e-9)
     return step * count, tuple(words(step * number) for number in range(count, -1, -1))
 

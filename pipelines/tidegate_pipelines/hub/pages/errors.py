@@ -80,7 +80,8 @@ async def _shown(
         path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(render.link(SIGN_IN, {"return_to": path}), _SEE_OTHER)
     back = request.headers.get("referer", "") if request.method == "POST" else ""
-    shown = {"code": error.code, "message": error.message, "back": back}
+    written = getattr(request.state, "reason", "")  # of a decision that was sent
+    shown = {"code": error.code, "message": error.message, "back": back, "written": written}
     return render.page("error.html.jinja", _viewer(request, error, who), clock(), status=status_of(error), **shown)
 
 

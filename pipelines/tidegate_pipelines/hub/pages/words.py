@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+_DAY = 86400
+_SPANS = ((60 * _DAY, 30.4 * _DAY, "months"), (2 * _DAY - 1800, _DAY, "days"), (3570, 3600, "h"), (59.5, 60, "min"))
+"""From how many seconds a unit is used, so that none is rounded up to a larger one, its size, and its name."""
 _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -35,20 +38,24 @@ def effect_words(value: float) -> str:
 def ago_words(moment: datetime, now: datetime) -> str:
     """How long ago, or in how long, in one unit."""
     passed = now - moment
-    text = span_words(abs(passed))
-    if text == "now":
+    if abs(passed) < timedelta(seconds=5):
         return "just now"
+    text = span_words(abs(passed))
     return f"{text} ago" if passed > timedelta() else f"in {text}"
 
 
 def span_words(length: timedelta) -> str:
     """How long, in one unit."""
     seconds = length.total_seconds()
-    for size, unit in ((86400 * 60, "months"), (86400, "days"), (3600, "h"), (60, "min")):
-        if seconds >= size * (2 if unit == "days" else 1):
-            number = seconds / (86400 * 30.4 if unit == "months" else size)
-            return f"{number:.0f} {unit}"
-    return "now" if seconds < 5 else f"{seconds:.0f} s"
+    for least, size, unit in _SPANS:
+        if seconds >= least:
+            return f"{seconds / size:.0f} {unit}"
+    return "less than a second" if seconds < 1 else f"{seconds:.0f} s"
+
+
+def second_words(moment: datetime) -> str:
+    """A moment for a list whose head says that its times are in UTC: day and second, without the year."""
+    return f"{moment.astimezone(UTC):%-d %b %H:%M:%S}"
 
 
 def moment_words(moment: datetime, beside: datetime | None = None) -> str:

@@ -156,12 +156,11 @@ class _Steps:
         """The sentence that the release ends with. Raises what the steps raise."""
         directory = self.fetched()
         digest, sentence = self.judged(directory)
+        self._clear_away()
         self._require_clearance()
         name, version, timeout = self.row.model, self.row.version, self.settings.timeout_seconds
         why, who = f"release {self.row.id}", self.row.requested_by
         self._begin("push")
-        for other in self._left_behind():
-            take_out(control=self.engine, servable=name, version=other, reason=f"{why} takes its place")
         push(directory=directory, control=self.engine, verdict=digest, timeout=timeout, reason=why, requested_by=who)
         if self.settings.canary and self.stopped_at != "promote":
             self._try()
@@ -171,8 +170,19 @@ class _Steps:
         return sentence
 
     def left(self, sentence: str) -> str:
-        """As `left_engine`, for this release where it stands now."""
-        return left_engine(self.config, self.row, self.stage, sentence)
+        """As `left_engine`, for this release where it stands now, and for those that gave way to it."""
+        said = left_engine(self.config, self.row, self.stage, sentence)
+        try:
+            self._clear_away()
+        except TidegateError as error:
+            said += f". What {self.row.model} had under trial before may still be in an engine: {error.message}"
+        return said
+
+    def _clear_away(self) -> None:
+        """Takes out what earlier releases left behind; what somebody gave a label since is theirs."""
+        why = f"release {self.row.id} takes its place"
+        for other in self._left_behind():
+            take_out(control=self.engine, servable=self.row.model, version=other, reason=why, labelled=False)
 
     def _begin(self, stage: str) -> None:
         self.record.stage(stage)

@@ -28,7 +28,8 @@ class EngineRow(Base):
 
 
 class ServedVersionRow(Base):
-    """A version in an engine. `label` holds its labels with commas between; ordinary clients get what is `ordinary`."""
+    """A version in an engine. `label` holds its labels with commas between; ordinary clients get what is `ordinary`,
+    which nothing is where the model is switched off."""
 
     __tablename__ = "served_versions"
     __table_args__ = (Index("ix_served_versions_model", "model"),)

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Executable, select
 from sqlalchemy.orm import Session
 
+from tidegate_pipelines.hub.decisions.engine_actions import ENGINE_ACTIONS
 from tidegate_pipelines.hub.pages.charts import Mark, Span
 from tidegate_pipelines.hub.store import (
     AlertRow,
@@ -24,6 +25,8 @@ _LASTS = timedelta(days=1)
 """What a release may take; the index goes by when it was asked for."""
 GONE = "END"
 """The state of a version that is served no more."""
+_TOLD = (*ENGINE_ACTIONS, "override")
+"""Decisions of which something comes that they do not say themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,14 @@ class Decision:
     at: datetime
     until: datetime | None
     ended_at: datetime | None
+    sentence: str
+
+    @property
+    def came_of_it(self) -> str:
+        """What an engine, or the hub, made of it; empty where kind and reason say all."""
+        if self.kind not in _TOLD:
+            return ""
+        return self.sentence or "it was asked of the engine, which has not said yet that it is done"
 
     def holds(self, now: datetime) -> bool:
         """Whether it lasts still."""
@@ -157,20 +168,23 @@ def open_alerts(session: Session, model: str | None = None) -> tuple[Alert, ...]
 def decisions(session: Session, *conditions: Any, most: int = 50) -> tuple[Decision, ...]:
     """What people decided, the newest first."""
     query = select(DecisionRow).where(*conditions).order_by(DecisionRow.at.desc(), DecisionRow.id.desc())
-    return tuple(
-        Decision(
-            row.kind,
-            row.model,
-            row.version,
-            row.release_id,
-            row.feature,
-            row.who,
-            row.reason,
-            row.at,
-            row.until,
-            row.ended_at,
-        )
-        for row in session.scalars(query.limit(most))
+    return tuple(decision(row) for row in session.scalars(query.limit(most)))
+
+
+def decision(row: DecisionRow) -> Decision:
+    """As a page shows it."""
+    return Decision(
+        row.kind,
+        row.model,
+        row.version,
+        row.release_id,
+        row.feature,
+        row.who,
+        row.reason,
+        row.at,
+        row.until,
+        row.ended_at,
+        row.sentence,
     )
 
 
@@ -188,7 +202,7 @@ def marks(session: Session, model: str, span: Span) -> tuple[Mark, ...]:
             span.place(row.finished_at),
             row.finished_at,
             f"{row.version}",
-            f"version {row.version} released, {row.finished_at:%-d %b %H:%M}",
+            f"version {row.version} released, {row.finished_at:%-d %b %H:%M} UTC",
             f"/releases/{row.id}",
         )
         for row in session.execute(query)

@@ -18,7 +18,8 @@ _PROBLEMS = 20
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """One engine. `models` and `versions` are how many it serves, `troubled` those that are not AVAILABLE."""
+    """One engine. `models` and `versions` are how many it serves, `troubled` those that are not AVAILABLE, `problems`
+    what is in the way of whole sources."""
 
     name: str
     addresses: tuple[str, ...]
@@ -26,6 +27,7 @@ class Engine:
     since: datetime
     last_seen: datetime | None
     problem: str
+    problems: tuple[str, ...]
     facts: tuple[tuple[str, str], ...]
     models: int
     versions: int
@@ -81,6 +83,7 @@ def _engine(row: EngineRow, versions: list[Served]) -> Engine:
         row.since,
         row.last_seen,
         row.problem,
+        tuple(str(one["message"]) for one in row.status.get("problems", ())),
         facts[:12],
         len({one.model for one in versions}),
         len(versions),

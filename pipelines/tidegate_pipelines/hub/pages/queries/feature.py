@@ -68,6 +68,10 @@ class Feature:
     changes: tuple[Change, ...]
     decisions: tuple[Decision, ...]
 
+    def muted(self, now: datetime) -> bool:
+        """Whether its skew alerts nobody."""
+        return any(one.kind == "mute" and one.holds(now) for one in self.decisions)
+
 
 def feature(
     session: Session, viewer: Viewer, model: str, name: str, *, days: int, until: datetime | None, now: datetime

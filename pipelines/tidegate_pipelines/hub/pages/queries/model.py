@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from tidegate_pipelines.hub.decisions import freezes_of, muted_features
 from tidegate_pipelines.hub.pages import charts
 from tidegate_pipelines.hub.pages.queries.common import (
     LINE,
@@ -18,6 +19,7 @@ from tidegate_pipelines.hub.pages.queries.common import (
     Decision,
     ReleaseLine,
     Served,
+    decision,
     decisions,
     marks,
     open_alerts,
@@ -25,6 +27,7 @@ from tidegate_pipelines.hub.pages.queries.common import (
     served,
     worst,
 )
+from tidegate_pipelines.hub.pages.queries.told import Told, told_by_engines
 from tidegate_pipelines.hub.pages.queries.traffic import Latency, TrafficCharts, latencies, traffic_charts
 from tidegate_pipelines.hub.pages.viewer import Viewer
 from tidegate_pipelines.hub.store import (
@@ -55,6 +58,12 @@ class FeatureLine:
     windows: int
     uneasy: int
 
+    @property
+    def counted(self) -> str:
+        """In words: `1 of 9 windows was not PASS`."""
+        which = "window" if self.windows == 1 else f"{self.windows:,} windows"
+        return f"{self.uneasy:,} of {which} {'was' if self.uneasy == 1 else 'were'} not PASS"
+
 
 @dataclass(frozen=True, slots=True)
 class CanaryLine:
@@ -73,7 +82,8 @@ class CanaryLine:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Everything on a model's page."""
+    """Everything on a model's page. `freezes` and `mutes` are those of the hub that last, by a pattern of names too;
+    `told` is what else stands in engines, and `disabled` why some answer no request."""
 
     name: str
     team: str
@@ -90,6 +100,15 @@ class Model:
     canaries: tuple[CanaryLine, ...]
     alerts: tuple[Alert, ...]
     decisions: tuple[Decision, ...]
+    freezes: tuple[Decision, ...]
+    mutes: tuple[Decision, ...]
+    told: tuple[Told, ...]
+    disabled: tuple[Told, ...]
+
+    @property
+    def blocked(self) -> frozenset[int]:
+        """The versions that may not serve."""
+        return frozenset(one.version for one in self.told if one.action == "block")
 
     @property
     def serving(self) -> Served | None:
@@ -108,6 +127,7 @@ def model(session: Session, viewer: Viewer, name: str, days: int, now: datetime)
     released = marks(session, name, span)
     whole, features = _features(session, name, span)
     away = select(EngineRow.name, EngineRow.since).where(EngineRow.state == "AWAY")
+    told = told_by_engines(session, name)
     return Model(
         name=name,
         team=row.team,
@@ -124,6 +144,10 @@ def model(session: Session, viewer: Viewer, name: str, days: int, now: datetime)
         canaries=_canaries(session, lines),
         alerts=open_alerts(session, name),
         decisions=decisions(session, DecisionRow.model == name, most=20),
+        freezes=tuple(map(decision, freezes_of(session, name, now))),
+        mutes=tuple(map(decision, muted_features(session, name, now).values())),
+        told=tuple(one for one in told if not one.disables),
+        disabled=tuple(one for one in told if one.disables),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import ColumnElement, func, or_, select
 from sqlalchemy.orm import Session
 
 from tidegate_pipelines.hub.alerts import alert_key
@@ -28,6 +28,9 @@ MOST = 8
 """How many of one sort are shown."""
 _RECENT = timedelta(days=7)
 _LATEST = 8
+_WAITS = ReleaseRow.state == ReleaseState.WAITING
+"""For a person, or, where it is known until when, for a freeze to end: then nobody has to do anything."""
+_UNDER_WAY = ReleaseRow.state.in_((ReleaseState.RUNNING, ReleaseState.REQUESTED))
 T = TypeVar("T")
 
 
@@ -86,6 +89,17 @@ class Now:
         return sum(one.total for one in (self.waiting, self.alerts, self.away, self.drifted, self.failed))
 
     @property
+    def answering(self) -> str:
+        """How many engines answer, in words."""
+        if self.engines == 0:
+            return "No engine is watched yet"
+        if self.engines == 1:
+            return "The engine answers" if self.engines_up else "The engine does not answer"
+        if self.engines_up == self.engines:
+            return f"All {self.engines:,} engines answer"
+        return f"{self.engines_up or 'None'} of {self.engines:,} engines answer{'s' if self.engines_up == 1 else ''}"
+
+    @property
     def every_model(self) -> int:
         """How many models there are."""
         return sum(count for _, count in self.models)
@@ -99,7 +113,7 @@ def now_page(session: Session, viewer: Viewer, now: datetime) -> Now:
     engines = session.scalars(select(EngineRow).order_by(EngineRow.since)).all()
     away = [Away(one.name, one.since, one.problem) for one in engines if one.state == "AWAY"]
     ended = _ended(session, viewer, now)
-    waiting = _in_state(session, viewer, ReleaseState.WAITING)
+    waiting = _releases(session, viewer, _WAITS, ReleaseRow.not_before.is_(None))
     drifted = [one for one in _drifted(session) if one.model in there]
     failed = [one for one in _failed(session, now) if one.model in there]
     seen = [one for one in open_alerts(session) if not one.model or one.model in there]
@@ -109,7 +123,7 @@ def now_page(session: Session, viewer: Viewer, now: datetime) -> Now:
         away=_some(away),
         drifted=_some(drifted),
         failed=_some(failed),
-        running=_some(_in_state(session, viewer, ReleaseState.RUNNING, ReleaseState.REQUESTED)),
+        running=_some(_releases(session, viewer, or_(_UNDER_WAY, _WAITS & ReleaseRow.not_before.is_not(None)))),
         latest=_latest(session, viewer),
         models=tuple(sorted(counts.items())),
         engines_up=len(engines) - len(away),
@@ -155,8 +169,9 @@ def _failed(session: Session, now: datetime) -> Sequence[ReleaseLine]:
     return release_lines(session, latest_releases(*LINE).where(states, recent).order_by(ReleaseRow.requested_at.desc()))
 
 
-def _in_state(session: Session, viewer: Viewer, *states: ReleaseState) -> list[ReleaseLine]:
-    query = select(*LINE).where(ReleaseRow.state.in_(states)).order_by(ReleaseRow.requested_at)
+def _releases(session: Session, viewer: Viewer, *conditions: ColumnElement[bool]) -> list[ReleaseLine]:
+    """Those that are so, the oldest first."""
+    query = select(*LINE).where(*conditions).order_by(ReleaseRow.requested_at)
     return [one for one in release_lines(session, query) if viewer.sees(one.model)]
 
 
