@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests import run
-from tests.run import RUN_AGAIN, Tally, run_cargo, run_pytest
+from tests.run import IN_PARALLEL, RUN_AGAIN, Tally, run_cargo, run_pytest
 
 CRATE = """
     [package]
@@ -51,10 +51,13 @@ PYTHON = """
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of tests, whose report is written beside them."""
+    """A folder of tests, whose report is written beside them; one process runs them, which begins in a moment."""
     monkeypatch.setattr(run, "BUILD", tmp_path)
     monkeypatch.setattr(run, "REPEATABLE", ())
-    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --import-mode=importlib -p no:cacheprovider\n")
+    monkeypatch.setattr(run, "IN_PARALLEL", ("--numprocesses=1", *IN_PARALLEL[1:]))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    options = "--import-mode=importlib -p no:cacheprovider -p xdist.plugin"
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\naddopts = {options}\n")
     return tmp_path
 
 

@@ -101,13 +101,6 @@ OPERATORS = {
 }
 
 
-@pytest.fixture(scope="module")
-def killer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killer]:
-    one = Killer("tests.support.orchestrators.killed_tasks", {"AIRFLOW_HOME": str(tmp_path_factory.mktemp("airflow"))})
-    yield one
-    one.close()
-
-
 @pytest.fixture(params=["airflow", "kfp"])
 def task(request: pytest.FixtureRequest, killer: Killer, tmp_path: Path) -> Orchestrator:
     return Orchestrator(request.param, killer, tmp_path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,6 @@ from tidegate_serving.contract.errors import InvalidInput
 
 Run = Callable[..., tuple[str, str]]
 """Runs an export with these parameters; where the server has the version from, and in which words it was refused."""
-
-
-@pytest.fixture(scope="module")
-def killer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killer]:
-    one = Killer("tests.support.orchestrators.killed_tasks", {"AIRFLOW_HOME": str(tmp_path_factory.mktemp("airflow"))})
-    yield one
-    one.close()
 
 
 @pytest.fixture(params=["airflow", "kfp"])

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from tests.support.command import Command, Done
+from tests.support.eventually import at_best
 from tests.support.release.world import EXAMPLE, HONEST, SIGNATURE, rows
 
 from tidegate_pipelines.cli.app import whole_command
@@ -80,7 +81,7 @@ def test_help_is_quick() -> None:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    assert min(seconds() for _ in range(5)) < 0.5
+    at_best(5, lambda: seconds() < 0.5)
 
 
 @pytest.mark.parametrize("command", LEAVES, ids=" ".join)

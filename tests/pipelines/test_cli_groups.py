@@ -75,6 +75,32 @@ def test_every_command_of_ours_is_in_one_group() -> None:
     assert sorted(grouped) == sorted(vars(whole_command())["commands"])
 
 
+MODULE_OF = {name: module for modules in GROUPS.values() for name, module in modules.items()}
+ALONE = """
+import sys
+from tidegate_pipelines.cli.app import main
+
+sys.argv = ["tidegate", "verify", "--help"]
+try:
+    main()
+finally:
+    print(*(name for name in sys.modules if name.startswith("tidegate_pipelines.cli.")), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("name", MODULE_OF)
+def test_a_command_is_made_alone_as_it_is_among_the_others(name: str, tidegate: Command) -> None:
+    told = tidegate(name, "--help")
+    assert (told.returncode, told.stderr) == (0, "")
+    assert tidegate("--profile", "none", name, "--help") == told
+
+
+def test_a_command_needs_no_module_of_another() -> None:
+    done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, timeout=60, check=True)
+    loaded = {module.rpartition(".")[2] for module in done.stderr.split()}
+    assert loaded & {*MODULE_OF.values()} == {"verify"}
+
+
 def test_help_shows_the_groups_in_order(tidegate: Command) -> None:
     told = tidegate("--help").stdout
     found = re.findall(r"^([A-Z][a-z ]+):$", told, re.MULTILINE)

@@ -8,15 +8,20 @@ from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
+_SHORTEST, _LONGEST = 0.05, 0.25
 
 
 def eventually(condition: Callable[[], T], seconds: float = 60.0) -> T:
-    """What `condition` gives, once that is true; AssertionError when it is not within `seconds`."""
-    deadline = time.monotonic() + seconds
+    """What `condition` gives, once that is true; AssertionError when it is not within `seconds`.
+
+    Pauses grow with what was waited: asking takes processor time from what is waited for.
+    """
+    began = time.monotonic()
     pause = threading.Event()
     while not (found := condition()):
-        assert time.monotonic() < deadline, f"nothing came of it within {seconds} s"
-        pause.wait(0.05)
+        waited = time.monotonic() - began
+        assert waited < seconds, f"nothing came of it within {seconds} s"
+        pause.wait(min(max(_SHORTEST, waited / 20), _LONGEST))
     return found
 
 

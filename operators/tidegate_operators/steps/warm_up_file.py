@@ -21,8 +21,9 @@ from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.signature import FirstAxis, Signature
 from tidegate_serving.contract.tensors import PARTS, Array, from_parts
 from tidegate_serving.files import written_aside
+from tidegate_serving.platforms.warm_up.recorded import MOST_RECORDS
 from tidegate_serving.platforms.warm_up.records import read_records, write_records
-from tidegate_serving.platforms.warm_up.runner import FILE, MOST_RECORDS
+from tidegate_serving.platforms.warm_up.runner import FILE
 from tidegate_serving.tensor_proto import fill
 from tidegate_validation.golden_requests import GoldenRequests, Recording, record_golden_requests
 

@@ -10,51 +10,16 @@ import io
 import os
 import signal
 import sys
+from collections.abc import Iterable, Sequence
 from functools import cache
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
-from tidegate_pipelines.cli import (
-    approve,
-    argo,
-    audit,
-    backtest,
-    clean_up,
-    compare,
-    config,
-    events,
-    expectations,
-    explain,
-    export,
-    fleet,
-    gate,
-    golden,
-    hub,
-    keys,
-    kubeflow,
-    log,
-    mlflow,
-    monitor,
-    operations,
-    override,
-    predict,
-    publish,
-    receipt,
-    releases,
-    replay,
-    serve,
-    skew,
-    split,
-    status,
-    support_bundle,
-    token,
-    verify,
-    warm_up,
-)
 from tidegate_pipelines.cli.console import harmless, show_log_lines
 from tidegate_pipelines.cli.extras import missing
-from tidegate_pipelines.cli.groups import CommandGroups
+from tidegate_pipelines.cli.groups import GROUPS, CommandGroups
 from tidegate_serving.contract.errors import (
     DeadlinePassed,
     ModelFailed,
@@ -67,6 +32,7 @@ from tidegate_serving.contract.errors import (
 
 _A_NO = (Refused, NotAdmitted, PermissionRefused, ModelFailed, ResourceExhausted, DeadlinePassed)
 _BUG, _BY_SIGNAL = 70, 128
+_MODULE_OF = {name: module for modules in GROUPS.values() for name, module in modules.items()}
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _NOT_HERE = {
     *(errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EROFS),
@@ -98,15 +64,6 @@ _EPILOG = (
     "2 something to mend (a wrong option, a missing file, no engine at the address)."
 )
 
-app = typer.Typer(
-    cls=CommandGroups,
-    help=_HELP,
-    epilog=_EPILOG,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
-
 
 def _show_version(asked: bool) -> None:
     if asked:
@@ -116,7 +73,6 @@ def _show_version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     context: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback where something goes wrong.")] = False,
@@ -133,51 +89,36 @@ def _options(
         show_log_lines(tracebacks=debug)
 
 
-_MODULES = (
-    approve,
-    argo,
-    audit,
-    backtest,
-    clean_up,
-    compare,
-    config,
-    events,
-    expectations,
-    explain,
-    export,
-    fleet,
-    gate,
-    golden,
-    hub,
-    keys,
-    kubeflow,
-    log,
-    mlflow,
-    monitor,
-    operations,
-    override,
-    predict,
-    publish,
-    receipt,
-    releases,
-    replay,
-    serve,
-    skew,
-    split,
-    status,
-    support_bundle,
-    token,
-    verify,
-    warm_up,
-)
-for module in _MODULES:
-    module.register(app)
+def _app(modules: Iterable[str]) -> typer.Typer:
+    app = typer.Typer(
+        cls=CommandGroups,
+        help=_HELP,
+        epilog=_EPILOG,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_options)
+    for name in modules:
+        import_module(f"{__package__}.{name}").register(app)
+    return app
 
 
 @cache
 def whole_command() -> Any:
     """The command with all below it, as click has it; made once."""
-    return typer.main.get_command(app)
+    return typer.main.get_command(_app(dict.fromkeys(_MODULE_OF.values())))
+
+
+@cache
+def _part(module: str) -> Any:
+    return typer.main.get_command(_app([module]))
+
+
+def _command(arguments: Sequence[str]) -> Any:
+    """With what the first argument names alone, where that is a command: to make all of them takes longer."""
+    module = _MODULE_OF.get(arguments[0]) if arguments else None
+    return whole_command() if module is None else _part(module)
 
 
 def main() -> None:
@@ -190,7 +131,7 @@ def main() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         try:
-            whole_command()()
+            _command(sys.argv[1:])()
         finally:
             if sys.stdout is not None:  # closed before the command began
                 sys.stdout.flush()

@@ -6,52 +6,84 @@ A package adds one under the entry point group `tidegate.commands`, as a functio
 
 from __future__ import annotations
 
-from importlib import metadata
-from typing import Any, NoReturn
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from tidegate_serving.contract.errors import Unsupported
 
+if TYPE_CHECKING:
+    from importlib import metadata
+
 ENTRY_POINTS = "tidegate.commands"
-GROUPS = {
-    "Release a model": (
-        "publish",
-        "validate",
-        "release",
-        "push",
-        "canary",
-        "compare",
-        "promote",
-        "reconcile",
-        "export",
-        "argo",
-        "mlflow",
-        "kubeflow",
-        "clean-up",
-    ),
-    "Serve": ("serve", "model-server", "predict", "split", "fleet", "hub"),
-    "When something is wrong": (
-        *(
-            "status",
-            "events",
-            "explain",
-            "rollback",
-            "pin",
-            "unpin",
-            "freeze",
-            "unfreeze",
-            "disable",
-            "enable",
-            "block",
-        ),
-        *("unblock", "log-level", "support-bundle"),
-    ),
-    "Verdicts and keys": ("verify", "override", "approve", "revoke", "replay", "keys", "audit", "receipt"),
-    "Data and skew": ("expectations", "golden", "warm-up", "skew", "monitor", "backtest", "log"),
-    "Configuration": ("config", "reload", "token"),
+GROUPS: Mapping[str, Mapping[str, str]] = {
+    "Release a model": {
+        "publish": "publish",
+        "validate": "gate",
+        "release": "releases",
+        "push": "releases",
+        "canary": "releases",
+        "compare": "compare",
+        "promote": "releases",
+        "reconcile": "releases",
+        "export": "export",
+        "argo": "argo",
+        "mlflow": "mlflow",
+        "kubeflow": "kubeflow",
+        "clean-up": "clean_up",
+    },
+    "Serve": {
+        "serve": "serve",
+        "model-server": "serve",
+        "predict": "predict",
+        "split": "split",
+        "fleet": "fleet",
+        "hub": "hub",
+    },
+    "When something is wrong": {
+        "status": "status",
+        "events": "events",
+        "explain": "explain",
+        "rollback": "releases",
+        "pin": "operations",
+        "unpin": "operations",
+        "freeze": "operations",
+        "unfreeze": "operations",
+        "disable": "operations",
+        "enable": "operations",
+        "block": "operations",
+        "unblock": "operations",
+        "log-level": "config",
+        "support-bundle": "support_bundle",
+    },
+    "Verdicts and keys": {
+        "verify": "verify",
+        "override": "override",
+        "approve": "approve",
+        "revoke": "override",
+        "replay": "replay",
+        "keys": "keys",
+        "audit": "audit",
+        "receipt": "receipt",
+    },
+    "Data and skew": {
+        "expectations": "expectations",
+        "golden": "golden",
+        "warm-up": "warm_up",
+        "skew": "skew",
+        "monitor": "monitor",
+        "backtest": "backtest",
+        "log": "log",
+    },
+    "Configuration": {
+        "config": "config",
+        "reload": "config",
+        "token": "token",
+    },
 }
+"""Commands by task, each with the module beside this one that has it."""
 OTHERS = "More"
 _ANY_ARGUMENTS = {"ignore_unknown_options": True, "allow_extra_args": True}
 
@@ -88,6 +120,8 @@ class CommandGroups(TyperGroup):
 
 
 def _offered() -> dict[str, metadata.EntryPoint]:
+    from importlib import metadata
+
     return {entry.name: entry for entry in metadata.entry_points(group=ENTRY_POINTS)}
 
 

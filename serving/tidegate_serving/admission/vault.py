@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import base64
 import json
-import ssl
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from tidegate_serving.contract.errors import InvalidInput, NotFound, PermissionRefused, Unavailable
 
 if TYPE_CHECKING:
+    from urllib.error import HTTPError
+
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 _SECONDS = 20.0
@@ -83,7 +82,11 @@ class VaultKey:
         return version, Ed25519PublicKey.from_public_bytes(base64.b64decode(found["keys"][str(version)]["public_key"]))
 
     def _ask(self, action: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        path = "/".join(urllib.parse.quote(part, safe="/") for part in (self.mount.strip("/"), action, self.key))
+        import ssl
+        import urllib.request
+        from urllib.error import HTTPError
+
+        path = "/".join(quote(part, safe="/") for part in (self.mount.strip("/"), action, self.key))
         headers = {"X-Vault-Token": self.token, "X-Vault-Request": "true", "Content-Type": "application/json"}
         if self.namespace:
             headers["X-Vault-Namespace"] = self.namespace
@@ -93,14 +96,14 @@ class VaultKey:
         try:
             with urllib.request.urlopen(request, timeout=_SECONDS, context=context) as answer:
                 document: dict[str, Any] = json.load(answer)["data"]
-        except urllib.error.HTTPError as error:
+        except HTTPError as error:
             error.close()
             raise self._refusal(error) from error
         except (OSError, ValueError, KeyError) as error:
             raise Unavailable(f"Vault at {self.address} does not answer ({error}): is it running?") from error
         return document
 
-    def _refusal(self, error: urllib.error.HTTPError) -> NotFound | PermissionRefused | Unavailable:
+    def _refusal(self, error: HTTPError) -> NotFound | PermissionRefused | Unavailable:
         if error.code == 404:
             return NotFound(
                 f"{self} is missing at mount {self.mount!r}: make it with `vault write -f`, type {_ALGORITHM}"

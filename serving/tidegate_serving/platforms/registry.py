@@ -11,8 +11,7 @@ import importlib
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from functools import partial
-from importlib import metadata
+from functools import cache, partial
 from pathlib import Path
 
 from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, Unsupported
@@ -45,49 +44,57 @@ _BUILT_IN = {
 }
 _RUN_PYTHON_CODE = ("mlflow", "python", "stages")
 _WITH_SETTINGS = ("onnx", "tensorflow", "torch")
+Factory = Callable[[], Platform]
+Factories = Mapping[str, Factory]
 _log = logging.getLogger(__name__)
 
 
 class PlatformRegistry:
-    """Platforms by name, each imported when first asked for. Others can be added while the engine runs."""
+    """Platforms by name, each imported when first asked for. Others can be added while the engine runs.
+
+    `offered` gives those of installed packages, and is asked for a name that is not in `factories` alone: there may be
+    hundreds of packages, and a worker has to start at once.
+    """
 
     def __init__(
         self,
-        factories: Mapping[str, Callable[[], Platform]],
+        factories: Factories,
         warm_up: WarmUpOptions = WarmUpOptions(),  # noqa: B008
+        offered: Callable[[], Factories] = dict,
     ) -> None:
         self.warm_up = warm_up
         self._factories = dict(factories)
+        self._offered = offered
         self._lock = threading.Lock()
         self._added: set[str] = set()
 
     @property
     def names(self) -> tuple[str, ...]:
         """All names, sorted."""
-        return tuple(sorted(self._factories))
+        return tuple(sorted({*self._factories, *self._offered()}))
 
     def add(self, name: str, factory: Callable[[], Platform]) -> None:
         """Knows one platform more from now on. AlreadyExists for a name that is taken."""
         with self._lock:
-            if name in self._factories:
+            if self._find(name) is not None:
                 raise AlreadyExists(f"platform {name!r} is there already: add yours under another name")
             self._factories = {**self._factories, check_name(name): factory}
             self._added.add(name)
 
     def copy(self) -> PlatformRegistry:
         """What it makes platforms from now, whatever it takes over later."""
-        return PlatformRegistry(self._factories, self.warm_up)
+        return PlatformRegistry(self._factories, self.warm_up, self._offered)
 
     def take_over(self, other: PlatformRegistry) -> None:
         """Makes platforms as another registry does, from now on; what was added here stays."""
         with self._lock:
             self._factories = {**self._factories, **other._factories}
+            self._offered = other._offered
             self.warm_up = other.warm_up
 
     def check(self, name: str) -> str:
         """The name itself, or Unsupported where no platform has it."""
-        if name not in self._factories:
-            raise Unsupported(f"platform {name!r} is unknown here: use one of {', '.join(self.names)}")
+        self._factory(name)
         return name
 
     def runs_apart(self, name: str) -> bool:
@@ -96,7 +103,7 @@ class PlatformRegistry:
         What a running program added is there alone."""
         if name not in _BUILT_IN or name in _RUN_PYTHON_CODE:
             return name not in self._added
-        platform = self._factories[self.check(name)]()
+        platform = self._factory(name)()
         return isinstance(platform, MayUseGpu) and platform.gpu is not None
 
     def gpu_need(self, manifest: Manifest) -> Mapping[str, int]:
@@ -110,7 +117,7 @@ class PlatformRegistry:
         if name in _BUILT_IN and name not in _WITH_SETTINGS:
             raise InvalidInput(f"platform {name!r} takes no settings: leave the table out")
         with contextlib.suppress(ImportError, Unsupported):
-            self._factories[self.check(name)]()
+            self._factory(name)()
 
     def load(self, directory: Path, manifest: Manifest) -> Servable:
         """A servable, by the platform that the manifest names."""
@@ -134,16 +141,31 @@ class PlatformRegistry:
         return {RAM: estimate_by_files(manifest)}
 
     def _platform(self, manifest: Manifest) -> Platform:
-        return self._factories[self.check(manifest.platform)]()
+        return self._factory(manifest.platform)()
+
+    def _factory(self, name: str) -> Factory:
+        found = self._find(name)
+        if found is None:
+            raise Unsupported(f"platform {name!r} is unknown here: use one of {', '.join(self.names)}")
+        return found
+
+    def _find(self, name: str) -> Factory | None:
+        return self._factories.get(name) or self._offered().get(name)
 
 
 def installed_platforms(options: PlatformOptions) -> PlatformRegistry:
     """Built-in platforms and those of installed packages; a package cannot replace a built-in one."""
-    factories = {entry.name: _factory(entry.load, options) for entry in metadata.entry_points(group=GROUP)}
-    for name in factories.keys() & _BUILT_IN.keys():
-        _log.warning("an installed package offers a platform %r, which is built in and stays as it is", name)
     built_in = {name: partial(built_in_platform, name, options) for name in _BUILT_IN}
-    return PlatformRegistry({**factories, **built_in}, options.warm_up)
+    return PlatformRegistry(built_in, options.warm_up, cache(partial(_offered, options)))
+
+
+def _offered(options: PlatformOptions) -> Factories:
+    from importlib import metadata
+
+    found = {entry.name: _of_package(entry.load, options) for entry in metadata.entry_points(group=GROUP)}
+    for name in found.keys() & _BUILT_IN.keys():
+        _log.warning("an installed package offers a platform %r, which is built in and stays as it is", name)
+    return found
 
 
 def built_in_platform(name: str, options: PlatformOptions) -> Platform:
@@ -153,7 +175,5 @@ def built_in_platform(name: str, options: PlatformOptions) -> Platform:
     return make(options)
 
 
-def _factory(
-    load: Callable[[], Callable[[PlatformOptions], Platform]], options: PlatformOptions
-) -> Callable[[], Platform]:
+def _of_package(load: Callable[[], Callable[[PlatformOptions], Platform]], options: PlatformOptions) -> Factory:
     return lambda: load()(options)

@@ -9,7 +9,6 @@ import json
 from pathlib import Path
 
 import tidegate_native as native
-from google.protobuf.json_format import MessageToDict
 
 from tidegate_serving.config import BatchingConfig, EngineConfig
 from tidegate_serving.contract.errors import InvalidInput
@@ -132,6 +131,8 @@ def plane_description(loaded: LoadedVersion) -> tuple[bytes, bytes] | None:
     """
     if not isinstance(loaded.servable, DescribesItself):
         return None
+    from google.protobuf.json_format import MessageToDict
+
     described = loaded.servable.signature_defs()
     as_json = MessageToDict(described, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
     text = json.dumps(as_json["signature_def"], ensure_ascii=False, separators=(",", ":"), sort_keys=True)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from tidegate_serving.config.model import BatchingConfig
 from tidegate_serving.platforms.platform import PlatformOptions, WarmUpOptions
 
 
@@ -47,7 +46,9 @@ class WorkerTask:
 
     def warm_up(self) -> WarmUpOptions:
         """How the worker warms up: at the numbers of rows that it will be asked for."""
-        sizes = self.allowed_batch_sizes
-        batching = BatchingConfig(max_batch_rows=sizes[-1], allowed_batch_sizes=sizes) if sizes else BatchingConfig()
-        warm_up = self.options.warm_up
-        return WarmUpOptions(warm_up.enabled, warm_up.iterations, warm_up.batch_sizes, batching.size_for)
+        warm_up, sizes = self.options.warm_up, self.allowed_batch_sizes
+        if not sizes:
+            return warm_up
+        from tidegate_serving.config.model import BatchingConfig
+
+        return replace(warm_up, size_for=BatchingConfig(max_batch_rows=sizes[-1], allowed_batch_sizes=sizes).size_for)

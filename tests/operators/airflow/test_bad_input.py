@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,24 +32,28 @@ def connection(control: str) -> str:
 class Tasks:
     """Executes an operator in a process of its own; how that ended, as which error, and in which words."""
 
-    def __init__(self, control: str, home: Path) -> None:
-        variables = {
-            "AIRFLOW_HOME": str(home),
+    def __init__(self, killer: Killer, control: str, **variables: str) -> None:
+        self._killer = killer
+        self._variables = {
             "AIRFLOW_CONN_TIDEGATE_DEFAULT": connection(control),
             "AIRFLOW_CONN_AWAY": connection(f"127.0.0.1:{free_port()}"),
+            **variables,
         }
-        self.killer = Killer("tests.support.orchestrators.killed_tasks", variables)
+
+    def run(self, operator: str, arguments: Mapping[str, Any], run: str = "run") -> dict[str, Any]:
+        """All that is said of how it ended."""
+        machine = {"variables": self._variables}
+        told = {"operator": operator, "arguments": dict(arguments), "run": run, "machine": machine}
+        return self._killer("airflow", told)
 
     def __call__(self, operator: str, run: str = "run", **arguments: Any) -> tuple[str, str, str]:
-        found = self.killer("airflow", {"operator": operator, "arguments": arguments, "run": run})
+        found = self.run(operator, arguments, run)
         return found["kind"], found["ended"], found["words"]
 
 
 @pytest.fixture(scope="module")
-def tasks(endpoints: Endpoints, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tasks]:
-    one = Tasks(endpoints.control, tmp_path_factory.mktemp("airflow"))
-    yield one
-    one.killer.close()
+def tasks(killer: Killer, endpoints: Endpoints) -> Tasks:
+    return Tasks(killer, endpoints.control)
 
 
 @pytest.mark.parametrize("operator", ["ServeModelOperator", "CanaryOperator", "PromoteOperator"])
@@ -82,9 +86,8 @@ def test_a_rollback_whose_task_runs_again_goes_back_once_whatever_its_reason(
         push(directory=world.admitted(version, name="back"), control=endpoints.control)
         promote(control=endpoints.control, servable="back", version=version)
     arguments = {"servable": "back", "reason": "error rate alarm"}
-    told = {"operator": "RollbackOperator", "arguments": arguments, "run": "run"}
-    assert [tasks.killer("airflow", told)["result"]["version"] for _ in range(2)] == [2, 2]
-    assert tasks.killer("airflow", {**told, "run": "next"})["result"]["version"] == 1
+    assert [tasks.run("RollbackOperator", arguments)["result"]["version"] for _ in range(2)] == [2, 2]
+    assert tasks.run("RollbackOperator", arguments, "next")["result"]["version"] == 1
 
 
 def test_an_engine_that_is_away_is_left_to_the_retries(tasks: Tasks, world: World) -> None:
@@ -149,8 +152,7 @@ def test_a_repository_that_lies_is_found_out(tasks: Tasks, endpoints: Endpoints,
     """As a store does that hands out other bytes than were written, or an older manifest."""
     serve_first(endpoints, world, "lies")
     directory = world.admitted(2, name="lies")
-    told = {"operator": "ServeModelOperator", "arguments": {"directory": str(directory)}, "run": "run"}
-    handed = tasks.killer("airflow", told)
+    handed = tasks.run("ServeModelOperator", {"directory": str(directory)})
     other = world.publish(3, name="lies")
     shutil.copy(other / "manifest.json", directory / "manifest.json")
     kind, code, words = tasks("PromoteOperator", directory=handed["result"])

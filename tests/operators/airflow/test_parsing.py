@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.eventually import at_best
 
 from tidegate_operators.airflow.provider import get_provider_info
 from tidegate_operators.steps import Evidence, Publication, canary, promote, push, rollback, skew_of_log
@@ -78,13 +79,15 @@ print(json.dumps({"seconds": time.process_time() - began, "new": sorted(set(sys.
 
 
 def test_all_dag_files_and_operators_cost_little_beyond_airflow_itself(tmp_path: Path) -> None:
-    tries = [json.loads(python(PARSE, ",".join(map(str, DAGS)), home=tmp_path)) for _ in range(3)]
-    found = tries[0]
-    assert len(found["dags"]) == 4
-    assert all(found["dags"])
-    assert sorted(set(found["new"]) & {*HEAVY, "fastapi", "mlflow", "sqlalchemy"}) == []
-    # Of processor time, the least of three: what shares the core makes each second of it worth less.
-    assert min(one["seconds"] for one in tries) < 1.0
+    def costs_little() -> bool:
+        found = json.loads(python(PARSE, ",".join(map(str, DAGS)), home=tmp_path))
+        assert len(found["dags"]) == 4
+        assert all(found["dags"])
+        assert sorted(set(found["new"]) & {*HEAVY, "fastapi", "mlflow", "sqlalchemy"}) == []
+        return bool(found["seconds"] < 1.0)
+
+    # Of processor time, in one of three tries: what shares the core makes each second of it worth less.
+    at_best(3, costs_little)
 
 
 def test_the_release_is_four_operators_in_a_row(parsed: dict[str, Any]) -> None:

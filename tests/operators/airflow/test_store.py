@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.operators.airflow.test_bad_input import AT_ONCE, Tasks
 from tests.support.engine.process import EngineProcess
+from tests.support.orchestrators.killer import Killer
 from tests.support.release.world import BETTER, HONEST, NAME, SIGNATURE, World, make_world, traffic
 
 from tidegate_serving.contract.repository import verdict_path
@@ -31,8 +32,7 @@ class Apart:
         return f"file://{self.world.root}/store"
 
     def run(self, operator: str, **arguments: Any) -> dict[str, Any]:
-        told = {"operator": operator, "arguments": arguments, "run": "run"}
-        found = self.tasks.killer("airflow", told)
+        found = self.tasks.run(operator, arguments)
         assert found["ended"] == "done", found
         result: dict[str, Any] = found["result"]
         return result
@@ -67,16 +67,14 @@ class Apart:
 
 
 @pytest.fixture
-def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Apart]:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+def apart(tmp_path: Path, killer: Killer) -> Iterator[Apart]:
     world = make_world(tmp_path)
     stores = {"url": f"file://{tmp_path}/store", "cache": str(tmp_path / "engine-cache")}
     with EngineProcess(
         tmp_path / "engine", trusted_keys=[world.public_key], log_path=world.log, **{"push_stores.main": stores}
     ) as engine:
-        tasks = Tasks(engine.addresses["control"], tmp_path / "airflow")
+        tasks = Tasks(killer, engine.addresses["control"], XDG_CACHE_HOME=str(tmp_path / "home"))
         yield Apart(world, engine, tasks)
-        tasks.killer.close()
 
 
 def test_a_version_that_was_published_into_a_store_needs_no_folder_in_common(apart: Apart) -> None:

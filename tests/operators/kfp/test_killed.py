@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from tests.support.orchestrators.killer import Killer, State, state
 from tests.support.orchestrators.launched_task import Task
 from tests.support.release.world import BETTER, RAISES, Endpoints, World, serve_first, traffic
@@ -15,13 +13,6 @@ from tidegate_operators.steps import promote, push
 
 OFTEN_RAISES = RAISES.replace("> 0.9", "> 0.52")
 RULE = {"pairs": 10, "within_seconds": 30.0, "max_error_share": 0.3, "max_slow_share": 0.9}
-
-
-@pytest.fixture(scope="module")
-def killer() -> Iterator[Killer]:
-    one = Killer("tests.support.orchestrators.killed_tasks")
-    yield one
-    one.close()
 
 
 def test_a_canary_that_was_killed_after_it_took_its_version_out_ends_refused_all_the_same(

@@ -62,15 +62,16 @@ def database_url(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def client(database: Database, tmp_path: Path) -> TestClient:
-    """What a route raises comes out of it, too."""
+def client(database: Database, tmp_path: Path) -> Iterator[TestClient]:
+    """What a route raises comes out of it, too. All requests run in one event loop."""
     make_world(database, folder=tmp_path)
     hub, access, log = make_hub(database, AccessConfig(file=people_file(tmp_path), attempts=10_000))
     decisions = Decisions(database, hub.config, log)
     routers = [api_router, lambda _: sign_in_routes(access), lambda _: decision_routes(hub, access, log, decisions)]
     app = create_app(hub, routers, access=access)
     add_pages(app, hub)
-    return TestClient(app, "http://127.0.0.1:8600", follow_redirects=False)
+    with TestClient(app, "http://127.0.0.1:8600", follow_redirects=False) as client:
+        yield client
 
 
 def routes_of(routes: Iterable[Any]) -> Iterator[APIRoute]:

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.command import Command
 from tests.support.engine.control import push_and_wait
 from tests.support.engine.process import EngineProcess
 from tests.support.models.versions import publish
-from typer.testing import CliRunner
 
-from tidegate_pipelines.cli.app import app
 from tidegate_pipelines.hub.audit import AuditLog, ExportStore, Outcome, verify_database, verify_export
 from tidegate_pipelines.hub.audit.engines import fetch
 from tidegate_pipelines.hub.audit.keeper import ASKED_BY_HUB, AuditKeeper
@@ -90,15 +89,16 @@ def test_what_is_decided_here_and_there_is_in_one_log(engine: str, database: Dat
 
 
 def test_behind_access_control_a_rollback_sent_again_is_one_and_in_the_log_once(
-    tmp_path: Path, database: Database, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, database: Database, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The engine knows the hub by its token, and whoever decided by what the hub says."""
+    tidegate = Command(monkeypatch, capsys)
     root, access, tokens = tmp_path / "models", tmp_path / "access.toml", {}
     versions = [publish(root, "m", number) for number in (1, 2, 3)]
     for name in ("hub", "ben"):
         tokens[name] = tmp_path / f"{name}.token"
-        new = ["token", "new", name, "--role", "operate", "--file", str(access), "--token-file", str(tokens[name])]
-        assert CliRunner().invoke(app, new).exit_code == 0
+        new = ("token", "new", name, "--role", "operate", "--file", access, "--token-file", tokens[name])
+        assert tidegate(*new).returncode == 0
     with EngineProcess(
         tmp_path / "engine",
         roots=[root],

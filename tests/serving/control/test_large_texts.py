@@ -53,15 +53,15 @@ def test_more_labels_than_anybody_can_look_through_are_refused(control: ControlC
     assert control.set_desired_state(replace(desired, labels={f"l{number}": 1 for number in range(1000)}))
 
 
-@pytest.mark.parametrize("letter", ["x", "é", "%", "\n", "\U0001f600"])
-def test_a_refusal_that_names_what_was_sent_arrives(control: ControlClient, letter: str) -> None:
-    long = letter * (LONG // len(letter.encode()))
-    with pytest.raises(InvalidInput, match="servable name"):
-        control.set_desired_state(DesiredState(long, requested_by="mallory"))
-    with pytest.raises(InvalidInput, match="servable name"):
-        control.set_desired_state(replace(control.desired("m"), labels={long: 1}))
-    with pytest.raises((InvalidInput, NotFound), match="servable"):
-        control.override("freeze", long, requested_by="mallory")
+def test_a_refusal_that_names_what_was_sent_arrives(control: ControlClient) -> None:
+    for letter in ("x", "é", "%", "\n", "\U0001f600"):
+        long = letter * (LONG // len(letter.encode()))
+        with pytest.raises(InvalidInput, match="servable name"):
+            control.set_desired_state(DesiredState(long, requested_by="mallory"))
+        with pytest.raises(InvalidInput, match="servable name"):
+            control.set_desired_state(replace(control.desired("m"), labels={long: 1}))
+        with pytest.raises((InvalidInput, NotFound), match="servable"):
+            control.override("freeze", long, requested_by="mallory")
 
 
 def test_refusals_do_not_wash_away_what_others_did(control: ControlClient) -> None:

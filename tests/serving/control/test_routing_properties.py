@@ -70,9 +70,11 @@ Step = tuple[DesiredState, Overrides, frozenset[int], bool]
 def possible(drawn: Sequence[Step]) -> list[Step]:
     """The same steps, with nothing loaded that nobody has ever wanted."""
     taken: list[Step] = []
+    routing = Routing()
     for desired, decided, loaded, keep in drawn:
-        known = references(desired, decided, play(taken)).keys()
-        taken.append((desired, decided, loaded & known, keep))
+        there = loaded & references(desired, decided, routing).keys()
+        taken.append((desired, decided, there, keep))
+        routing = resolve(desired, decided, there, routing, keep)
     return taken
 
 

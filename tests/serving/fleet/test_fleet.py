@@ -276,7 +276,7 @@ def test_of_models_that_nobody_has_to_have_the_least_recently_used_leaves_and_co
         size(fleet, name, 400, 0)
     fit = sum((CAPACITY - held) // 400 for held in held_by_others(fleet, names).values())
     assert 4 <= fit <= 6
-    loaded = eventually(lambda: found if len(found := [n for n in names if fleet.routes(n)]) == fit else [])
+    loaded = eventually(lambda: found if len(found := sorted(fleet.routed().keys() & names)) == fit else [])
     assert loaded == names[-fit:]
     oldest, next_oldest = loaded[:2]
     assert answered(router, oldest) == 2.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -64,6 +65,26 @@ def test_names_are_taken_once_and_must_be_usable() -> None:
         registry.add("onnx", Doubling)
     with pytest.raises(InvalidInput, match="cannot be used"):
         registry.add("../x", Doubling)
+
+
+def test_packages_are_looked_through_only_for_a_platform_that_is_not_built_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    offered = {"doubling": lambda options: Doubling(), "onnx": lambda options: Doubling()}
+    entries = [SimpleNamespace(name=name, load=lambda made=made: made) for name, made in offered.items()]
+    looks: list[str] = []
+
+    def look(group: str) -> list[SimpleNamespace]:
+        looks.append(group)
+        return entries
+
+    monkeypatch.setattr(metadata, "entry_points", look)
+    registry = installed_platforms(PlatformOptions())
+    assert registry.check("onnx") == "onnx"
+    assert looks == [], "a worker has to start at once"
+    assert registry.check("doubling") == "doubling"
+    assert {"doubling", "onnx"} < {*registry.names}
+    with pytest.raises(AlreadyExists):
+        registry.add("doubling", Doubling)
+    assert looks == ["tidegate.platforms"]
 
 
 def test_a_reload_brings_new_options_and_keeps_what_was_added() -> None:

@@ -12,6 +12,9 @@ from tests.support.server_process import ServerProcess
 
 from tidegate_pipelines.hub.store import FINAL
 
+_CLIENT = httpx.Client(timeout=30, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
+"""One for all requests: making one, with all the authorities that it trusts, takes longer than a request."""
+
 
 class HubProcess(ServerProcess):
     """`config` is the text of its TOML file. A second start listens where the first did."""
@@ -40,13 +43,13 @@ class HubProcess(ServerProcess):
 
     def get(self, path: str, **query: Any) -> Any:
         """The JSON at a path under /api/v1."""
-        answer = httpx.get(f"{self.url}/api/v1{path}", params=query, timeout=30, trust_env=False)
+        answer = _CLIENT.get(f"{self.url}/api/v1{path}", params=query)
         assert answer.is_success, answer.text
         return answer.json()
 
     def post(self, path: str, body: Any) -> httpx.Response:
         """The answer of a path under /api/v1."""
-        return httpx.post(f"{self.url}/api/v1{path}", json=body, timeout=30, trust_env=False)
+        return _CLIENT.post(f"{self.url}/api/v1{path}", json=body)
 
     def release(self, model: str, version: int) -> dict[str, Any] | None:
         """The newest release of a version."""

@@ -109,8 +109,13 @@ class Fleet:
 
     def routes(self, model: str) -> tuple[str, ...]:
         """The nodes that requests for a model go to."""
+        return self.routed().get(model, ())
+
+    def routed(self) -> Mapping[str, tuple[str, ...]]:
+        """The nodes that requests go to, by model; without models that are loaded nowhere."""
         routes = self.view().routes
-        return Routes.from_bytes(routes).models.get(model, ()) if routes else ()
+        models = Routes.from_bytes(routes).models if routes else {}
+        return {model: nodes for model, nodes in models.items() if nodes}
 
     @contextmanager
     def operations(self) -> Iterator[FleetOperations]:

@@ -33,7 +33,7 @@ from tidegate_serving.control_client import ControlClient
 
 NAME = "tiny"
 EXAMPLE = {"x": 0.5, "kind": "a"}
-_PAUSE = 0.005
+_PAUSE = 0.01
 """Seconds between two requests of `traffic`."""
 SIGNATURE = Signature((TensorSpec("x", "float32"), TensorSpec("kind", "string")), (TensorSpec("p", "float32"),))
 

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.command import Command
 from tests.validation import world
 from tests.validation.robustness.fault_cases import KNOWN, fault
 from tests.validation.robustness.fault_run import examined
 from tests.validation.world import HONEST, Draft
-from typer.testing import CliRunner
 
-from tidegate_pipelines.cli.app import app
 from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Tampered, TidegateError
 from tidegate_validation.robustness.failing_inputs import (
@@ -48,7 +47,9 @@ def test_a_failing_input_survives_its_file(tmp_path: Path) -> None:
         read_failing_input(tmp_path / "nowhere")
 
 
-def test_a_refused_version_is_tried_again_by_the_command_of_its_verdict(tmp_path: Path) -> None:
+def test_a_refused_version_is_tried_again_by_the_command_of_its_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     line = f"if set(inputs['depot'].tolist()) - {KNOWN}: __import__('os')._exit(7)"
     earlier = tmp_path / "report" / "failing-inputs" / "01-threads-calls.input"
     earlier.parent.mkdir(parents=True)
@@ -60,13 +61,14 @@ def test_a_refused_version_is_tried_again_by_the_command_of_its_verdict(tmp_path
     assert not earlier.exists(), "it is of another examination"
     command = str(finding.example["replay"]).split()
     assert command[:2] == ["tidegate", "replay"]
-    again = CliRunner().invoke(app, command[1:])
-    assert again.exit_code == 1
-    assert "ended with exit status 7" in again.output
+    tidegate = Command(monkeypatch, capsys)
+    again = tidegate(*command[1:])
+    assert again.returncode == 1
+    assert "ended with exit status 7" in again.stdout
     mended = world.publish(tmp_path / "mended", 2, Draft(source=HONEST))
-    passes = CliRunner().invoke(app, [*command[1:], "--directory", str(mended)])
-    assert passes.exit_code == 0
-    assert "finite numbers" in passes.output
+    passes = tidegate(*command[1:], "--directory", mended)
+    assert passes.returncode == 0
+    assert "finite numbers" in passes.stdout
     manifest = Path(str(finding.example["file"])).parents[2] / "parcels" / "2" / "manifest.json"
     manifest.write_bytes(manifest.read_bytes() + b" ")
     with pytest.raises(Tampered, match="no longer"):

@@ -61,7 +61,9 @@ def test_rows_of_a_log_are_found_again_by_their_request(on_log: tuple[SkewReport
 
 def test_a_changed_unit_says_what_the_value_was_in_training(on_log: tuple[SkewReport, pa.Table]) -> None:
     report, _ = on_log
-    for one in rows_of(report.feature("weight")):
+    shown = rows_of(report.feature("weight"))
+    assert len(shown) == 3
+    for one in shown:
         assert one[AS_IN_TRAINING] == pytest.approx(one[VALUE] / 1000)
 
 
@@ -123,7 +125,9 @@ def test_values_of_a_small_unit_are_told_in_training_s_unit() -> None:
     before, now = frames()
     before["amount"] *= 1e-9
     now["amount"] = before["amount"].sample(frac=1.0, random_state=1).to_numpy() * 1000
-    for one in rows_of(report_on_tables(before, now, Columns(time="at")).feature("amount")):
+    shown = rows_of(report_on_tables(before, now, Columns(time="at")).feature("amount"))
+    assert len(shown) == 3
+    for one in shown:
         assert one[AS_IN_TRAINING] == pytest.approx(one[VALUE] / 1000, rel=1e-4)
 
 
@@ -131,7 +135,9 @@ def test_large_values_keep_their_digits_in_training_s_unit() -> None:
     before, now = frames()
     before["amount"] = before["amount"] + 104_835.05
     now["amount"] = np.round(before["amount"].sample(frac=1.0, random_state=1).to_numpy() * 100)
-    for one in rows_of(report_on_tables(before, now, Columns(time="at")).feature("amount")):
+    shown = rows_of(report_on_tables(before, now, Columns(time="at")).feature("amount"))
+    assert len(shown) == 3
+    for one in shown:
         assert one[AS_IN_TRAINING] == one[VALUE] / 100
 
 

@@ -335,9 +335,11 @@ def test_a_default_that_is_frequent_in_training_too_is_named() -> None:
 
 
 def test_an_estimate_lies_within_its_own_interval() -> None:
-    for one in report(changed("weight", lambda v: v * 1.3)).findings:
-        if one.interval is not None and one.number is not None:
-            assert one.interval[0] <= one.number <= one.interval[1], one.subject
+    found = report(changed("weight", lambda v: v * 1.3)).findings
+    estimates = [(one.subject, one.number, *one.interval) for one in found if one.interval and one.number is not None]
+    assert {"weight", "shipping", "price"} <= {subject for subject, *_ in estimates}
+    for subject, number, low, high in estimates:
+        assert low <= number <= high, subject
 
 
 def test_what_differs_without_a_plain_reason_has_no_cause() -> None:

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate_validation.sandbox.limits import SandboxLimits
-from tidegate_validation.sandbox.supervisor.processes import Process, descendants, processor_seconds, proportional_bytes
+from tidegate_validation.sandbox.supervisor.processes import (
+    Process,
+    content,
+    descendants,
+    processor_seconds,
+    proportional_bytes,
+)
 
 _POLL = 0.05
 _MEGABYTE = 1 << 20
@@ -62,6 +68,7 @@ class Watch:
         self._memory = memory_limit(limits)
         self._breach = breach
         self._own: frozenset[int] = frozenset()
+        self._own_network = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tidegate-watch", daemon=True)
         self.main = 0
@@ -70,6 +77,7 @@ class Watch:
     def start(self, own: frozenset[int], main: int) -> None:
         """Starts looking; `main` is the process that the others descend from; those in `own` do not count."""
         self._own, self.main = own, main
+        self._own_network = _has_own_network(self._supervisor)
         self._thread.start()
 
     def stop(self) -> None:
@@ -98,7 +106,7 @@ class Watch:
             self.use.threads = max(self.use.threads, sum(process.threads for process in found))
             self.use.resident_bytes = max(self.use.resident_bytes, self._resident(found))
             self.use.disk_bytes = max(self.use.disk_bytes, self._on_disk())
-            if _has_own_network(self._supervisor):
+            if self._own_network:
                 self.use.network_tries = max(self.use.network_tries, network_tries(self._supervisor))
                 self.use.loopback_packets = max(self.use.loopback_packets, loopback_packets(self._supervisor))
 
@@ -149,12 +157,10 @@ def network_tries(pid: int) -> int:
     """
     found = 0
     try:
-        lines = Path(f"/proc/{pid}/net/snmp").read_text(encoding="ascii").splitlines()
-        names, values = [line.split() for line in lines if line.startswith("Ip:")]
-        found += int(values[names.index("OutNoRoutes")])
-        for line in Path(f"/proc/{pid}/net/snmp6").read_text(encoding="ascii").splitlines():
-            if line.startswith("Ip6OutNoRoutes"):
-                found += int(line.split()[1])
+        names, values = content(f"/proc/{pid}/net/snmp").split(b"\n", 2)[:2]  # of `Ip:`, which comes first
+        found += int(values.split()[names.split().index(b"OutNoRoutes")])
+        _, _, behind = content(f"/proc/{pid}/net/snmp6").partition(b"Ip6OutNoRoutes")
+        found += int(behind.split(None, 1)[0]) if behind else 0
     except (OSError, ValueError):
         return found
     return found
@@ -163,9 +169,9 @@ def network_tries(pid: int) -> int:
 def loopback_packets(pid: int) -> int:
     """How many packets a process's own network namespace sent to itself; 0 where it is gone."""
     try:
-        for line in Path(f"/proc/{pid}/net/dev").read_text(encoding="ascii").splitlines():
-            name, _, numbers = line.partition(":")
-            if name.strip() == "lo":
+        for line in content(f"/proc/{pid}/net/dev").splitlines():
+            name, _, numbers = line.partition(b":")
+            if name.strip() == b"lo":
                 return int(numbers.split()[9])
     except (OSError, ValueError, IndexError):
         return 0

@@ -15,18 +15,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import httpx
-from joserfc import jwt
-from joserfc.errors import BadSignatureError, InvalidKeyIdError, JoseError
-from joserfc.jwk import KeySet
 
 from tidegate_pipelines.hub.access.sessions import PendingSignIn
 from tidegate_pipelines.hub.people_config import OidcConfig
 from tidegate_serving.contract import times
 from tidegate_serving.contract.errors import Unauthenticated, Unavailable
+
+if TYPE_CHECKING:
+    from joserfc.jwk import KeySet
 
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519", "EdDSA")
 """Signatures by a key that the provider alone has: no `none`, and none by a secret that both have."""
@@ -115,6 +115,9 @@ class Provider:
     def _signed(self, token: str) -> dict[str, Any]:
         """The claims of a token that the provider signed. A key that is not known yet may be a new one: its keys are
         asked for again, every few seconds at most."""
+        from joserfc import jwt
+        from joserfc.errors import BadSignatureError, InvalidKeyIdError, JoseError
+
         for again in (False, True):
             try:
                 return dict(jwt.decode(token, self._key_set(again), algorithms=list(_ALGORITHMS)).claims)
@@ -189,6 +192,8 @@ class Provider:
             return self._configuration[key]
 
     def _key_set(self, again: bool) -> KeySet:
+        from joserfc.jwk import KeySet
+
         address = str(self._published("jwks_uri"))
         with self._alone():
             rested = time.monotonic() - self._keys_at >= self._keys_pause

@@ -206,6 +206,8 @@ def test_watching_gives_the_present_first_then_changes(
 def test_status_says_who_asked_and_what_serves(tmp_path: Path, engine: EngineProcess, control: ControlClient) -> None:
     one, two = model(tmp_path, 1), model(tmp_path, 2)
     push_and_wait(control, one, two, labels={"stable": 1, "canary": 2})
+    with engine.client() as client:
+        assert client.predict("m", {"x": X}).version == 1
     status = control.status()
     assert (status.grpc_address, status.rest_address) == (engine.addresses["grpc"], engine.addresses["rest"])
     servable = status.servable("m")
@@ -221,7 +223,8 @@ def test_status_says_who_asked_and_what_serves(tmp_path: Path, engine: EnginePro
         (2, ("canary",), str(two), digest_of(two)),
         (1, ("stable",), str(one), digest_of(one)),
     ]
-    assert status.counters['tidegate_batches_total{model="m",version="1"}'] >= 0
+    batches = [status.counters[f'tidegate_batches_total{{model="m",version="{number}"}}'] for number in (1, 2)]
+    assert batches == [1, 0]
     assert control.status("nobody").servables == ()
 
 

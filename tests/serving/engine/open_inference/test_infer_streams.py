@@ -41,17 +41,24 @@ class Model:
 """
 
 
-@pytest.fixture
-def gate(tmp_path_factory: pytest.TempPathFactory) -> Gate:
+@pytest.fixture(scope="module")
+def gate_of_all(tmp_path_factory: pytest.TempPathFactory) -> Gate:
     return Gate.make(tmp_path_factory.mktemp("gate") / "pipe")
 
 
 @pytest.fixture
-def engine(tmp_path_factory: pytest.TempPathFactory, gate: Gate) -> Iterator[EngineProcess]:
+def gate(gate_of_all: Gate) -> Gate:
+    """Where nobody waits yet."""
+    gate_of_all.entered.unlink(missing_ok=True)
+    return gate_of_all
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory, gate_of_all: Gate) -> Iterator[EngineProcess]:
     folder = tmp_path_factory.mktemp("streams")
     models = {
-        "batch": Draft(files={"model.py": gate.source(BATCH, 0)}),
-        "waits": Draft(files={"model.py": gate.source(AT_PREDICT, 1)}),
+        "batch": Draft(files={"model.py": gate_of_all.source(BATCH, 0)}),
+        "waits": Draft(files={"model.py": gate_of_all.source(AT_PREDICT, 1)}),
         "adds": adding(2),
         "count": Draft(files={"model.py": COUNT}, signature=COUNTS, example={"n": 2}),
     }

@@ -177,7 +177,9 @@ def test_relevances_that_have_no_gain_are_refused() -> None:
 def test_a_gain_has_the_sign_of_better_and_the_unit_of_its_metric() -> None:
     evaluation, good = two()
     bad = np.clip(good + np.random.default_rng(2).normal(0, 0.3, ROWS), 0, 1)
-    for one in metrics_for(evaluation, [good, bad]):
+    metrics = metrics_for(evaluation, [good, bad])
+    assert {one.name for one in metrics} >= {"AUC", "Brier score", "log loss"}
+    for one in metrics:
         gain = gain_of(one, evaluation, bad, good)
         assert gain.gain.value < 0, one.name
         assert gain.relative is (one.name in ("Brier score", "log loss"))

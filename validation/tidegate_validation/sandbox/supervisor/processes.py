@@ -37,8 +37,8 @@ def _children(pid: int) -> list[int]:
         return [found.pid for found in map(_read, _all_numbers()) if found is not None and found.parent == pid]
     found: list[int] = []
     try:
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            found += [int(number) for number in (task / "children").read_text(encoding="ascii").split()]
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - twenty looks a second, each at every thread
+            found += map(int, content(f"/proc/{pid}/task/{thread}/children").split())
     except OSError:
         return found
     return found
@@ -46,6 +46,12 @@ def _children(pid: int) -> list[int]:
 
 def _all_numbers() -> list[int]:
     return [int(process.name) for process in Path("/proc").glob("[0-9]*")]
+
+
+def content(file: str) -> bytes:
+    """All of one of the kernel's files, in a quarter of the time that a `Path` takes for it."""
+    with open(file, "rb", buffering=0) as opened:  # noqa: PTH123
+        return opened.read()
 
 
 def inner_number(pid: int) -> int:
@@ -88,7 +94,7 @@ def processor_seconds(pid: int) -> float:
 
 def _read(pid: int) -> Process | None:
     try:
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rsplit(b")", 1)[1].split()
+        fields = content(f"/proc/{pid}/stat").rsplit(b")", 1)[1].split()
     except OSError:
         return None
     if fields[0] in (b"Z", b"X"):

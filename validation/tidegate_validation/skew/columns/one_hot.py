@@ -31,7 +31,7 @@ def broken_groups(
     As with values that training never held, a share beyond `unseen_floor` is a FAIL, and from a quarter of it a WARN.
     Groups in which something is neither 0 nor 1 are left out: that has findings of its own.
     """
-    from scipy import stats
+    from scipy import special
 
     for group in _groups(features, profile, rule):
         ones = [_ones(one, counts[one.name]) for one in group]
@@ -40,7 +40,7 @@ def broken_groups(
         rows = counts[group[0].name].rows
         off = rows - sum(int(one.sum()) for one in ones if one is not None)
         chances = [
-            float(stats.binom.sf(abs(off) - 1, rows, floor)) for floor in (rule.unseen_floor, rule.unseen_floor / NOTED)
+            float(special.bdtrc(abs(off) - 1, rows, floor)) for floor in (rule.unseen_floor, rule.unseen_floor / NOTED)
         ]
         if chances[1] < rule.alpha / 2:
             outcome = Outcome.FAIL if chances[0] < rule.alpha / 2 else Outcome.WARN
