@@ -137,6 +137,16 @@ def test_columns_of_another_signature_and_hashed_outputs_are_not_recorded(log: P
     assert (recorded.inputs, recorded.outputs) == (["weight", "size", "depot"], ["probability"])
 
 
+def test_an_input_that_another_signature_has_of_another_type_is_recorded_as_it_was_asked(log: Path) -> None:
+    (file,) = log.rglob("*.parquet")
+    table, other = pq.read_table(file), pq.read_table(file)
+    for name, value in (("in.weight", "heavy"), (log_record.SIGNATURE, "words")):
+        other = other.set_column(other.column_names.index(name), name, pa.array([value] * len(other)))
+    pq.write_table(other, file.with_name("other.parquet"))
+    recorded = record_golden_requests(log, WHO, log / "golden.parquet")
+    assert recorded.table.schema.field("in.weight").type == table.schema.field("in.weight").type
+
+
 @pytest.mark.parametrize(
     ("column", "told"),
     [("in.size", "input 'size' is hashed in the log"), ("out.probability", "no output is in the log")],

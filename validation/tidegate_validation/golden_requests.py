@@ -18,7 +18,7 @@ from tidegate_serving.contract.formats import check_format
 from tidegate_serving.contract.plain_file import check_given
 from tidegate_serving.contract.signature import SERVING_DEFAULT
 from tidegate_serving.files import written_aside
-from tidegate_serving.inference_log.reader import duckdb_module, read_again, scan, unlogged_columns
+from tidegate_serving.inference_log.reader import duckdb_module, read_again, scan_signatures, unlogged_columns
 from tidegate_validation.statistics.sql import quote, text_literal
 
 KIND, VERSION = "golden-requests", "1"
@@ -88,7 +88,8 @@ def record_golden_requests(log_root: Path, recording: Recording, path: Path) -> 
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    source = scan(log_root, recording.model, recording.version)
+    asked = {recording.version: recording.signature}
+    source = scan_signatures(log_root, recording.model, recording.version, asked)
     with duckdb_module().connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         table = read_again(lambda: _recorded(connection, source, recording))

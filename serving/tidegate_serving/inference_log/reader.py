@@ -6,13 +6,13 @@ DuckDB is imported inside, as only the extra `validate` installs it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable, Unsupported
-from tidegate_serving.contract.log_record import FORMAT, FORMAT_KEY, REQUEST_ID, RULE_KEY
+from tidegate_serving.contract.log_record import FORMAT, FORMAT_KEY, REQUEST_ID, RULE_KEY, SIGNATURE
 from tidegate_serving.contract.servable import check_name
 
 _TRIES = 5
@@ -26,6 +26,10 @@ _EMPTY = (
     "NULL::INTEGER AS status, NULL::VARCHAR AS signature, NULL::TIMESTAMPTZ AS received_at, "
     "NULL::TIMESTAMPTZ AS event_time, NULL::BIGINT AS latency_us, NULL::VARCHAR AS model, NULL::BIGINT AS version, "
     "NULL::DATE AS date WHERE false"
+)
+_SIGNATURES = (
+    "SELECT file_name, min(stats_min_value), max(stats_max_value), bool_and(stats_min_value IS NOT NULL) "
+    "FROM parquet_metadata(?) WHERE path_in_schema = ? GROUP BY file_name ORDER BY file_name"
 )
 
 
@@ -90,6 +94,26 @@ def scan(root: Path, model: str, version: int | None = None, *, by_engine: bool 
         return source
     engine = f"split_part(substr(filename, {len(str(root)) + 2}), '/', 1)"
     return f"(SELECT * EXCLUDE (filename), {engine} AS engine FROM {source[:-1]}, filename = true))"
+
+
+def scan_signatures(root: Path, model: str, version: int | None, signatures: Mapping[int, str]) -> str:
+    """The same for rows of one signature of each version that is named, with the columns that it has: files of others,
+    whose columns may have the same names and other types, are not opened.
+
+    Footers say what a file holds; where that is several signatures, or is not said, rows of others are there too.
+    Where there are such others, files that come later are not seen. Raises as `scan`.
+    """
+    pattern = _pattern(root, model, version)
+    with duckdb_module().connect() as connection:
+        found = read_again(lambda: connection.execute(_SIGNATURES, [str(pattern), SIGNATURE]).fetchall())
+    chosen = []
+    for name, least, most, is_known in found:
+        wanted = signatures.get(int(Path(name).parents[1].name.removeprefix("version=")))
+        if wanted is not None and (not is_known or least <= wanted <= most):
+            chosen.append(Path(name))
+    if len(chosen) == len(found):
+        return _read_parquet(pattern)
+    return _read_parquet(*chosen) if chosen else f"({_EMPTY})"
 
 
 def unlogged_columns(root: Path, model: str, version: int | None = None) -> dict[str, str]:
@@ -172,11 +196,12 @@ def _files(root: Path, pattern: str) -> Iterator[Path]:
     return (path for path in root.glob(pattern) if path.is_file())
 
 
-def _read_parquet(pattern: Path) -> str:
-    text = str(pattern)
-    if any(character in str(text) for character in "[]?"):
-        raise InvalidInput(f"log path {text} holds one of [ ] ?, which DuckDB reads as a pattern: move the log")
-    return f"read_parquet('{text.replace(chr(39), chr(39) * 2)}', {_HIVE})"
+def _read_parquet(*patterns: Path) -> str:
+    texts = [str(pattern) for pattern in patterns]
+    if odd := [text for text in texts if any(character in text for character in "[]?")]:
+        raise InvalidInput(f"log path {odd[0]} holds one of [ ] ?, which DuckDB reads as a pattern: move the log")
+    listed = ", ".join(f"'{text.replace(chr(39), chr(39) * 2)}'" for text in texts)
+    return f"read_parquet([{listed}], {_HIVE})"
 
 
 def _check_format(path: Path) -> bool:

@@ -150,7 +150,8 @@ def test_columns_by_name_and_type(tmp_path: Path) -> None:
         plane.plane.apply([SetShadow(model="m", version=2, fraction=1.0)])
         plane.plane.predict("m", {"x": np.array([1.0, 2.0])}, request_id="a")
         plane.predict([3.0], x_request_id="b")
-    schema = pq.read_schema(files(tmp_path)[0])
+    schema, about = pq.read_schema(files(tmp_path)[0]), pq.read_metadata(files(tmp_path)[0]).row_group(0)
+    assert about.column(schema.names.index("signature")).statistics.max == "serving_default"
     moment = pa.timestamp("us", tz="UTC")
     expected = {
         "request_id": pa.string(),

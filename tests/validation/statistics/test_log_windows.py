@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from tests.support.log_blocks import FakeBlock, write_log
 
-from tidegate_validation.statistics.window import log_window
+from tidegate_validation.statistics.window import log_window, logged_answers
 
 
 def test_each_version_keeps_the_rows_of_the_signature_that_it_is_judged_by(tmp_path: Path) -> None:
@@ -17,3 +17,13 @@ def test_each_version_keeps_the_rows_of_the_signature_that_it_is_judged_by(tmp_p
     for asked, rows in ((1, 3), (2, 2), (None, 5)):
         with log_window(tmp_path, model="m", version=asked) as window:
             assert window.rows == rows
+
+
+def test_an_input_that_another_signature_has_of_another_type_keeps_its_own(tmp_path: Path) -> None:
+    x = np.arange(3, dtype="f4")
+    write_log(tmp_path, FakeBlock({"x": x}, {"y": x}))
+    write_log(tmp_path, FakeBlock({"x": np.array([b"a"], object)}, {"y": np.array([b"b"], object)}, signature="text"))
+    with log_window(tmp_path, model="m", version=1) as window:
+        assert (window.rows, window.types["in.x"]) == (3, "FLOAT")
+    answers = logged_answers(tmp_path, model="m", version=1)
+    assert answers["answer"].to_pylist() == [0.0, 1.0, 2.0]

@@ -23,7 +23,7 @@ from tidegate_serving.contract.log_record import (
     Role,
 )
 from tidegate_serving.contract.signature import SERVING_DEFAULT
-from tidegate_serving.inference_log.reader import read_again, scan, unlogged_columns
+from tidegate_serving.inference_log.reader import read_again, scan, scan_signatures, unlogged_columns
 from tidegate_validation.statistics.blocks import ROW_INDEX, day_of, window_chunk_of
 from tidegate_validation.statistics.counting import types_of
 from tidegate_validation.statistics.relation import Relation, connected, relation_of_table
@@ -81,10 +81,9 @@ def log_window(
         if source is None:
             yield Window(connection, "", {}, {}, "0", 0)
             return
-        types = read_again(lambda: types_of(connection, source))
+        source, judged, types = _judged(connection, source, log_root, model, version)
         time = _time(types)
         wanted = [f"{quote(ROLE)} = '{_role(role)}'", *_limits(time, since, until), *_arrived(types, received_since)]
-        judged, types = _judged(connection, source, types)
         wanted += judged
         rules = unlogged_columns(log_root, model, version)
         unlogged = {name[len(INPUT_PREFIX) :]: rule for name, rule in rules.items() if name.startswith(INPUT_PREFIX)}
@@ -125,7 +124,7 @@ def logged_answers(
         return None
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        judged, types = _judged(connection, source, read_again(lambda: types_of(connection, source)))
+        source, judged, types = _judged(connection, source, log_root, model, version)
         rules = unlogged_columns(log_root, model, version)
         outputs = [name for name in types if name.startswith(OUTPUT_PREFIX) and name not in rules]
         if not outputs:
@@ -193,25 +192,31 @@ def _source(log_root: Path, model: str, version: int | None) -> str | None:
         return None
 
 
-def _judged(connection: Any, source: str, types: dict[str, str]) -> tuple[list[str], dict[str, str]]:
-    """What keeps the rows of one signature of each version alone where the log has several of one, and the columns
-    without those of others, which are null in its rows."""
+def _judged(
+    connection: Any, source: str, log_root: Path, model: str, version: int | None
+) -> tuple[str, list[str], dict[str, str]]:
+    """SQL for the log's rows, of one signature of each version where the log has several of one; what keeps rows of
+    others out that lie in the same files; and the columns without those of others, which are null in its rows."""
+    types = read_again(lambda: types_of(connection, source))
     if SIGNATURE not in types:
-        return [], types
+        return source, [], types
     pair = f"version, {quote(SIGNATURE)}"
     query = f"SELECT DISTINCT {pair} FROM {source} WHERE {quote(SIGNATURE)} IS NOT NULL ORDER BY ALL"
     asked: dict[int, list[str]] = {}
-    for version, name in read_again(lambda: connection.execute(query).fetchall()):
-        asked.setdefault(version, []).append(name)
+    for number, name in read_again(lambda: connection.execute(query).fetchall()):
+        asked.setdefault(number, []).append(name)
+    if all(len(names) < 2 for names in asked.values()):
+        return source, [], types
+    chosen = {number: SERVING_DEFAULT if SERVING_DEFAULT in names else names[0] for number, names in asked.items()}
+    source = scan_signatures(log_root, model, version, chosen)
+    types = read_again(lambda: types_of(connection, source))
     values = [name for name in types if name.startswith((INPUT_PREFIX, OUTPUT_PREFIX))]
-    if all(len(names) < 2 for names in asked.values()) or not values:
-        return [], types
-    chosen = ((version, SERVING_DEFAULT if SERVING_DEFAULT in names else names[0]) for version, names in asked.items())
-    judged = f"({pair}) IN ({', '.join(f'({version}, {text_literal(name)})' for version, name in chosen)})"
-    counts = f"SELECT {', '.join(f'count({quote(name)})' for name in values)} FROM {source} WHERE {judged}"
-    known = read_again(lambda: connection.execute(counts).fetchall())[0]
+    judged = f"({pair}) IN ({', '.join(f'({number}, {text_literal(name)})' for number, name in chosen.items())})"
+    counts = ", ".join(["count(*)", *(f"count({quote(name)})" for name in values)])
+    counted = f"SELECT {counts} FROM {source} WHERE {judged}"
+    _, *known = read_again(lambda: connection.execute(counted).fetchall())[0]
     others = {name for name, count in zip(values, known, strict=True) if not count}
-    return [judged], {name: kind for name, kind in types.items() if name not in others}
+    return source, [judged], {name: kind for name, kind in types.items() if name not in others}
 
 
 def _scalar(connection: Any, source: str, column: str, sql_type: str) -> str:

@@ -80,7 +80,8 @@ pub(crate) fn properties(signature: &Signature, rules: &ColumnRules) -> WriterPr
     for name in ["row", "role", "status", "signature"] {
         builder = builder.set_column_dictionary_enabled(path(name), true);
     }
-    for name in ["status", "received_at", "event_time", "latency_us"] {
+    // By that of `signature`, of which a file has one, readers find the files that they want.
+    for name in ["status", "signature", "received_at", "event_time", "latency_us"] {
         builder = builder.set_column_statistics_enabled(path(name), EnabledStatistics::Chunk);
     }
     for (name, spec) in tensors {
