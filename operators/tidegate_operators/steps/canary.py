@@ -17,7 +17,13 @@ from typing import Any
 from tidegate_operators.steps.canary_group import CanaryGroup
 from tidegate_operators.steps.canary_log import read_numbers
 from tidegate_operators.steps.canary_pairs import StepBegun
-from tidegate_operators.steps.canary_traffic import TrafficObservation, begin_traffic, ends_us, take_out_of
+from tidegate_operators.steps.canary_traffic import (
+    TrafficObservation,
+    begin_traffic,
+    classes_among,
+    ends_us,
+    take_out_of,
+)
 from tidegate_operators.steps.change_desired import change, give_up
 from tidegate_operators.steps.decided import check_not_blocked
 from tidegate_operators.steps.superseded import (
@@ -187,9 +193,9 @@ def begin(
         log_path = _require_log(log_root)
         if rule.mode is CanaryMode.TRAFFIC:
             group.tell(lambda client: _check_clock_in(client, identity))
-            step = resumption.step or StepBegun(0, since)
+            step, classes = resumption.step or StepBegun(0, since), classes_among(desired, directory)
             growing = TrafficObservation(
-                identity, directory, digest, primary, since, log_path, rule, step, resumption.keep
+                identity, directory, digest, primary, since, log_path, rule, step, resumption.keep, classes
             )
             begin_traffic(group, growing)
             return growing

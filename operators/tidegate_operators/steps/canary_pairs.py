@@ -7,7 +7,7 @@ In the log of a group both come from the same engine, so that neither its speed 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from tidegate_operators.steps.away import outlast
+from tidegate_operators.steps.canary_labels import Named, is_wrong, read_labels
 from tidegate_operators.steps.canary_log import Side, any_of, not_finite, side
-from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable
-from tidegate_serving.contract.log_record import OUTPUT_PREFIX, REQUEST_ID, ROW, Role, output_column
+from tidegate_serving.contract.errors import NotFound
+from tidegate_serving.contract.log_record import Role
 from tidegate_serving.contract.servable import ServableId
 from tidegate_validation.canary.numbers import CanaryNumbers
 from tidegate_validation.canary.rule import CanaryRule
-from tidegate_validation.statistics.sql import text_literal
 
 _REQUESTS = """
     SELECT engine, request_id, received_at AS came, bool_or(t.status <> 0) AS error,
@@ -57,13 +57,6 @@ _COUNTS = """
     FROM ({pairs})
 """
 _KEYS = ("compared", "errors", "not_finite", "primary_faults", "slow")
-_NEWEST_LABELS = """
-    CREATE TEMP TABLE labels AS SELECT {names}, last(label ORDER BY {at} filename, file_row_number) AS label
-    FROM {source} WHERE label IS NOT NULL GROUP BY {keys}
-"""
-"""Of several labels for one request, or one of its rows, that with the newest `at`, where there is one, then that of
-the last file."""
-_AT = "at"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,23 +77,35 @@ class Seen:
     alone: CanaryNumbers | None = None
 
 
+def unnamed(version: int) -> Sequence[str]:
+    """Of versions that do not name the classes of their columns."""
+    return ()
+
+
 def read_pairs(
-    log_root: Path, identity: ServableId, primary: int, since: datetime, step: StepBegun, rule: CanaryRule
+    log_root: Path,
+    identity: ServableId,
+    primary: int,
+    since: datetime,
+    step: StepBegun,
+    rule: CanaryRule,
+    classes: Callable[[int], Sequence[str]] = unnamed,
 ) -> Seen:
-    """The answers to requests received since `since`; zeros where nothing is logged yet."""
+    """The answers to requests received since `since`; zeros where nothing is logged yet. `classes` tells those of a
+    version's columns, in order; it is asked where labels cannot be compared without."""
     from tidegate_serving.inference_log.reader import connect, read_again, scan
 
+    versions = (primary, identity.version)
     try:
-        served, tried = (
-            scan(log_root, identity.name, version, by_engine=True) for version in (primary, identity.version)
-        )
+        served, tried = (scan(log_root, identity.name, version, by_engine=True) for version in versions)
     except NotFound:
         return Seen(CanaryNumbers(), 0)
     everything = rule.shares[step.number] >= 1.0
     with connect(log_root) as connection:
-        keys = outlast(lambda: _read_labels(connection, rule.labels))
-        for name, source in (("serving", served), ("canary", tried)):
-            read_again(partial(_keep, connection, name, source, since, rule, keys))
+        keys = outlast(lambda: read_labels(connection, rule.labels))
+        for name, source, order in (("serving", served, versions), ("canary", tried, versions[::-1])):
+            labels = _Labels(keys, rule, partial(_named, classes, *order))
+            read_again(partial(_keep, connection, name, source, since, labels))
         when = {"step": step.at.astimezone(UTC)}
         answered, in_step = connection.execute(
             "SELECT count(*), count(*) FILTER (came >= $step) FROM canary", when
@@ -110,8 +115,17 @@ def read_pairs(
     return Seen(beside, in_step, alone)
 
 
-def _keep(connection: Any, name: str, source: str, since: datetime, rule: CanaryRule, keys: str) -> None:
-    query = _requests(connection, side(connection, source), rule, keys)
+@dataclass(frozen=True, slots=True)
+class _Labels:
+    """The `keys` that labels are found by, empty where none came, and what answers are compared with them by."""
+
+    keys: str
+    rule: CanaryRule
+    named: Named
+
+
+def _keep(connection: Any, name: str, source: str, since: datetime, labels: _Labels) -> None:
+    query = _requests(connection, side(connection, source), labels)
     connection.execute(f"CREATE TEMP TABLE {name} AS {query}", {"since": since.astimezone(UTC)})
 
 
@@ -135,86 +149,23 @@ def _count(connection: Any, pairs: str, values: Mapping[str, Any], rule: CanaryR
     )
 
 
-def _requests(connection: Any, one: Side, rule: CanaryRule, keys: str) -> str:
+def _named(
+    classes: Callable[[int], Sequence[str]], version: int, other: int
+) -> tuple[Sequence[str], Sequence[str]]:
+    return classes(version), classes(other)
+
+
+def _requests(connection: Any, one: Side, labels: _Labels) -> str:
     """One row a request; `wrong` is null where its label has not come or it was answered with an error."""
-    labels, wrong = "", "NULL::BOOLEAN"
-    if keys:
-        labels = f"LEFT JOIN labels l USING ({keys})"
-        is_wrong = _is_wrong(connection, one, rule)
-        wrong = f"avg(CASE WHEN t.status = 0 AND l.label IS NOT NULL THEN ({is_wrong})::INT END) > 0.5"
+    joined, wrong = "", "NULL::BOOLEAN"
+    if labels.keys:
+        joined = f"LEFT JOIN labels l USING ({labels.keys})"
+        found = is_wrong(connection, one, labels.rule, labels.named)
+        wrong = f"avg(CASE WHEN t.status = 0 AND l.label IS NOT NULL THEN ({found})::INT END) > 0.5"
     return _REQUESTS.format(
         source=one.source,
         bad=any_of(not_finite("t", one.outputs)),
         wrong=wrong,
-        labels=labels,
+        labels=joined,
         role=Role.PRIMARY.value,
     )
-
-
-def _read_labels(connection: Any, place: str) -> str:
-    """Puts the labels that came into a table and tells the columns that rows are found by; nothing where none came.
-    Where some labels name a row, one that does not is that of the first.
-
-    Naming the labels: InvalidInput where they lack a column, Unavailable where a file cannot be read, which may only be
-    half written.
-    """
-    from tidegate_serving.inference_log.reader import duckdb_module
-
-    files = _label_files(Path(place)) if place else []
-    if not files:
-        return ""
-    names = ", ".join(text_literal(str(file)) for file in files)
-    source = f"read_parquet([{names}], union_by_name = true, filename = true, file_row_number = true)"
-    duckdb = duckdb_module()
-    try:
-        columns = [row[0] for row in connection.execute(f"DESCRIBE FROM {source}").fetchall()]
-        if missing := [name for name in (REQUEST_ID, "label") if name not in columns]:
-            raise InvalidInput(f"the labels {place} have no column {missing[0]!r}: they have {', '.join(columns[:-2])}")
-        found_by = {REQUEST_ID: f"{REQUEST_ID}::VARCHAR"} | (
-            {ROW: f"coalesce({ROW}::BIGINT, 0)"} if ROW in columns else {}
-        )
-        named = ", ".join(f"{value} AS {name}" for name, value in found_by.items())
-        at = f'"{_AT}" NULLS FIRST,' if _AT in columns else ""
-        keys = ", ".join(found_by)
-        grouped = ", ".join(str(place) for place in range(1, len(found_by) + 1))
-        connection.execute(_NEWEST_LABELS.format(names=named, at=at, source=source, keys=grouped))
-    except duckdb.Error as error:
-        why, _, _ = str(error).partition("\n")
-        raise Unavailable(f"the labels {place} cannot be read ({why}): write them anew as Parquet") from error
-    return keys
-
-
-def _label_files(path: Path) -> list[Path]:
-    """A file that has not come yet is waited for."""
-    return sorted(path.glob("*.parquet")) if path.is_dir() else [path] if path.is_file() else []
-
-
-def _is_wrong(connection: Any, one: Side, rule: CanaryRule) -> str:
-    """SQL for whether an answer is not its label; of two real numbers a row the second is that of a yes."""
-    from tidegate_serving.inference_log.compare import elements, is_real
-
-    names = [output_column(rule.quality_output)] if rule.quality_output else list(one.outputs)
-    if len(names) != 1 or names[0] not in one.outputs:
-        known = ", ".join(name.removeprefix(OUTPUT_PREFIX) for name in one.outputs)
-        raise InvalidInput(
-            f"a canary's quality_output is {rule.quality_output!r}: name the output that labels are "
-            f"compared with, one of {known}"
-        )
-    kind, output = one.outputs[names[0]], names[0].removeprefix(OUTPUT_PREFIX)
-    numbers = elements(f"t.{chr(34)}{names[0]}{chr(34)}", kind)
-    most = 2 if is_real(kind) else 1
-    widest = connection.execute(f"SELECT max(len({numbers})) FROM {one.source} t").fetchone()[0] or 1
-    if widest > most:
-        raise InvalidInput(
-            f"output {output!r} has {widest} values a row, of which none is the answer that labels are compared with: "
-            "name one with a value a row as quality_output, or with the probabilities of no and yes"
-        )
-    if not is_real(kind):
-        return f"({numbers})[1]::VARCHAR <> l.label::VARCHAR"
-    text = connection.execute("SELECT any_value(label) FROM labels WHERE TRY_CAST(label AS DOUBLE) IS NULL").fetchone()
-    if text[0] is not None:
-        raise InvalidInput(
-            f"label {str(text[0])!r} of {rule.labels} is no number, and output {output!r} is one: write 0 or 1, or "
-            "name the output with the class as quality_output"
-        )
-    return f"(({numbers})[-1]::DOUBLE >= 0.5) <> (l.label::DOUBLE >= 0.5)"

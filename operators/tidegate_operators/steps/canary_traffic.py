@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 from tidegate_operators.steps.canary_group import CanaryGroup
-from tidegate_operators.steps.canary_pairs import StepBegun, read_pairs
+from tidegate_operators.steps.canary_pairs import StepBegun, read_pairs, unnamed
 from tidegate_operators.steps.change_desired import REQUESTED_BY, give_up
 from tidegate_operators.steps.decided import check_not_blocked, check_not_pinned
 from tidegate_operators.steps.engine_group import engines_of, on_each
+from tidegate_operators.steps.serving_now import here
 from tidegate_operators.steps.superseded import check_beside, check_not_promoted, require_live
 from tidegate_serving.connection import EngineConnection
-from tidegate_serving.contract.desired_state import STABLE
+from tidegate_serving.contract.desired_state import STABLE, DesiredState, VersionReference
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, Superseded
+from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.control_client import ControlClient, ServableStatus
 from tidegate_validation.canary.growth import Step, move
@@ -40,7 +43,8 @@ def _forget(step: StepBegun) -> None:
 class TrafficObservation:
     """A canary in traffic under way: the version, where it lies, whom it is compared with since when, and its step.
 
-    `keep` is told of a step before clients notice it, so that a task that was killed goes on with that.
+    `keep` is told of a step before clients notice it, so that a task that was killed goes on with that. `classes` tells
+    those of a version's columns, by which its answers are compared with labels.
     """
 
     id: ServableId
@@ -52,6 +56,7 @@ class TrafficObservation:
     rule: CanaryRule
     step: StepBegun
     keep: Callable[[StepBegun], None] = _forget
+    classes: Callable[[int], Sequence[str]] = unnamed
     clock: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
 
     def look(self, group: CanaryGroup, progress: Progress = SILENT) -> CanaryResult:
@@ -59,7 +64,7 @@ class TrafficObservation:
         missing = group.missing(self.id, self.divide)
         group.check(self.id.name, self._require_live)
         log = group.logged(self.log_path, self.id, self.primary, self.since)
-        seen = read_pairs(log, self.id, self.primary, self.since, self.step, self.rule)
+        seen = read_pairs(log, self.id, self.primary, self.since, self.step, self.rule, self.classes)
         seconds = (self.clock() - self.step.at).total_seconds()
         step = Step(self.step.number, seconds, seen.in_step, seen.alone, held=missing.awaited)
         found = move(str(self.id), seen.beside, step, self.rule)
@@ -114,6 +119,20 @@ class TrafficObservation:
     def _take_back(self, client: ControlClient) -> None:
         end_split(client, self.id, f"the canary of {self.id} did not pass")
         give_up(client, self.id.name, self.id.version, f"the canary of {self.id} ended")
+
+
+def classes_among(desired: DesiredState, beside: Path) -> Callable[[int], Sequence[str]]:
+    """Tells the classes of a version's columns, as its manifest names them; one that is not desired lies `beside` the
+    folder of another. NotFound where its manifest is not on this machine."""
+
+    @cache
+    def classes(version: int) -> Sequence[str]:
+        from tidegate_validation.quality.data.outputs import classes_of
+
+        found = desired.version(version) or VersionReference(version, beside.parent / str(version))
+        return () if found.unpublished else classes_of(read_manifest(here(found))[0])
+
+    return classes
 
 
 def ends_us(since: datetime, seconds: float) -> int:

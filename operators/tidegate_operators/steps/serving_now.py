@@ -34,7 +34,7 @@ def find_baseline(*, control: str | EngineConnection, directory: Path) -> Path |
     """
     identity = read_manifest(directory)[0].id
     serving = _serving(control, identity.name)
-    return None if serving is None or serving.version == identity.version else _here(serving)
+    return None if serving is None or serving.version == identity.version else here(serving)
 
 
 def serving_directory(*, control: str | EngineConnection, servable: str) -> Path:
@@ -42,7 +42,7 @@ def serving_directory(*, control: str | EngineConnection, servable: str) -> Path
     serving = _serving(control, servable)
     if serving is None:
         raise FailedPrecondition(f"nothing serves under {servable!r} at {control}: see `tidegate status`")
-    return _here(serving)
+    return here(serving)
 
 
 def previous_directory(*, control: str | EngineConnection, servable: str) -> Path | None:
@@ -81,11 +81,11 @@ def _previous(answer: ServableStatus) -> Path | None:
     return on_this_machine(stored[0]) if stored else None
 
 
-def _here(serving: VersionReference) -> Path:
-    """Where the version lies on this machine."""
-    if serving.directory.is_dir() or not serving.address:
-        return serving.directory
-    return fetch(serving.address, serving.manifest_digest)
+def here(version: VersionReference) -> Path:
+    """Where the version lies on this machine, if it does; a verified copy of one that lies in an object store."""
+    if version.directory.is_dir() or not version.address:
+        return version.directory
+    return fetch(version.address, version.manifest_digest)
 
 
 def pushed_directory(*, control: str | EngineConnection, servable: str, version: int) -> Path:
@@ -95,7 +95,7 @@ def pushed_directory(*, control: str | EngineConnection, servable: str, version:
         desired = client.desired(servable)
     found = desired.version(version)
     if found is not None:
-        return _here(found)
+        return here(found)
     serving = desired.version(desired.stable)
     if serving is None or not (beside := serving.directory.parent / str(version)).is_dir():
         raise FailedPrecondition(f"{servable}:{version} is not live at {control}: push it first")

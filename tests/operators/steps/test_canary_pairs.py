@@ -133,6 +133,54 @@ def test_of_two_probabilities_a_row_the_second_is_that_of_a_yes(tmp_path: Path) 
     assert (found.labelled, found.wrong, found.primary_wrong) == (1, 0, 1)
 
 
+@pytest.mark.parametrize(
+    ("answered", "yes"),
+    [
+        (([[0.9, 0.1]] * 2, [[0.9, 0.1]]), 1),
+        (([[0.9, 0.1]] * 2, [[0.9, 0.1]]), "yes"),
+        (([0, 0], [0]), "yes"),
+    ],
+)
+def test_each_version_has_the_order_of_classes_that_its_manifest_names(
+    tmp_path: Path, answered: tuple[Any, Any], yes: Any
+) -> None:
+    rule = CanaryRule(mode=CanaryMode.TRAFFIC, labels=str(tmp_path / "labels.parquet"))
+    label(tmp_path / "labels.parquet", {"v1-0": yes, "v1-1": yes, "v2-0": yes})
+    kind = "i8" if np.ndim(answered[0]) == 1 else "f4"
+    for version, outputs, seconds in ((1, answered[0], [1, 2]), (2, answered[1], [1.5])):
+        write(tmp_path / "log", version, seconds, outputs={"y": np.array(outputs, kind)})
+    order = ("0", "1") if yes == 1 else ("no", "yes")
+
+    def wrong(first: Sequence[str], second: Sequence[str]) -> tuple[int, int, int]:
+        classes = {1: first, 2: second}
+        begun = StepBegun(0, ARRIVED)
+        found = read_pairs(tmp_path / "log", ServableId("m", 2), 1, SINCE, begun, rule, classes.__getitem__).beside
+        return found.labelled, found.wrong, found.primary_wrong
+
+    assert wrong(order[::-1], order) == (1, 1, 0), "a worse candidate"
+    assert wrong(order, order[::-1]) == (1, 0, 1), "a better one"
+    assert wrong(order[::-1], order[::-1]) == (1, 0, 0)
+
+
+def test_labels_that_are_no_class_of_two_columns_are_named(tmp_path: Path) -> None:
+    rule = CanaryRule(mode=CanaryMode.TRAFFIC, labels=str(tmp_path / "labels.parquet"))
+    label(tmp_path / "labels.parquet", {"v1-0": 1})
+    for version in (1, 2):
+        write(tmp_path / "log", version, [1], outputs={"y": np.array([[0.1, 0.9]], "f4")})
+    begun = StepBegun(0, ARRIVED)
+    with pytest.raises(InvalidInput, match=r"label '1' of .* is no class of output 'y', whose columns are no, yes"):
+        read_pairs(tmp_path / "log", ServableId("m", 2), 1, SINCE, begun, rule, lambda version: ("no", "yes"))
+
+
+def test_a_whole_number_is_the_label_of_a_real_one_and_of_a_truth_value(tmp_path: Path) -> None:
+    rule = CanaryRule(mode=CanaryMode.TRAFFIC, labels=str(tmp_path / "labels.parquet"))
+    label(tmp_path / "labels.parquet", {"v1-0": 1.0, "v1-1": 1.0, "v2-0": 1.0})
+    write(tmp_path / "log", 1, [1, 2], outputs={"y": np.array([True, True])})
+    write(tmp_path / "log", 2, [1.5], outputs={"y": np.array([0], "i8")})
+    found = read(tmp_path / "log", rule).beside
+    assert (found.labelled, found.wrong, found.primary_wrong) == (1, 1, 0)
+
+
 @pytest.mark.parametrize("outputs", [np.zeros((1, 3), "f4"), np.zeros((1, 2), "i8")])
 def test_an_output_of_more_values_a_row_is_no_answer_for_labels(tmp_path: Path, outputs: Any) -> None:
     label(tmp_path / "labels.parquet", {"v1-0": 1})

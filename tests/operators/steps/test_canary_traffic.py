@@ -12,9 +12,13 @@ from tests.support.eventually import eventually
 from tests.support.release.world import BETTER, NONSENSE, Endpoints, World, available, serve_first, traffic
 
 from tidegate_operators.steps import CanaryRule, CanaryTurn, canary, canary_turn, promote, push, rollback
+from tidegate_operators.steps.canary import begin
+from tidegate_operators.steps.canary_group import CanaryGroup
+from tidegate_operators.steps.canary_traffic import TrafficObservation
 from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import FailedPrecondition
 from tidegate_serving.contract.repository import report_directory
+from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.control.status import OverrideStatus
 from tidegate_serving.control_client import ControlClient
 from tidegate_validation.canary.rule import CanaryMode
@@ -134,3 +138,15 @@ def test_a_first_version_has_no_traffic_to_share(endpoints: Endpoints, world: Wo
     serve_first(endpoints, world, name)
     assert canary(control=endpoints.control, servable=name, version=1, rule=RULE).outcome is Outcome.WARN
     assert splits(endpoints, name) == []
+
+
+def test_labels_are_read_by_the_classes_that_both_manifests_name(endpoints: Endpoints, world: World, name: str) -> None:
+    serve_first(endpoints, world, name)
+    second = world.publish(2, name=name, metadata={"classes": "1, 0"})
+    world.admit(second)
+    push(directory=second, control=endpoints.control)
+    group = CanaryGroup(endpoints.control)
+    observation = begin(group, ServableId(name, 2), RULE)
+    assert isinstance(observation, TrafficObservation)
+    assert (observation.classes(1), observation.classes(2)) == ((), ("1", "0"))
+    observation.end(group, passed=False)

@@ -10,7 +10,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -107,7 +107,9 @@ class World:
     def held_out(self) -> Path:
         return self.root / "held_out.parquet"
 
-    def publish(self, version: int, source: str = HONEST, *, name: str = NAME) -> Path:
+    def publish(
+        self, version: int, source: str = HONEST, *, name: str = NAME, metadata: Mapping[str, str] | None = None
+    ) -> Path:
         """A version with a training profile; returns its directory."""
         folder = self.root / "trained" / name / str(version)
         folder.mkdir(parents=True, exist_ok=True)
@@ -122,6 +124,7 @@ class World:
             training=rows(4000, seed=version),
             label="late",
             example=EXAMPLE,
+            metadata=metadata or {},
         )
         return publish(publication).directory
 

@@ -46,7 +46,7 @@ class CanaryRule:
     - quality, where `labels` names a Parquet file or a folder of them, with columns `request_id` and `label`, which may
       come meanwhile: the share of wrong answers may exceed that of the serving version by less than `max_quality_loss`.
       What is compared with the label is `quality_output`, which may be left out where there is one; a real number is a
-      yes from 0.5 on.
+      yes from 0.5 on, of two a row that of the yes: the second, unless the manifest's metadata `classes` say otherwise.
 
     Either lasts at most `within_seconds`, by default a minute for shadows and an hour for traffic.
 

@@ -52,7 +52,7 @@ def prediction_of(manifest: Manifest, signature: Signature, asked: str = "") -> 
     output = next(spec for spec in signature.outputs if spec.name == name)
     named = [spec for spec in signature.outputs if spec.name in _NAMES and spec.name != name]
     names = next((spec for spec in named if spec.dtype == "string" and len(spec.shape) == 2), None)
-    return Prediction(output, names, _classes(manifest))
+    return Prediction(output, names, classes_of(manifest))
 
 
 def prediction_output(manifest: Manifest, signature: Signature, asked: str = "") -> str:
@@ -83,6 +83,27 @@ def prediction_output(manifest: Manifest, signature: Signature, asked: str = "")
     )
 
 
+def classes_of(manifest: Manifest) -> tuple[str, ...]:
+    """The classes of the prediction's columns in order, as metadata `classes` names them; none where they do not.
+    InvalidInput where one is named twice."""
+    text = manifest.metadata.get(CLASSES, "")
+    try:
+        told = json.loads(text)
+    except ValueError:
+        told = [part.strip() for part in text.split(",") if part.strip()]
+    names = tuple(class_text(name) for name in (told if isinstance(told, list) else [told]))
+    if len(set(names)) != len(names):
+        raise InvalidInput(f"metadata {CLASSES!r} of {manifest.id} names a class twice: {text}")
+    return names
+
+
+def sorted_classes(classes: Sequence[str]) -> list[str]:
+    """By number where all are numbers, else by letter: what columns hold where nobody names them."""
+    if all(name.lstrip("-").isdigit() for name in classes):
+        return sorted(classes, key=int)
+    return sorted(classes)
+
+
 def as_scores(prediction: Prediction, task: str, classes: Sequence[str], outputs: Mapping[str, Array]) -> Floats:
     """Scores per example: shape [n], or [n, classes + 1] for `multiclass`, the last column for any other class.
 
@@ -109,18 +130,6 @@ def as_scores(prediction: Prediction, task: str, classes: Sequence[str], outputs
     raise _shape(prediction, array, "one number a row")
 
 
-def _classes(manifest: Manifest) -> tuple[str, ...]:
-    text = manifest.metadata.get(CLASSES, "")
-    try:
-        told = json.loads(text)
-    except ValueError:
-        told = [part.strip() for part in text.split(",") if part.strip()]
-    names = tuple(class_text(name) for name in (told if isinstance(told, list) else [told]))
-    if len(set(names)) != len(names):
-        raise InvalidInput(f"metadata {CLASSES!r} of {manifest.id} names a class twice: {text}")
-    return names
-
-
 def _are_classes(prediction: Prediction, classes: Sequence[str], flat: Array) -> bool:
     """Whether whole numbers are places in the manifest's classes, or the labels themselves, such as -1 and 1."""
     if flat.dtype.kind not in "iu":
@@ -132,7 +141,7 @@ def _positive(prediction: Prediction, classes: Sequence[str], numbers: Floats, o
     """The column of the positive class: by name where columns have names, else the second of two."""
     if prediction.names is not None:
         return np.asarray(_scattered(prediction.names.name, classes, numbers, outputs[prediction.names.name])[:, 1])
-    names = prediction.classes or (tuple(_sorted(classes)) if numbers.shape[1] == 2 else ())
+    names = prediction.classes or (tuple(sorted_classes(classes)) if numbers.shape[1] == 2 else ())
     if len(names) == numbers.shape[1] and classes[1] in names:
         return np.asarray(numbers[:, names.index(classes[1])])
     raise _shape(
@@ -194,15 +203,9 @@ def _indexed(classes: Sequence[str], name: str) -> str:
 def _guessed(classes: Sequence[str], columns: int) -> tuple[str, ...]:
     """The classes in order where as many columns are there; 0, 1, ... where labels are such numbers."""
     if len(classes) == columns:
-        return tuple(_sorted(classes))
+        return tuple(sorted_classes(classes))
     numbers = tuple(str(place) for place in range(columns))
     return numbers if set(classes) <= set(numbers) else ()
-
-
-def _sorted(classes: Sequence[str]) -> list[str]:
-    if all(name.lstrip("-").isdigit() for name in classes):
-        return sorted(classes, key=int)
-    return sorted(classes)
 
 
 def _place(classes: Sequence[str], name: str) -> int:

@@ -1,0 +1,169 @@
+"""The labels of a canary in traffic, which come meanwhile, and whether a logged answer is another than its label."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tidegate_operators.steps.canary_log import Side
+from tidegate_serving.contract.errors import InvalidInput, Unavailable
+from tidegate_serving.contract.log_record import OUTPUT_PREFIX, REQUEST_ID, ROW, output_column
+from tidegate_validation.canary.rule import CanaryRule
+from tidegate_validation.statistics.sql import Family, family, text_literal
+
+Named = Callable[[], tuple[Sequence[str], Sequence[str]]]
+"""The classes of a version's columns in order, and those of the version it is compared with, as their manifests name
+them; called where an answer cannot be read without them."""
+
+_NEWEST_LABELS = """
+    CREATE TEMP TABLE labels AS SELECT {names}, last(label ORDER BY {at} filename, file_row_number) AS label
+    FROM {source} WHERE label IS NOT NULL GROUP BY {keys}
+"""
+"""Of several labels for one request, or one of its rows, that with the newest `at`, where there is one, then that of
+the last file."""
+_AT = "at"
+_MOST_ANSWERS = 1000
+"""Outputs of more different whole numbers are no places in classes."""
+
+
+def read_labels(connection: Any, place: str) -> str:
+    """Puts the labels that came into a table and tells the columns that rows are found by; nothing where none came.
+    Where some labels name a row, one that does not is that of the first.
+
+    Naming the labels: InvalidInput where they lack a column, Unavailable where a file cannot be read, which may only be
+    half written.
+    """
+    from tidegate_serving.inference_log.reader import duckdb_module
+
+    files = _label_files(Path(place)) if place else []
+    if not files:
+        return ""
+    names = ", ".join(text_literal(str(file)) for file in files)
+    source = f"read_parquet([{names}], union_by_name = true, filename = true, file_row_number = true)"
+    duckdb = duckdb_module()
+    try:
+        columns = [row[0] for row in connection.execute(f"DESCRIBE FROM {source}").fetchall()]
+        if missing := [name for name in (REQUEST_ID, "label") if name not in columns]:
+            raise InvalidInput(f"the labels {place} have no column {missing[0]!r}: they have {', '.join(columns[:-2])}")
+        found_by = {REQUEST_ID: f"{REQUEST_ID}::VARCHAR"} | (
+            {ROW: f"coalesce({ROW}::BIGINT, 0)"} if ROW in columns else {}
+        )
+        named = ", ".join(f"{value} AS {name}" for name, value in found_by.items())
+        at = f'"{_AT}" NULLS FIRST,' if _AT in columns else ""
+        keys = ", ".join(found_by)
+        grouped = ", ".join(str(place) for place in range(1, len(found_by) + 1))
+        connection.execute(_NEWEST_LABELS.format(names=named, at=at, source=source, keys=grouped))
+    except duckdb.Error as error:
+        why, _, _ = str(error).partition("\n")
+        raise Unavailable(f"the labels {place} cannot be read ({why}): write them anew as Parquet") from error
+    return keys
+
+
+def _label_files(path: Path) -> list[Path]:
+    """A file that has not come yet is waited for."""
+    return sorted(path.glob("*.parquet")) if path.is_dir() else [path] if path.is_file() else []
+
+
+def is_wrong(connection: Any, one: Side, rule: CanaryRule, named: Named) -> str:
+    """SQL for whether an answer `t` is not its label `l`. A real number is a yes from 0.5 on; so is, of two a row, that
+    of the yes, which is the second unless the version names its columns in another order."""
+    from tidegate_serving.inference_log.compare import elements, is_real
+
+    names = [output_column(rule.quality_output)] if rule.quality_output else list(one.outputs)
+    if len(names) != 1 or names[0] not in one.outputs:
+        known = ", ".join(name.removeprefix(OUTPUT_PREFIX) for name in one.outputs)
+        raise InvalidInput(
+            f"a canary's quality_output is {rule.quality_output!r}: name the output that labels are "
+            f"compared with, one of {known}"
+        )
+    kind, output = one.outputs[names[0]], names[0].removeprefix(OUTPUT_PREFIX)
+    numbers = elements(f't."{names[0]}"', kind)
+    most = 2 if is_real(kind) else 1
+    widest = connection.execute(f"SELECT max(len({numbers})) FROM {one.source} t").fetchone()[0] or 1
+    if widest > most:
+        raise InvalidInput(
+            f"output {output!r} has {widest} values a row, of which none is the answer that labels are compared with: "
+            "name one with a value a row as quality_output, or with the probabilities of no and yes"
+        )
+    if not is_real(kind):
+        return f"{_class(connection, one, f'({numbers})[1]', kind.replace('[]', ''), named)} <> {_label(connection)}"
+    if widest == 1:
+        return f"(({numbers})[1]::DOUBLE >= 0.5) <> ({_yes_by_number(connection, rule, output)})"
+    place, label = _yes_of_two(connection, rule, output, named)
+    return f"(({numbers})[{place}]::DOUBLE >= 0.5) <> ({label})"
+
+
+def _class(connection: Any, one: Side, answer: str, kind: str, named: Named) -> str:
+    """SQL for the class that is answered, as text; whole numbers that are no labels count the version's classes."""
+    text = _text(answer, kind)
+    if family(kind) is not Family.INTEGER:
+        return text
+    answers = _distinct(connection, f"SELECT DISTINCT {text} FROM {one.source} t LIMIT {_MOST_ANSWERS + 1}")
+    labels = _labels(connection)
+    if answers <= labels or len(answers) > _MOST_ANSWERS:
+        return text
+    own, other = named()
+    if not own or answers <= {*labels, *own, *other}:
+        return text
+    return f"coalesce([{', '.join(map(text_literal, own))}][{answer}::BIGINT + 1], {text})"
+
+
+def _yes_of_two(connection: Any, rule: CanaryRule, output: str, named: Named) -> tuple[int, str]:
+    """Which of two numbers is that of the yes, from 1, and SQL for whether a label is one."""
+    from tidegate_validation.quality.data.outputs import CLASSES, sorted_classes
+
+    own, other = named()
+    known = sorted_classes({*own, *other})
+    if not known:
+        return 2, _yes_by_number(connection, rule, output)
+    order, labels, yes = own or known, _labels(connection), known[-1]
+    if len(known) != 2 or len(order) != 2:
+        raise InvalidInput(
+            f"output {output!r} has two values a row, and metadata {CLASSES!r} of the two versions "
+            f"{', '.join(known)}: publish one whose {CLASSES!r} names the two classes of its columns"
+        )
+    if labels <= {*known}:
+        return order.index(yes) + 1, f"{_label(connection)} = {text_literal(yes)}"
+    if yes == "1":
+        return order.index(yes) + 1, _yes_by_number(connection, rule, output)
+    unknown = min(labels - {*known})
+    raise InvalidInput(
+        f"label {unknown!r} of {rule.labels} is no class of output {output!r}, whose columns are {', '.join(order)}: "
+        "write one of these"
+    )
+
+
+def _yes_by_number(connection: Any, rule: CanaryRule, output: str) -> str:
+    text = connection.execute("SELECT any_value(label) FROM labels WHERE TRY_CAST(label AS DOUBLE) IS NULL").fetchone()
+    if text[0] is not None:
+        raise InvalidInput(
+            f"label {str(text[0])!r} of {rule.labels} is no number, and output {output!r} is one: write 0 or 1, or "
+            "name the output with the class as quality_output"
+        )
+    return "l.label::DOUBLE >= 0.5"
+
+
+def _labels(connection: Any) -> set[str]:
+    return _distinct(connection, f"SELECT DISTINCT {_label(connection)} FROM labels l")
+
+
+def _label(connection: Any) -> str:
+    """SQL for a label as the name of a class."""
+    kind = connection.execute("SELECT column_type FROM (DESCRIBE labels) WHERE column_name = 'label'").fetchone()[0]
+    return _text("l.label", kind)
+
+
+def _distinct(connection: Any, query: str) -> set[str]:
+    return {str(row[0]) for row in connection.execute(query).fetchall() if row[0] is not None}
+
+
+def _text(value: str, kind: str) -> str:
+    """SQL for a class as text, the same for 1, 1.0 and true, as the quality gate has it."""
+    if family(kind) is Family.BOOLEAN:
+        return f"({value})::INTEGER::VARCHAR"
+    if family(kind) is not Family.FLOAT:
+        return f"({value})::VARCHAR"
+    number = f"({value})::DOUBLE"
+    whole = f"abs({number}) < 1e15 AND trunc({number}) = {number}"
+    return f"CASE WHEN {whole} THEN {number}::BIGINT::VARCHAR ELSE ({value})::VARCHAR END"
