@@ -5,6 +5,8 @@ The engines that serve from it say what they need. Verdicts stay: they are small
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -20,6 +22,9 @@ from tidegate_serving.contract.repository import report_directory, version_direc
 from tidegate_serving.contract.servable import ServableId, State
 from tidegate_serving.control_client import ControlClient, ServableStatus
 from tidegate_serving.files import remove_folder
+
+_LEFT = re.compile(r"\.\d+(\.report)?\.[0-9a-f]{8}\.removed")
+"""What a clean-up was killed in the middle of: nobody reads it any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,8 @@ def clean_up(
 
     An engine needs what it serves, loads or wants, what a label names, what it keeps, and what it would roll back to.
     Raises Unavailable where an engine does not answer, InvalidInput without one: what serves has to be known. NotFound
-    for a missing repository. Each version disappears at once or not at all.
+    for a missing repository. Each version disappears at once or not at all; what is left of one that was removed when a
+    clean-up was killed goes too.
     """
     if not repository.is_dir():
         raise NotFound(f"model repository {repository} is no folder: mend the path")
@@ -67,6 +73,10 @@ def clean_up(
     spared: list[tuple[ServableId, str]] = []
     freed = 0
     for name in sorted(child.name for child in repository.iterdir() if child.is_dir() and child.name[0] != "."):
+        for left in [child for child in (repository / name).iterdir() if _LEFT.fullmatch(child.name)]:
+            freed += _bytes(left)
+            if not dry_run:
+                shutil.rmtree(left)
         numbers = versions(repository, name)
         needed = _needed([status for status in statuses if status.servable == name], numbers)
         for number in numbers[: -retention.keep]:
@@ -77,13 +87,18 @@ def clean_up(
             if number in needed:
                 spared.append((identity, needed[number]))
                 continue
-            freed += sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+            freed += _bytes(directory)
             removed.append(identity)
             if not dry_run:
-                remove_folder(directory)
-                remove_folder(report_directory(directory))
+                # The version goes last: while it is there, the next clean-up finds what this one did not do.
                 remove_reference(directory)
+                remove_folder(report_directory(directory))
+                remove_folder(directory)
     return CleanUpResult(tuple(removed), tuple(spared), freed)
+
+
+def _bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def _servables(engine: EngineConnection) -> tuple[ServableStatus, ...]:

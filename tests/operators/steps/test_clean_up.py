@@ -17,6 +17,7 @@ from tidegate_serving.contract.repository import report_directory, verdict_path,
 from tidegate_serving.contract.servable import ServableId, State
 from tidegate_serving.control_client import ControlClient
 from tidegate_serving.engine import Engine
+from tidegate_serving.files import remove_folder
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -96,6 +97,31 @@ def test_an_accepted_reference_goes_with_its_version_and_so_does_what_a_crash_le
     cleaned(repository, engine, Retention(keep=2))
     left = {path.name for path in (repository / "m").iterdir() if "reference" in path.name}
     assert left == {*others, "4.reference", ".4.reference.newer"}
+
+
+def test_what_a_clean_up_was_killed_in_the_middle_of_goes_with_the_next(
+    repository: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = repository / "m"
+    for name in (".1.01234567.removed", ".1.report.89abcdef.removed", ".1.mine.removed", ".notes.01234567.removed"):
+        (folder / name).mkdir()
+    report_directory(folder / "3").mkdir()
+    cleaned(repository, engine, Retention(keep=2), dry_run=True)
+    assert len(list(folder.glob(".*.removed"))) == 4
+    done: list[Path] = []
+
+    def killed_at_the_second(path: Path) -> None:
+        if done:
+            raise KeyboardInterrupt
+        done.append(path)
+        remove_folder(path)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("tidegate_operators.steps.clean_up.remove_folder", killed_at_the_second)
+        cleaned(repository, engine, Retention(keep=2))
+    assert cleaned(repository, engine, Retention(keep=2))["removed"] == [3, 5, 6]
+    assert not report_directory(folder / "3").exists()
+    assert {path.name for path in folder.glob(".*.removed")} == {".1.mine.removed", ".notes.01234567.removed"}
 
 
 def test_what_served_before_stays_for_the_way_back(repository: Path, engine: Engine) -> None:
