@@ -136,6 +136,16 @@ def test_a_node_is_reached_by_the_name_that_its_service_gives_it() -> None:
     assert node.fleet.capacity_bytes < int(limit.removesuffix("Gi")) * 2**30
 
 
+def test_the_log_that_all_nodes_write_to_is_kept_from_filling() -> None:
+    (upkeep,) = [spec["jobTemplate"]["spec"]["template"]["spec"] for spec in of("CronJob").values()]
+    volumes = {one["name"]: one for one in PODS["tidegate-node"]["template"]["spec"]["volumes"]}
+    assert volumes["logs"] in upkeep["volumes"]
+    (job,) = upkeep["containers"]
+    (place,) = [mount["mountPath"] for mount in job["volumeMounts"] if mount["name"] == "logs"]
+    assert job["command"][:4] == ["tidegate", "log", "retain", place]
+    assert Path(str(config("node").log_path)).parent == Path(place)
+
+
 def test_a_majority_of_etcd_outlives_what_a_budget_lets_go() -> None:
     members = PODS["tidegate-etcd"]["replicas"]
     assert members - of("PodDisruptionBudget")["tidegate-etcd"]["maxUnavailable"] > members / 2

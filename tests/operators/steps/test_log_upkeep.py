@@ -188,6 +188,14 @@ def test_a_log_of_several_engines_is_kept_too(tmp_path: Path) -> None:
     assert len(ids_of(tmp_path)) == 6
 
 
+def test_old_days_of_an_engine_that_is_gone_go_with_those_of_others(tmp_path: Path) -> None:
+    for engine, day in (("here", DAY), ("here", "2026-03-02"), ("gone", DAY)):
+        write(folder_of(tmp_path / engine, day), [f"{engine}-{day}"])
+    removed = retain_log(tmp_path, days=1, today=date(2026, 3, 2)).removed
+    assert {path.relative_to(tmp_path).parts[0] for path in removed} == {"here", "gone"}
+    assert ids_of(tmp_path) == ["here-2026-03-02"]
+
+
 def test_one_process_at_a_time(root: Path) -> None:
     held = lock(root / ".upkeep.lock")
     assert held is not None
