@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tidegate_serving.config.addresses import check_address
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import InvalidInput, Tampered
 from tidegate_serving.contract.formats import MALFORMED, check_format, finite
@@ -49,6 +50,8 @@ class Node:
         try:
             document = json.loads(data)
             check_format(document, kind=_KIND, version=_VERSION, where=f"node {id}")
+            for endpoint in ("grpc", "rest", "control"):
+                check_address(endpoint, str(document[endpoint]))
             EngineConnection.from_environment({"TIDEGATE_CONTROL": str(document["control"])})
             return cls(
                 id,

@@ -63,9 +63,10 @@ def test_a_node_without_a_capacity_is_left_out(wrong: Any) -> None:
     assert_decided(read({"nodes/b": changed(NODE.to_bytes(), capacity_bytes=wrong)}))
 
 
-@pytest.mark.parametrize("control", ["b", "b:x", "b:99999999", "b :1", "b\n:1", "ftp://b:1"])
-def test_a_node_that_cannot_be_reached_by_its_address_is_left_out(control: str) -> None:
-    assert_decided(read({"nodes/b": changed(NODE.to_bytes(), control=control)}))
+@pytest.mark.parametrize("key", ["grpc", "rest", "control"])
+@pytest.mark.parametrize("address", ["b", "b:x", "b:99999999", "b :1", "b\n:1", "ftp://b:1", "b:1,c:1", "::1:1"])
+def test_a_node_that_cannot_be_reached_by_its_address_is_left_out(key: str, address: str) -> None:
+    assert_decided(read({"nodes/b": changed(NODE.to_bytes(), **{key: address})}))
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=range(len(WRONG)))
