@@ -18,7 +18,7 @@ from tidegate_serving.contract.formats import check_format
 from tidegate_serving.contract.plain_file import check_given
 from tidegate_serving.contract.signature import SERVING_DEFAULT
 from tidegate_serving.files import written_aside
-from tidegate_serving.inference_log.reader import duckdb_module, read_again, scan_signatures, unlogged_columns
+from tidegate_serving.inference_log.reader import duckdb_module, read_again, scan, unlogged_columns
 from tidegate_validation.statistics.sql import quote, text_literal
 
 KIND, VERSION = "golden-requests", "1"
@@ -88,11 +88,9 @@ def record_golden_requests(log_root: Path, recording: Recording, path: Path) -> 
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    asked = {recording.version: recording.signature}
-    source = scan_signatures(log_root, recording.model, recording.version, asked)
     with duckdb_module().connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        table = read_again(lambda: _recorded(connection, source, recording))
+        table = read_again(lambda: _recorded(connection, log_root, recording))
     servable = f"{recording.model}:{recording.version}"
     found = set(table[log_record.REQUEST_ID].to_pylist())
     if missing := [one for one in recording.ids if one not in found]:
@@ -135,7 +133,9 @@ def read_golden_requests(path: Path) -> GoldenRequests:
     return found
 
 
-def _recorded(connection: Any, source: str, recording: Recording) -> Any:
+def _recorded(connection: Any, log_root: Path, recording: Recording) -> Any:
+    asked = {recording.version: recording.signature}
+    source = scan(log_root, recording.model, recording.version, signatures=asked)
     types = dict(connection.execute(f"SELECT column_name, column_type FROM (DESCRIBE FROM {source})").fetchall())
     wanted = [f"{log_record.ROLE} = 'primary'"]
     if log_record.SIGNATURE in types:

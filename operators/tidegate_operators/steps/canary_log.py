@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tidegate_serving.contract.errors import NotFound
-from tidegate_serving.contract.log_record import OUTPUT_PREFIX
+from tidegate_serving.contract.log_record import OUTPUT_PREFIX, SIGNATURE
 from tidegate_serving.contract.servable import ServableId
 from tidegate_validation.canary.numbers import CanaryNumbers
 from tidegate_validation.canary.rule import CanaryRule
+from tidegate_validation.statistics.sql import text_literal
 
 _ROWS = """
     SELECT t.engine, t.request_id, t.received_at,
@@ -47,18 +48,18 @@ def read_numbers(
     log_root: Path, identity: ServableId, primary: int, since: datetime, rule: CanaryRule
 ) -> CanaryNumbers:
     """What the log says by now of requests received since `since`; zeros where nothing is logged yet."""
-    from tidegate_serving.inference_log.reader import connect, read_again, scan
+    from tidegate_serving.inference_log.reader import connect, read_again
 
-    try:
-        served, shadowed_to = (
-            scan(log_root, identity.name, version, by_engine=True) for version in (primary, identity.version)
-        )
-    except NotFound:
+    moment, versions = {"since": since.astimezone(UTC)}, (primary, identity.version)
+
+    def read() -> Any:
+        query = _query(sides(connection, log_root, identity.name, versions), rule)
+        return connection.execute(query, moment).fetchone()
+
+    if not is_logged(log_root, identity.name, versions):
         return CanaryNumbers()
     with connect(log_root) as connection:
-        moment = {"since": since.astimezone(UTC)}
-        query = read_again(lambda: _query(side(connection, served), side(connection, shadowed_to), rule))
-        found = read_again(lambda: connection.execute(query, moment).fetchone())
+        found = read_again(read)
     shadowed, compared, errors, not_finite, primary_faults, disagreements, slow, gap, primary_us, shadow_us = found
     return CanaryNumbers(
         shadowed=shadowed,
@@ -81,32 +82,64 @@ class Side(NamedTuple):
     outputs: Mapping[str, str]
 
 
-def side(connection: Any, source: str) -> Side:
+def is_logged(log_root: Path, model: str, versions: Sequence[int]) -> bool:
+    """Whether something is logged of each of the versions."""
+    from tidegate_serving.inference_log.reader import scan
+
+    try:
+        return all(scan(log_root, model, version) for version in versions)
+    except NotFound:
+        return False
+
+
+def sides(connection: Any, log_root: Path, model: str, versions: Sequence[int]) -> list[list[Side]]:
+    """The rows of each version, by signature: outputs of two may have one name and other types, so that the type of all
+    together says neither."""
+    from tidegate_serving.inference_log.reader import scan
+
+    sources = [scan(log_root, model, version, by_engine=True) for version in versions]
+    asked = " UNION ".join(f"SELECT {SIGNATURE} FROM {source}" for source in sources)
+    names = [name for (name,) in connection.execute(f"{asked} ORDER BY 1").fetchall()]
+    if len(names) < 2:
+        return [[_side(connection, source) for source in sources]]
+
+    def of(version: int, name: str) -> Side:
+        source = scan(log_root, model, version, by_engine=True, signatures={version: name})
+        return _side(connection, f"(SELECT * FROM {source} WHERE {SIGNATURE} = {text_literal(name)})")
+
+    return [[of(version, name) for version in versions] for name in names]
+
+
+def _side(connection: Any, source: str) -> Side:
     """The columns of what `source` names."""
     described = connection.execute(f"SELECT column_name, column_type FROM (DESCRIBE SELECT * FROM {source})")
     return Side(source, {name: kind for name, kind in described.fetchall() if name.startswith(OUTPUT_PREFIX)})
 
 
-def _query(primary: Side, shadow: Side, rule: CanaryRule) -> str:
-    from tidegate_serving.inference_log.compare import is_real
-    from tidegate_serving.inference_log.pairs import paired
-
-    outputs, shadow_outputs = primary.outputs, shadow.outputs
-    both = [name for name in outputs if name in shadow_outputs]
-    real = [name for name in both if is_real(outputs[name]) and is_real(shadow_outputs[name])]
-    rows = _ROWS.format(
-        pairs=paired(primary.source, shadow.source, outputs, shadow_outputs),
-        t_bad=any_of(not_finite("t", shadow_outputs)),
-        p_bad=any_of(not_finite("p", outputs)),
-        gap=f"greatest({', '.join(['0.0', *(_gap(name, outputs[name], shadow_outputs[name]) for name in real)])})",
-        differs=any_of([_differs(name, outputs[name], shadow_outputs[name]) for name in both if name not in real]),
-    )
+def _query(parts: Sequence[Sequence[Side]], rule: CanaryRule) -> str:
+    rows = " UNION ALL ".join(_rows(primary, shadow) for primary, shadow in parts)
     tolerance = "'Infinity'::DOUBLE" if rule.max_difference is None else repr(rule.max_difference)
     return _COUNTS.format(
         requests=_REQUESTS.format(rows=rows),
         tolerance=tolerance,
         factor=rule.latency_factor,
         grace=rule.latency_grace_us,
+    )
+
+
+def _rows(primary: Side, shadow: Side) -> str:
+    from tidegate_serving.inference_log.compare import is_real
+    from tidegate_serving.inference_log.pairs import paired
+
+    outputs, shadow_outputs = primary.outputs, shadow.outputs
+    both = [name for name in outputs if name in shadow_outputs]
+    real = [name for name in both if is_real(outputs[name]) and is_real(shadow_outputs[name])]
+    return _ROWS.format(
+        pairs=paired(primary.source, shadow.source, outputs, shadow_outputs),
+        t_bad=any_of(not_finite("t", shadow_outputs)),
+        p_bad=any_of(not_finite("p", outputs)),
+        gap=f"greatest({', '.join(['0.0', *(_gap(name, outputs[name], shadow_outputs[name]) for name in real)])})",
+        differs=any_of([_differs(name, outputs[name], shadow_outputs[name]) for name in both if name not in real]),
     )
 
 

@@ -16,9 +16,8 @@ from typing import Any
 
 from tidegate_operators.steps.away import outlast
 from tidegate_operators.steps.canary_labels import Named, is_wrong, read_labels
-from tidegate_operators.steps.canary_log import Side, any_of, not_finite, side
-from tidegate_serving.contract.errors import NotFound
-from tidegate_serving.contract.log_record import Role
+from tidegate_operators.steps.canary_log import Side, any_of, is_logged, not_finite, sides
+from tidegate_serving.contract.log_record import Role, output_column
 from tidegate_serving.contract.servable import ServableId
 from tidegate_validation.canary.numbers import CanaryNumbers
 from tidegate_validation.canary.rule import CanaryRule
@@ -93,19 +92,23 @@ def read_pairs(
 ) -> Seen:
     """The answers to requests received since `since`; zeros where nothing is logged yet. `classes` tells those of a
     version's columns, in order; it is asked where labels cannot be compared without."""
-    from tidegate_serving.inference_log.reader import connect, read_again, scan
+    from tidegate_serving.inference_log.reader import connect, read_again
 
     versions = (primary, identity.version)
-    try:
-        served, tried = (scan(log_root, identity.name, version, by_engine=True) for version in versions)
-    except NotFound:
-        return Seen(CanaryNumbers(), 0)
     everything = rule.shares[step.number] >= 1.0
+
+    def keep(place: int, name: str, keys: str) -> None:
+        labels = _Labels(keys, rule, lambda: (classes(versions[place]), classes(versions[1 - place])))
+        parts = [both[place] for both in sides(connection, log_root, identity.name, versions)]
+        query = " UNION ALL ".join(_requests(connection, one, parts, labels) for one in parts)
+        connection.execute(f"CREATE TEMP TABLE {name} AS {query}", {"since": since.astimezone(UTC)})
+
+    if not is_logged(log_root, identity.name, versions):
+        return Seen(CanaryNumbers(), 0)
     with connect(log_root) as connection:
         keys = outlast(lambda: read_labels(connection, rule.labels))
-        for name, source, order in (("serving", served, versions), ("canary", tried, versions[::-1])):
-            labels = _Labels(keys, rule, partial(_named, classes, *order))
-            read_again(partial(_keep, connection, name, source, since, labels))
+        for place, name in enumerate(("serving", "canary")):
+            read_again(partial(keep, place, name, keys))
         when = {"step": step.at.astimezone(UTC)}
         answered, in_step = connection.execute(
             "SELECT count(*), count(*) FILTER (came >= $step) FROM canary", when
@@ -122,11 +125,6 @@ class _Labels:
     keys: str
     rule: CanaryRule
     named: Named
-
-
-def _keep(connection: Any, name: str, source: str, since: datetime, labels: _Labels) -> None:
-    query = _requests(connection, side(connection, source), labels)
-    connection.execute(f"CREATE TEMP TABLE {name} AS {query}", {"since": since.astimezone(UTC)})
 
 
 def _count(connection: Any, pairs: str, values: Mapping[str, Any], rule: CanaryRule, answered: int) -> CanaryNumbers:
@@ -149,16 +147,13 @@ def _count(connection: Any, pairs: str, values: Mapping[str, Any], rule: CanaryR
     )
 
 
-def _named(
-    classes: Callable[[int], Sequence[str]], version: int, other: int
-) -> tuple[Sequence[str], Sequence[str]]:
-    return classes(version), classes(other)
-
-
-def _requests(connection: Any, one: Side, labels: _Labels) -> str:
-    """One row a request; `wrong` is null where its label has not come or it was answered with an error."""
+def _requests(connection: Any, one: Side, parts: Sequence[Side], labels: _Labels) -> str:
+    """One row a request of one of the signatures; `wrong` is null where its label has not come, it was answered with an
+    error, or another signature has the output that labels are compared with."""
     joined, wrong = "", "NULL::BOOLEAN"
-    if labels.keys:
+    judged = output_column(labels.rule.quality_output)
+    elsewhere = judged not in one.outputs and any(judged in other.outputs for other in parts)
+    if labels.keys and not elsewhere and (one.outputs or len(parts) == 1):
         joined = f"LEFT JOIN labels l USING ({labels.keys})"
         found = is_wrong(connection, one, labels.rule, labels.named)
         wrong = f"avg(CASE WHEN t.status = 0 AND l.label IS NOT NULL THEN ({found})::INT END) > 0.5"

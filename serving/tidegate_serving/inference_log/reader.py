@@ -82,38 +82,30 @@ def _of_the_data(duckdb: Any) -> tuple[type[Exception], ...]:
     return duckdb.InvalidInputException, duckdb.ConversionException, duckdb.SerializationException
 
 
-def scan(root: Path, model: str, version: int | None = None, *, by_engine: bool = False) -> str:
+def scan(
+    root: Path,
+    model: str,
+    version: int | None = None,
+    *,
+    by_engine: bool = False,
+    signatures: Mapping[int, str] | None = None,
+) -> str:
     """SQL text that stands for a model's logged rows after FROM, with Hive columns; `by_engine` adds a column `engine`,
     which tells the logs of a group apart.
 
-    Raises NotFound where nothing is logged of it yet.
+    With `signatures`, one for each version that is asked for, files of others are not opened, whose columns may have
+    the same names and other types; a file that holds several, or does not say what it holds, is read whole. Where there
+    are such others, files that come later are not seen. Raises NotFound where nothing is logged of it yet.
     """
     pattern = _pattern(root, model, version)
-    source = _read_parquet(pattern)
+    paths = [pattern] if signatures is None else _holding(pattern, signatures)
+    source = _read_parquet(*paths) if paths else f"({_EMPTY})"
     if not by_engine:
         return source
+    if not paths:
+        return f"(SELECT *, NULL::VARCHAR AS engine FROM {source})"
     engine = f"split_part(substr(filename, {len(str(root)) + 2}), '/', 1)"
     return f"(SELECT * EXCLUDE (filename), {engine} AS engine FROM {source[:-1]}, filename = true))"
-
-
-def scan_signatures(root: Path, model: str, version: int | None, signatures: Mapping[int, str]) -> str:
-    """The same for rows of one signature of each version that is named, with the columns that it has: files of others,
-    whose columns may have the same names and other types, are not opened.
-
-    Footers say what a file holds; where that is several signatures, or is not said, rows of others are there too.
-    Where there are such others, files that come later are not seen. Raises as `scan`.
-    """
-    pattern = _pattern(root, model, version)
-    with duckdb_module().connect() as connection:
-        found = read_again(lambda: connection.execute(_SIGNATURES, [str(pattern), SIGNATURE]).fetchall())
-    chosen = []
-    for name, least, most, is_known in found:
-        wanted = signatures.get(int(Path(name).parents[1].name.removeprefix("version=")))
-        if wanted is not None and (not is_known or least <= wanted <= most):
-            chosen.append(Path(name))
-    if len(chosen) == len(found):
-        return _read_parquet(pattern)
-    return _read_parquet(*chosen) if chosen else f"({_EMPTY})"
 
 
 def unlogged_columns(root: Path, model: str, version: int | None = None) -> dict[str, str]:
@@ -202,6 +194,19 @@ def _read_parquet(*patterns: Path) -> str:
         raise InvalidInput(f"log path {odd[0]} holds one of [ ] ?, which DuckDB reads as a pattern: move the log")
     listed = ", ".join(f"'{text.replace(chr(39), chr(39) * 2)}'" for text in texts)
     return f"read_parquet([{listed}], {_HIVE})"
+
+
+def _holding(pattern: Path, signatures: Mapping[int, str]) -> list[Path]:
+    """The files that may hold rows of their version's signature, as the statistics in their footers say: the pattern
+    itself where these are all."""
+    with duckdb_module().connect() as connection:
+        found = read_again(lambda: connection.execute(_SIGNATURES, [str(pattern), SIGNATURE]).fetchall())
+    chosen = []
+    for name, least, most, is_known in found:
+        wanted = signatures.get(int(Path(name).parents[1].name.removeprefix("version=")))
+        if wanted is not None and (not is_known or least <= wanted <= most):
+            chosen.append(Path(name))
+    return [pattern] if len(chosen) == len(found) else chosen
 
 
 def _check_format(path: Path) -> bool:

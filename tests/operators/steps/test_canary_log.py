@@ -57,6 +57,16 @@ def test_a_nan_that_the_serving_version_answers_too_is_no_fault_of_the_canary(tm
     assert (found.not_finite, found.primary_faults) == (0, 1)
 
 
+def test_a_nan_is_found_where_another_signature_calls_a_text_by_the_same_name(tmp_path: Path) -> None:
+    texts = np.array([b"a", b"b"], object)
+    for version, role in ((1, 0), (2, 1)):
+        words = FakeBlock({"x": np.zeros(2)}, {"y": texts}, version=version, signature="words", role=[role] * 2)
+        words.request_id = ["w0", "w1"]
+        write_log(tmp_path, words)
+    found = numbers(tmp_path, np.array([np.nan, 0.5, 0.0], "f4"))
+    assert (found.shadowed, found.compared, found.not_finite, found.max_difference) == (5, 5, 1, 0.5)
+
+
 def test_errors_count_by_who_made_them(tmp_path: Path) -> None:
     found = numbers(tmp_path, np.zeros(4, "f4"), status=[13, 13, 0, 0], primary_status=[0, 13, 13, 0])
     assert (found.errors, found.primary_faults, found.compared) == (1, 1, 4)

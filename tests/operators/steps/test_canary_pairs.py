@@ -55,6 +55,18 @@ def test_requests_under_one_id_are_as_many_pairs(tmp_path: Path) -> None:
     assert (found.answered, found.compared, found.errors) == (3, 3, 2)
 
 
+def test_a_nan_is_found_and_labels_count_where_another_signature_calls_a_text_by_the_same_name(tmp_path: Path) -> None:
+    label(tmp_path / "labels.parquet", {"v1-0": 1, "v1-1": 1, "v2-0": 1, "v2-1": 1})
+    for version, seconds in ((1, [5, 6]), (2, [5.5])):
+        texts = np.array([b"a"] * len(seconds), object)
+        write(tmp_path / "log", version, seconds, first=9, outputs={"z": texts, "y": texts}, signature="words")
+    write(tmp_path / "log", 1, [1, 2, 3], outputs={"y": np.array([0.9, 0.9, 0.9], "f4")})
+    write(tmp_path / "log", 2, [1.5, 2.5], outputs={"y": np.array([np.nan, 0.1], "f4")})
+    rule = CanaryRule(mode=CanaryMode.TRAFFIC, labels=str(tmp_path / "labels.parquet"), quality_output="y")
+    found = read(tmp_path / "log", rule).beside
+    assert (found.compared, found.not_finite) == (3, 1)
+
+
 def test_what_the_serving_versions_log_does_not_reach_yet_is_waited_for(tmp_path: Path) -> None:
     write(tmp_path, 1, [1, 2])
     write(tmp_path, 2, [1.5, 3.0, 4.0])

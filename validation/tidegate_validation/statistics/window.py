@@ -23,7 +23,7 @@ from tidegate_serving.contract.log_record import (
     Role,
 )
 from tidegate_serving.contract.signature import SERVING_DEFAULT
-from tidegate_serving.inference_log.reader import read_again, scan, scan_signatures, unlogged_columns
+from tidegate_serving.inference_log.reader import read_again, scan, unlogged_columns
 from tidegate_validation.statistics.blocks import ROW_INDEX, day_of, window_chunk_of
 from tidegate_validation.statistics.counting import types_of
 from tidegate_validation.statistics.relation import Relation, connected, relation_of_table
@@ -208,7 +208,7 @@ def _judged(
     if all(len(names) < 2 for names in asked.values()):
         return source, [], types
     chosen = {number: SERVING_DEFAULT if SERVING_DEFAULT in names else names[0] for number, names in asked.items()}
-    source = scan_signatures(log_root, model, version, chosen)
+    source = scan(log_root, model, version, signatures=chosen)
     types = read_again(lambda: types_of(connection, source))
     values = [name for name in types if name.startswith((INPUT_PREFIX, OUTPUT_PREFIX))]
     judged = f"({pair}) IN ({', '.join(f'({number}, {text_literal(name)})' for number, name in chosen.items())})"
