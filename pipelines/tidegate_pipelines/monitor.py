@@ -24,6 +24,7 @@ from tidegate_serving.contract.errors import (
     Unavailable,
 )
 from tidegate_serving.contract.manifest import FILE_NAME
+from tidegate_serving.files import FULL, file_error
 
 logger = logging.getLogger(__name__)
 
@@ -141,8 +142,8 @@ def monitor(
 
     An engine that does not answer does not end it, nor one that serves nothing after a window was seen, as it may have
     started anew: `on_away` hears why, each time, and it is tried again after growing pauses, never longer than
-    `watch.every`. Nor does a fault of our own in one window's report, which `on_away` hears of too. Whatever else the
-    steps raise does end it.
+    `watch.every`. Nor does a full disk or a fault of our own in one window's report, which `on_away` hears of too.
+    Whatever else the steps raise does end it.
     """
     pause = _FIRST_PAUSE_SECONDS
     waited_for: tuple[type[TidegateError], ...] = (Unavailable, DeadlinePassed)
@@ -156,16 +157,21 @@ def monitor(
         except TidegateError:
             raise
         except Exception as error:
-            logger.exception("no report on this window of %s", watch.servable)
-            on_away(
-                TidegateError(
-                    f"no report on this window of {watch.servable} ({type(error).__name__}: {error}): the next one is "
-                    f"looked at in {watch.every:g} s; please report this"
-                )
-            )
+            on_away(_no_report(watch, error))
             stop.wait(watch.every)
         else:
             pause = _FIRST_PAUSE_SECONDS
             waited_for = (Unavailable, DeadlinePassed, FailedPrecondition)
             on_window(observation)
             stop.wait(watch.every)
+
+
+def _no_report(watch: Watch, error: Exception) -> TidegateError:
+    """Why a window has no report, and what follows."""
+    if isinstance(error, OSError) and error.errno in FULL:
+        return file_error(error, Path(error.filename or watch.reports))
+    logger.exception("no report on this window of %s", watch.servable)
+    return TidegateError(
+        f"no report on this window of {watch.servable} ({type(error).__name__}: {error}): the next one is looked at in "
+        f"{watch.every:g} s; please report this"
+    )

@@ -29,7 +29,8 @@ class LineFormatter(logging.Formatter):
 
 class StreamHandler(logging.Handler):
     """Writes to a file descriptor from a thread of its own. Whoever logs waits until the line is written, but only a
-    moment, and not at all while nothing is taken; beyond a bound lines are left out, and their number is told."""
+    moment, and not at all while nothing is taken; beyond a bound lines are left out, and their number is told. What a
+    full disk leaves of one stays a line of its own."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__()
@@ -43,7 +44,7 @@ class StreamHandler(logging.Handler):
         self._changed = threading.Condition()
         self._lines = deque[bytes]()
         self._bytes = self._left_out = self._written = 0
-        self._stalled = False
+        self._stalled = self._torn = False
         self._thread: threading.Thread | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -101,9 +102,11 @@ class StreamHandler(logging.Handler):
         self._put(f"{self.format(record)}\n".encode())
 
     def _write(self, line: bytes) -> None:
-        while line:
+        left = b"\n" + line if self._torn else line
+        while left:
             try:
-                line = line[os.write(self._descriptor, line) :]
+                left = left[os.write(self._descriptor, left) :]
+                self._torn = 0 < len(left) < len(line)
             except BlockingIOError:  # whoever shares the stream has made it so
                 select.select((), (self._descriptor,), ())
             except OSError:  # nobody reads it any more, or its disk is full: there is nowhere to say so

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -230,6 +231,22 @@ def test_a_watch_that_makes_no_sense_is_refused(world: World) -> None:
         Watch("127.0.0.1:1", "m", world.root, every=0.0)
     with pytest.raises(InvalidInput, match="windows_per_alarm 0"):
         Watch("127.0.0.1:1", "m", world.root, windows_per_alarm=0)
+
+
+def test_a_full_disk_is_told_with_its_place_and_the_next_window_is_looked_at(tmp_path: Path) -> None:
+    told: list[str] = []
+    stop = threading.Event()
+
+    def full() -> datetime:
+        raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "skew.json"))
+
+    def hear(error: TidegateError) -> None:
+        told.append(error.message)
+        if len(told) == 2:
+            stop.set()
+
+    monitor(Watch("127.0.0.1:1", "flights", tmp_path, every=0.001), lambda _: None, stop, full, hear)
+    assert told == [f"{tmp_path}/skew.json cannot be kept, the disk is full: free space there and try again"] * 2
 
 
 def test_a_fault_in_one_window_s_report_is_told_and_the_next_is_looked_at(tmp_path: Path) -> None:

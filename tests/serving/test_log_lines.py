@@ -16,6 +16,7 @@ import pytest
 from tests.support.clients import rest
 from tests.support.engine.process import EngineProcess
 from tests.support.eventually import eventually
+from tests.support.file_limit import no_file_beyond
 from tests.support.models.versions import Draft, publish
 
 from tidegate_serving.log_lines import LineFormatter, StreamHandler
@@ -107,6 +108,17 @@ def test_lines_that_nobody_takes_are_left_out_and_counted() -> None:
         assert len(numbers) + int(left_out[1]) == 10_000
         handler.emit(record("and on it goes"))
         assert os.read(read, 1 << 10).endswith(b"and on it goes\n"), "it is written when the call returns"
+
+
+def test_what_a_full_disk_leaves_of_a_line_stays_a_line_of_its_own(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("wb", buffering=0) as file:
+        handler = StreamHandler(file.fileno())
+        handler.emit(record("one"))
+        with no_file_beyond(file.tell() + 5):
+            handler.emit(record("lost"))
+        handler.emit(record("two"))
+    first, cut, last = (tmp_path / "log").read_text().splitlines()
+    assert (first.split()[-1], len(cut), last.split()[-1]) == ("one", 5, "two")
 
 
 def test_a_forked_process_writes_its_lines_itself() -> None:

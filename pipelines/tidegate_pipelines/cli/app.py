@@ -33,7 +33,8 @@ from tidegate_serving.contract.errors import (
 _A_NO = (Refused, NotAdmitted, PermissionRefused, ModelFailed, ResourceExhausted, DeadlinePassed)
 _BUG, _BY_SIGNAL = 70, 128
 _MODULE_OF = {name: module for modules in GROUPS.values() for name, module in modules.items()}
-_FULL = {errno.ENOSPC, errno.EDQUOT}
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NO_MORE_OPEN = {errno.EMFILE, errno.ENFILE}
 _NOT_HERE = {
     *(errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EROFS),
     *(errno.ENAMETOOLONG, errno.ELOOP),
@@ -163,6 +164,8 @@ def _cure(error: Exception) -> str:
         return f"{error.filename} cannot be used: {error.strerror}: mend the path, its permissions or the disk"
     if isinstance(error, OSError) and error.errno in _FULL:
         return f"nothing more can be written: {error.strerror}: make room where the output or the files go"
+    if isinstance(error, OSError) and error.errno in _NO_MORE_OPEN:
+        return f"no more files can be opened ({error.strerror}): raise that limit (ulimit -n)"
     return ""
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from tidegate_serving.contract.errors import AlreadyExists, InvalidInput
 from tidegate_serving.contract.plain_file import read_given
-from tidegate_serving.files import sync
+from tidegate_serving.files import file_error, sync
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -27,7 +28,8 @@ def key_id(key: Ed25519PublicKey | bytes) -> str:
 
 
 def make_keys(private: Path, public: Path) -> None:
-    """Writes a new key pair as PEM; the private file for its owner only. AlreadyExists rather than overwrite."""
+    """Writes a new key pair as PEM; the private file for its owner only. AlreadyExists rather than overwrite.
+    Where one cannot be written whole neither is there, and this raises as `files.keep`."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -39,18 +41,30 @@ def make_keys(private: Path, public: Path) -> None:
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
     for path in (private, public):
-        path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
             raise AlreadyExists(_taken(path))
-    for path, data, mode in ((private, secret, 0o600), (public, open_text, 0o644)):
-        try:
+    made: list[Path] = []
+    try:
+        for path, data, mode in ((private, secret, 0o600), (public, open_text, 0o644)):
+            path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        except FileExistsError as error:
-            raise AlreadyExists(_taken(path)) from error
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        sync(path)
-        sync(path.parent)
+            made.append(path)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+            sync(path)
+            sync(path.parent)
+    except FileExistsError as error:
+        _undo(made)
+        raise AlreadyExists(_taken(path)) from error
+    except OSError as error:
+        _undo(made)
+        raise file_error(error, path) from error
+
+
+def _undo(made: Sequence[Path]) -> None:
+    """Half a key, or one without its other half, is of no use, and would stand in the way of the next try."""
+    for path in made:
+        path.unlink()
 
 
 def _taken(path: Path) -> str:

@@ -4,6 +4,8 @@ Locks and files of records too. Nothing here knows what is written.
 """
 
 from tidegate_serving.files.atomic import (
+    FULL,
+    append,
     folder_aside,
     remove_folder,
     sweep_asides,
@@ -16,7 +18,9 @@ from tidegate_serving.files.records import RecordFile
 from tidegate_serving.files.state import file_error, hold, keep, lock, make_folder
 
 __all__ = [
+    "FULL",
     "RecordFile",
+    "append",
     "file_error",
     "folder_aside",
     "hold",

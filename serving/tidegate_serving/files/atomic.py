@@ -6,6 +6,7 @@ What other processes read is written under another name beside its place, synced
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -16,6 +17,9 @@ from pathlib import Path
 from typing import Any
 
 ASIDE = ".aside"
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the system says where no more can be written: the disk is full, or the quota or the limit of a file's size is
+reached."""
 _LEFT_SECONDS = 3600.0
 
 
@@ -34,13 +38,14 @@ def write_json(path: Path, document: Any) -> None:
 @contextlib.contextmanager
 def written_aside(path: Path) -> Iterator[Path]:
     """A name to write a file under by whatever means; what lies there at the end is synced and becomes `path`. Where
-    the body or the disk fails, nothing changes."""
+    the body or the disk fails, nothing changes, and the error of a full disk names the path."""
     aside = _beside(path, ASIDE)
     try:
         yield aside
         sync(aside)
         aside.replace(path)
-    except BaseException:
+    except BaseException as error:
+        _name(error, path)
         with contextlib.suppress(OSError):  # where it cannot even be removed, the first error is the one to tell
             aside.unlink()
         raise
@@ -50,7 +55,8 @@ def written_aside(path: Path) -> Iterator[Path]:
 @contextlib.contextmanager
 def folder_aside(path: Path, ending: str = ASIDE) -> Iterator[Path]:
     """A new folder to fill; at the end all in it is synced and it becomes `path`, where no folder may lie that is not
-    empty. Where the body fails it is removed; what a crash leaves behind begins with a dot and ends with `ending`."""
+    empty. Where the body fails it is removed, and the error of a full disk names the path; what a crash leaves behind
+    begins with a dot and ends with `ending`."""
     aside = _beside(path, ending)
     aside.mkdir(parents=True)
     try:
@@ -59,7 +65,8 @@ def folder_aside(path: Path, ending: str = ASIDE) -> Iterator[Path]:
             sync(inside)
         sync(aside)
         aside.rename(path)
-    except BaseException:
+    except BaseException as error:
+        _name(error, path)
         shutil.rmtree(aside)
         raise
     sync(path.parent)
@@ -82,6 +89,20 @@ def remove_folder(path: Path, ending: str = ".removed") -> None:
         shutil.rmtree(going)
 
 
+def append(descriptor: int, size: int, data: bytes) -> None:
+    """Puts data behind the first `size` bytes of a file, in the place of what is there, on disk before it returns.
+    After an OSError these bytes are all that is there."""
+    try:
+        os.ftruncate(descriptor, size)
+        left = memoryview(data)
+        while left:
+            left = left[os.pwrite(descriptor, left, size + len(data) - len(left)) :]
+        os.fsync(descriptor)
+    except OSError:
+        os.ftruncate(descriptor, size)
+        raise
+
+
 def sync(path: Path) -> None:
     """What a file holds, or what was made, renamed or removed in a folder, is so after a crash too."""
     descriptor = os.open(path, os.O_RDONLY)
@@ -89,6 +110,12 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _name(error: BaseException, path: Path) -> None:
+    """The system names no file where a write fails."""
+    if isinstance(error, OSError) and error.errno in FULL and error.filename is None:
+        error.filename = str(path)
 
 
 def _beside(path: Path, ending: str) -> Path:

@@ -14,7 +14,7 @@ from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.formats import MALFORMED
-from tidegate_serving.files.atomic import sync
+from tidegate_serving.files.atomic import append, sync
 from tidegate_serving.files.state import file_error, keep
 
 
@@ -76,12 +76,4 @@ def _append(descriptor: int, line: bytes) -> None:
     size = end = os.lseek(descriptor, 0, os.SEEK_END)
     if end and os.pread(descriptor, 1, end - 1) != b"\n":
         end = _whole(os.pread(descriptor, size, 0))
-    try:
-        os.ftruncate(descriptor, end)
-        left = memoryview(line)
-        while left:
-            left = left[os.pwrite(descriptor, left, end + len(line) - len(left)) :]
-        os.fsync(descriptor)
-    except OSError:
-        os.ftruncate(descriptor, end)
-        raise
+    append(descriptor, end, line)

@@ -19,10 +19,10 @@ from tidegate_serving.contract.errors import (
     TidegateError,
     Unavailable,
 )
-from tidegate_serving.files.atomic import write_atomically
+from tidegate_serving.files.atomic import FULL, write_atomically
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
+_NO_MORE_OPEN = (errno.EMFILE, errno.ENFILE)
 _NO_FOLDER = (errno.EEXIST, errno.ENOTDIR)
 
 
@@ -42,7 +42,7 @@ def make_folder(path: Path, key: str) -> None:
     except OSError as error:
         if error.errno in _NO_FOLDER:
             raise InvalidInput(f"{key} is {path}, which is or lies in a file: name a folder") from error
-        if error.errno in (*_FULL, *_FORBIDDEN):
+        if error.errno in (*FULL, *_FORBIDDEN):
             raise file_error(error, path) from error
         raise InvalidInput(
             f"{key} is {path}, which cannot be made ({error.strerror}): name a folder that this process may write to"
@@ -73,8 +73,16 @@ def hold(path: Path) -> Iterator[None]:
 
 def file_error(error: OSError, path: Path) -> TidegateError:
     """The contract's error for an error of the file system, with the path and the cure."""
-    if error.errno in _FULL:
+    if error.errno == errno.EFBIG:
+        return ResourceExhausted(
+            f"{path} cannot be kept, it is larger than a file of this process may be: raise that limit (ulimit -f)"
+        )
+    if error.errno in FULL:
         return ResourceExhausted(f"{path} cannot be kept, the disk is full: free space there and try again")
+    if error.errno in _NO_MORE_OPEN:
+        return Unavailable(
+            f"{path} cannot be kept, this process or machine has too many files open: raise that limit (ulimit -n)"
+        )
     if error.errno in _FORBIDDEN:
         return PermissionRefused(
             f"{path} cannot be kept, it is read-only for this process: mend the permissions of {path.parent}"

@@ -19,6 +19,7 @@ from typing import BinaryIO
 
 from tidegate_serving.contract.errors import Unsupported
 from tidegate_serving.contract.servable import StateChange
+from tidegate_serving.files import append
 from tidegate_serving.journal.entry import Entry, Kind, from_line, of_change, to_line
 
 FILE_NAME = "journal.jsonl"
@@ -133,14 +134,7 @@ class JournalFiles:
         with self.path.open("r+b" if self.path.exists() else "xb") as file:
             if size and _is_torn(file.fileno(), size):
                 data = b"\n" + data
-            file.seek(0, os.SEEK_END)
-            try:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            except OSError:
-                os.ftruncate(file.fileno(), size)
-                raise
+            append(file.fileno(), size, data)
 
     def open(self, until: ExitStack) -> list[Part]:
         """The files as they are now, oldest first, for `_entries`: what is written, renamed or removed later does not

@@ -19,11 +19,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.support.file_limit import no_file_beyond
 
-from tidegate_operators.steps.log_upkeep import Compaction, compact_log, erase_from_log, retain_log
+from tidegate_operators.steps.log_upkeep import Compaction, compact_log, erase_from_log, folders, retain_log
 from tidegate_serving.contract import log_record
-from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable
+from tidegate_serving.contract.errors import InvalidInput, NotFound, ResourceExhausted, Unavailable
 from tidegate_serving.files import lock
+from tidegate_serving.files.exchange import exchange
 from tidegate_serving.inference_log.reader import connect, unlogged_columns
 
 DAY = "2026-03-01"
@@ -417,6 +419,36 @@ def test_what_came_before_a_kill_and_was_not_in_the_successor_is_brought_over(tm
     compacted(tmp_path)
     assert ids_of(tmp_path) == ["came late", "new"]
     assert not replaced.exists()
+
+
+@pytest.mark.parametrize("size", [100, 600])
+def test_a_full_disk_leaves_the_log_as_it_was_and_is_told(root: Path, size: int) -> None:
+    before = ids_of(root)
+    for work in (compacted, lambda root: erase_from_log(root, requests=[before[0]], grace=0)):
+        with no_file_beyond(size), pytest.raises(ResourceExhausted, match=r"cannot be kept, .* \(ulimit -f\)"):
+            work(root)
+        assert ids_of(root) == before
+        assert not list(root.rglob(".date=*"))
+    assert compacted(root).folders == 2
+
+
+def test_an_interruption_behind_the_exchange_loses_no_row_that_came_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        write(folder_of(tmp_path), [name])
+
+    def interrupted(folder: Path, aside: Path) -> None:
+        write(folder, ["late"])
+        exchange(folder, aside)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(folders, "exchange", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            compacted(tmp_path, least_files=2)
+    compacted(tmp_path)
+    assert ids_of(tmp_path) == ["a", "b", "late"]
 
 
 @pytest.mark.parametrize("read", [pq.read_table, pd.read_parquet, duckdb.read_parquet])

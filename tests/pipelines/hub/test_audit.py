@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 import threading
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from tidegate_pipelines.hub.audit.line import made_line
 from tidegate_pipelines.hub.audit.log import Wanted
 from tidegate_pipelines.hub.store import Database
 from tidegate_pipelines.hub.store.people import AuditHeadRow, AuditLineRow
-from tidegate_serving.contract.errors import FailedPrecondition, Tampered
+from tidegate_serving.contract.errors import FailedPrecondition, Tampered, Unavailable
 
 
 class Clock:
@@ -304,3 +306,19 @@ def test_texts_that_no_database_takes_are_kept_without_what_it_does_not_take(dat
 
     assert verify_database(log).whole
     assert len(log.newest(1)[0].act.reason) < 5000
+
+
+def test_an_export_counts_once_it_is_on_disk(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, store = filled(database, 3), ExportStore(str(tmp_path / "export"))
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(Unavailable, match="No space left on device"):
+            store.export(log)
+    assert (log.exported(), list((tmp_path / "export").iterdir())) == (0, [])
+    assert store.export(log) == 3

@@ -131,6 +131,20 @@ def test_a_database_that_is_away_is_named_without_its_password() -> None:
     assert "hush" not in raised.value.message
 
 
+def test_a_full_disk_is_told_with_its_cure(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'hub.db'}")
+    told = r"hub\.db cannot be used \(database or disk is full\): free space there"
+
+    def fill() -> None:
+        with database.writing() as session:
+            session.execute(text("PRAGMA max_page_count = 1"))
+            session.execute(text("CREATE TABLE large AS SELECT zeroblob(1000000)"))
+
+    with pytest.raises(Unavailable, match=told):
+        fill()
+    database.close()
+
+
 @pytest.mark.parametrize("url", ["mysql://there/hub", "hub.db"])
 def test_what_is_no_database_is_refused(url: str) -> None:
     with pytest.raises(InvalidInput, match="sqlite:///FILE"):

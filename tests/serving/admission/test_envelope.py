@@ -12,6 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 from referencing import Registry, Resource
+from tests.support.file_limit import no_file_beyond
 
 from tidegate_serving.admission import (
     Finding,
@@ -30,7 +31,14 @@ from tidegate_serving.admission import (
     write_override,
     write_verdict,
 )
-from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, NotAdmitted, NotFound, Tampered
+from tidegate_serving.contract.errors import (
+    AlreadyExists,
+    InvalidInput,
+    NotAdmitted,
+    NotFound,
+    ResourceExhausted,
+    Tampered,
+)
 from tidegate_serving.contract.servable import ServableId
 
 FINDING = Finding(
@@ -177,6 +185,14 @@ def test_keys_are_private_and_never_overwritten(keys: Path) -> None:
     assert (keys / "validator.pem").stat().st_mode & 0o777 == 0o600
     with pytest.raises(AlreadyExists, match="validator"):
         make_keys(keys / "validator.pem", keys / "validator.pub.pem")
+
+
+def test_a_key_that_a_full_disk_cut_off_is_none(tmp_path: Path) -> None:
+    folder = tmp_path / "keys"
+    with no_file_beyond(50), pytest.raises(ResourceExhausted, match=r"validator\.pem cannot be kept"):
+        make_keys(folder / "validator.pem", folder / "validator.pub.pem")
+    assert list(folder.iterdir()) == []
+    make_keys(folder / "validator.pem", folder / "validator.pub.pem")
 
 
 def test_key_files_that_are_no_keys(keys: Path) -> None:

@@ -8,8 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.support.file_limit import no_file_beyond
 
+from tidegate_serving.contract.errors import PermissionRefused, ResourceExhausted, TidegateError, Unavailable
 from tidegate_serving.files import (
+    file_error,
     folder_aside,
     hold,
     lock,
@@ -67,6 +70,34 @@ def test_a_disk_that_takes_nothing_leaves_the_old_file_alone(tmp_path: Path, mon
     with pytest.raises(OSError, match="No space"):
         write_atomically(path, b"new")
     assert (listed(tmp_path), path.read_text()) == (["file"], "old")
+
+
+def test_the_error_of_a_full_disk_names_what_was_to_be_written(tmp_path: Path) -> None:
+    def fill_folder() -> None:
+        with folder_aside(tmp_path / "folder") as aside:
+            (aside / "inside").write_bytes(b"too long")
+
+    for name, write in (("file", lambda: write_atomically(tmp_path / "file", b"too long")), ("folder", fill_folder)):
+        with no_file_beyond(3), pytest.raises(OSError, match="File too large") as raised:
+            write()
+        assert raised.value.filename == str(tmp_path / name)
+    assert listed(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "cure"),
+    [
+        (errno.EFBIG, ResourceExhausted, "ulimit -f"),
+        (errno.EDQUOT, ResourceExhausted, "free space"),
+        (errno.EROFS, PermissionRefused, "mend the permissions"),
+        (errno.EMFILE, Unavailable, "ulimit -n"),
+    ],
+)
+def test_what_the_file_system_refuses_is_told_with_its_cure(number: int, kind: type[TidegateError], cure: str) -> None:
+    found = file_error(OSError(number, os.strerror(number)), Path("/state/m.json"))
+    assert type(found) is kind
+    assert "/state/m.json cannot be kept" in found.message
+    assert cure in found.message
 
 
 def test_writers_of_one_file_do_not_disturb_each_other(tmp_path: Path) -> None:

@@ -6,12 +6,15 @@ import errno
 import json
 import logging
 import os
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from tests.support.eventually import eventually
+from tests.support.file_limit import no_file_beyond
 
 from tidegate_serving.contract.servable import ServableId, State, StateChange
 from tidegate_serving.journal import Entry, Journal, Kind, journal
@@ -129,6 +132,29 @@ def test_a_disk_that_takes_nothing_loses_nothing(
     kept = Journal(tmp_path).read()
     assert [one.version for one in kept if one.kind is Kind.CONTROL] == [1, 2, 3, 4]
     assert ["takes no entry" in one.text for one in kept if one.kind is Kind.ENGINE] == [True]
+
+
+def test_entries_that_a_full_disk_cut_off_are_written_once_and_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path)
+    journal.add(entry(1))
+    size = (tmp_path / FILE_NAME).stat().st_size
+    cut_off = os.ftruncate
+    with ExitStack() as full:
+
+        def room_again(descriptor: int, length: int) -> None:
+            cut_off(descriptor, length)
+            if sys.exception() is not None:
+                full.close()
+
+        monkeypatch.setattr(os, "ftruncate", room_again)
+        full.enter_context(no_file_beyond(size + 12_000))  # the last part of them does not fit
+        journal.add(*(entry(number) for number in range(2, 60)))
+    assert (tmp_path / FILE_NAME).stat().st_size == size
+    journal.add(entry(60))
+    kept = [from_line(line, "here") for line in (tmp_path / FILE_NAME).read_bytes().splitlines()]
+    assert [one.version for one in kept if one.kind is Kind.CONTROL] == list(range(1, 61))
 
 
 def test_state_changes_are_written_behind_and_all_of_them_before_the_end(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate_serving.contract.errors import Unavailable
-from tidegate_serving.files import lock, remove_folder, sync, write_json
+from tidegate_serving.files import file_error, lock, remove_folder, sync, write_json
 from tidegate_serving.files.exchange import exchange
 from tidegate_serving.inference_log.reader import check_log
 
@@ -78,7 +78,8 @@ class Upkeep:
             sync(aside)
             exchange(folder, aside)
         except BaseException:
-            shutil.rmtree(aside)
+            if _read(folder).get("id") != name:  # else it is what was replaced, with what came late
+                shutil.rmtree(aside)
             raise
         sync(folder.parent)
         _bring_over(aside, folder)
@@ -98,14 +99,18 @@ class Upkeep:
 def upkeep(root: Path, grace: float) -> Iterator[Upkeep]:
     """Work at the log under `root`, after what a killed one left is put right.
 
-    NotFound where there is no folder, Unavailable where another process is at work.
+    NotFound where there is no folder, Unavailable where another process is at work. What the file system refuses
+    meanwhile is told as by `files.keep`; what is half done then, the next one puts right.
     """
     held = lock(check_log(root) / _LOCK)
     if held is None:
         raise Unavailable(f"another process keeps the log {root} in order just now: let it end, then try again")
     with held:
-        _put_right(root)
-        yield Upkeep(root, grace)
+        try:
+            _put_right(root)
+            yield Upkeep(root, grace)
+        except OSError as error:
+            raise file_error(error, Path(error.filename or root)) from error
 
 
 def day_folders(root: Path) -> list[Path]:

@@ -6,11 +6,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from tidegate_pipelines.hub.audit.line import Line, from_json, to_json
 from tidegate_pipelines.hub.audit.log import AuditLog
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable, Unsupported
+from tidegate_serving.files import write_atomically
 from tidegate_serving.redaction import without_secrets
 
 _LINES_PER_FILE = 10_000
@@ -67,15 +69,14 @@ class ExportStore:
                     yield from_json(line, f"{self.url}/{name}, line {number}")
 
     def _write(self, name: str, data: bytes) -> None:
-        """A store makes an object whole or not at all; in a folder it is renamed into place."""
+        """A store makes an object whole or not at all, and so is a file in a folder, on disk before this returns."""
         target = f"{self._root}/{name}"
-        local = "file" in self._files.protocol
         try:
-            self._files.makedirs(self._root, exist_ok=True)
-            aside = f"{target}.part" if local else target
-            self._files.pipe_file(aside, data)
-            if local:
-                self._files.mv(aside, target)
+            if "file" in self._files.protocol:
+                write_atomically(Path(target), data)
+            else:
+                self._files.makedirs(self._root, exist_ok=True)
+                self._files.pipe_file(target, data)
         except OSError as error:
             raise Unavailable(
                 f"the audit log could not be written to {self.url}/{name} ({error}): try again"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
 _SQLITE, _POSTGRESQL = "sqlite", "postgresql"
 _WRITES = "tidegate_writes"
 _LAST = "tidegate_last"
+_CURES = {
+    sqlite3.SQLITE_FULL: "free space there",
+    sqlite3.SQLITE_READONLY: "let the hub write to the file and its folder",
+    sqlite3.SQLITE_IOERR: "free space there, or mend the disk",
+    sqlite3.SQLITE_CANTOPEN: "let the hub open files in its folder",
+}
 _BUSY_SECONDS = 30
 _CONNECT_SECONDS = 5
 _POOL = 10
@@ -155,6 +162,8 @@ class Database:
     def _away(self, error: DBAPIError) -> str:
         lines = str(error.orig).strip().splitlines()
         said = lines[0] if lines else type(error.orig).__name__
+        if (cure := _CURES.get(getattr(error.orig, "sqlite_errorcode", 0) & 0xFF)) is not None:
+            return f"the hub's database {self} cannot be used ({said}): {cure}, then the hub goes on by itself"
         since = self._away_since = self._away_since or datetime.now(UTC)
         return (
             f"the hub's database {self} has not answered since {since:%Y-%m-%d %H:%M:%S} UTC ({said}): "

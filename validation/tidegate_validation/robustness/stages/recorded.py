@@ -13,6 +13,7 @@ import numpy as np
 from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.signature import FirstAxis, Signature
+from tidegate_serving.files import written_aside
 from tidegate_validation.golden_requests import GoldenRequests
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.robustness.finding import came_back
@@ -191,7 +192,7 @@ def _plain_text(value: Any) -> Any:
 def _write(path: Path, changed: dict[str, list[_Changed]]) -> None:
     """Every changed answer, for whoever wants all of them."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with written_aside(path) as aside, aside.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file)
         table.writerow(["output", "request_id", "row", "recorded", "answered"])
         for output, rows in changed.items():
