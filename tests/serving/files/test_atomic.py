@@ -77,7 +77,10 @@ def test_the_error_of_a_full_disk_names_what_was_to_be_written(tmp_path: Path) -
         with folder_aside(tmp_path / "folder") as aside:
             (aside / "inside").write_bytes(b"too long")
 
-    for name, write in (("file", lambda: write_atomically(tmp_path / "file", b"too long")), ("folder", fill_folder)):
+    def fill_file() -> None:
+        write_atomically(tmp_path / "file", b"too long")
+
+    for name, write in (("file", fill_file), ("folder", fill_folder)):
         with no_file_beyond(3), pytest.raises(OSError, match="File too large") as raised:
             write()
         assert raised.value.filename == str(tmp_path / name)
