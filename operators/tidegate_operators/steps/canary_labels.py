@@ -114,7 +114,7 @@ def _yes_of_two(connection: Any, rule: CanaryRule, output: str, named: Named) ->
     from tidegate_validation.quality.data.outputs import CLASSES, sorted_classes
 
     own, other = named()
-    known = sorted_classes({*own, *other})
+    known = sorted_classes([*{*own, *other}])
     if not known:
         return 2, _yes_by_number(connection, rule, output)
     order, labels, yes = own or known, _labels(connection), known[-1]
