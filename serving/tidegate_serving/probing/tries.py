@@ -99,6 +99,8 @@ class Tries:
         """Notes a file that is there, but neither the version's, nor the system's, nor Python's and its libraries'."""
         if not isinstance(path, (str, bytes, os.PathLike)) or len(self._reads) >= _MOST:
             return
+        if os.fsdecode(path).startswith("/proc/"):  # the probe's own looks, several with each call
+            return
         whole = _whole(path)
         if whole is None or any(_within(whole, one) for one in (self._directory, *self._own, *self._installed)):
             return
