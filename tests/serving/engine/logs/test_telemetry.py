@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,24 @@ def test_a_request_is_in_the_access_log_with_its_trace(tmp_path: Path) -> None:
     assert (over_grpc["protocol"], over_grpc["rows"], over_grpc["request_id"]) == ("grpc", 3, "over-grpc")
     assert over_grpc["peer"].startswith("127.0.0.1:")
     assert "http_status" not in over_grpc
+
+
+def test_what_a_full_disk_leaves_of_a_line_is_no_part_of_the_next(tmp_path: Path) -> None:
+    log = tmp_path / "access.jsonl"
+    with engine_with(tmp_path, access_log_path=log) as engine:
+        rest = serve_model(engine, tmp_path)
+        assert predict(rest, 2.0) == 200
+        eventually(lambda: log.stat().st_size)
+        assert engine.process is not None
+        full, pid = log.stat().st_size + 20, engine.process.pid
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (full, resource.RLIM_INFINITY))
+        assert predict(rest, 2.0, x_request_id="lost") == 200
+        eventually(lambda: log.stat().st_size == full)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        assert predict(rest, 2.0, x_request_id="kept") == 200
+        eventually(lambda: log.read_text().count("\n") == 3)
+    whole, cut, after = log.read_text().splitlines()
+    assert (json.loads(whole)["status"], len(cut), json.loads(after)["request_id"]) == ("OK", 20, "kept")
 
 
 def test_lines_go_to_standard_error_and_of_slow_requests_alone(tmp_path: Path) -> None:

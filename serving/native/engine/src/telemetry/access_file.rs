@@ -18,16 +18,18 @@ pub struct AccessFile {
     path: Option<PathBuf>,
     open: Option<File>,
     looked: Instant,
+    /// Whether the file ends in the middle of a line, since its disk was full.
+    torn: bool,
 }
 
 impl AccessFile {
     /// Opens it; none is standard error. The error names the file.
     pub fn open(path: Option<&Path>) -> io::Result<AccessFile> {
         let open = path.map(appending).transpose()?;
-        Ok(AccessFile { path: path.map(Path::to_owned), open, looked: Instant::now() })
+        Ok(AccessFile { path: path.map(Path::to_owned), open, looked: Instant::now(), torn: false })
     }
 
-    /// Writes whole lines, if there are any.
+    /// Writes whole lines, if there are any. What is left of one that an error cut off stays a line of its own.
     pub fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         if lines.is_empty() {
             return Ok(());
@@ -37,14 +39,36 @@ impl AccessFile {
             self.looked = Instant::now();
             if !self.open.as_ref().is_some_and(|open| is_at(open, path)) {
                 self.open = None;
+                self.torn = false;
             }
         }
         let open = match &mut self.open {
             Some(open) => open,
             closed => closed.insert(appending(path)?),
         };
-        open.write_all(lines)
+        if self.torn {
+            open.write_all(b"\n")?;
+            self.torn = false;
+        }
+        write_lines(open, lines).map_err(|(why, written)| {
+            self.torn = lines[..written].last().is_some_and(|last| *last != b'\n');
+            why
+        })
     }
+}
+
+/// The error says how many bytes were written before it.
+fn write_lines(open: &mut File, lines: &[u8]) -> Result<(), (io::Error, usize)> {
+    let mut written = 0;
+    while written < lines.len() {
+        match open.write(&lines[written..]) {
+            Ok(0) => return Err((io::ErrorKind::WriteZero.into(), written)),
+            Ok(more) => written += more,
+            Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+            Err(why) => return Err((why, written)),
+        }
+    }
+    Ok(())
 }
 
 /// A pipe that nobody reads is an error; to wait for its reader would be for ever.
