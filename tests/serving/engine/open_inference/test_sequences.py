@@ -7,6 +7,7 @@ import os
 import queue
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +41,14 @@ from tidegate_serving.contract.signature import TensorSpec as Spec
 
 SUMS = """
 import os
+import time
 
 class Model:
     def predict(self, inputs, sequence):
+        if inputs["x"].item() < 0:  # runs until there is a file of the sequence's name
+            open(f"{sequence.id}.entered", "w").close()
+            while not os.path.exists(sequence.id):
+                time.sleep(0.01)
         sequence.state["sum"] = sequence.state.get("sum", 0) + inputs["x"]
         return {"y": sequence.state["sum"], "pid": inputs["x"] * 0 + os.getpid()}
 """
@@ -151,6 +157,21 @@ def test_a_small_message_waits_for_a_large_one_of_its_connection_that_came_befor
         begun = [frame(HEADERS, END_HEADERS, 1, call_headers(path)), *(frame(DATA, 0, 1, part) for part in parts)]
         peer.send(*begun, frame(DATA, END_STREAM, 1), call_frames(3, path, message(0, sequence_end=True)))
         assert peer.answer(3)["grpc-status"] == "0"
+
+
+def test_an_end_that_nobody_waits_for_any_more_ends_its_sequence(engine: EngineProcess, tmp_path: Path) -> None:
+    held, mine = tmp_path / "go", next(IDS)
+    whole: dict[str, Any] = {"sequence_id": str(held), "sequence_start": True, "sequence_end": True}
+    with over_grpc.InferenceServerClient(engine.addresses["grpc"]) as client, ThreadPoolExecutor(1) as pool:
+        assert ask(client, over_grpc, 1, sequence_id=mine, sequence_start=True) == 1
+        before = pool.submit(ask, client, over_grpc, -1, **whole)
+        eventually(held.with_name("go.entered").exists)
+        with pytest.raises(InferenceServerException, match=r"[Dd]eadline"):
+            ask(client, over_grpc, 2, sequence_id=mine, sequence_end=True, client_timeout=0.3)
+        held.touch()
+        assert before.result(30) == -1
+        with pytest.raises(InferenceServerException, match="must specify the START flag"):
+            ask(client, over_grpc, 4, sequence_id=mine)
 
 
 def test_over_a_stream_and_as_plain_inputs_it_is_the_same(engine: EngineProcess) -> None:

@@ -4,7 +4,8 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_codec::signatures::TensorSpec;
+use tidegate_codec::signatures::sequences::SEQUENCE_END;
+use tidegate_codec::signatures::{Signature, TensorSpec};
 use tidegate_codec::status::Status;
 use tidegate_codec::tensors::{Column, Lease};
 
@@ -179,6 +180,17 @@ impl Batch {
     /// Whether it may go although it is open: it has waited for `timeout_us` or, without one, was released.
     pub(super) fn is_due(&self, now: Instant, timeout_us: u64) -> bool {
         if timeout_us == 0 { self.due } else { self.opened + Duration::from_micros(timeout_us) <= now }
+    }
+
+    /// Whether it is the last request of a sequence. It runs although nobody waits for it any more: the sequence ends by
+    /// that alone, and the next request under its id would go on with what the model kept.
+    pub(super) fn ends_sequence(&self, signature: &Signature) -> bool {
+        if !signature.sequences {
+            return false;
+        }
+        let Some(at) = signature.inputs.iter().position(|spec| spec.name == SEQUENCE_END) else { return false };
+        let mut parts = std::iter::once(&self.columns[at]).chain(self.pieces.iter().map(|piece| &piece.columns[at]));
+        parts.any(|column| matches!(&**column, Column::Raw(said) if said.as_bytes().iter().any(|byte| *byte != 0)))
     }
 
     /// Takes the rows of dead entries out, so that they are not computed. Returns the dead entries.

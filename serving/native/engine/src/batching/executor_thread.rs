@@ -195,7 +195,8 @@ impl ExecutorThread {
     fn drop_dead(&self, served: &Arc<ServedSignature>, batch: &mut Batch, now: Instant) {
         let cancelled = batch.waiting.cancelled();
         let is_cancelled = |entry: &Entry| entry.slot.is_some_and(|slot| cancelled.contains(&slot));
-        let is_dead = |entry: &Entry| entry.refused || entry.deadline <= now || is_cancelled(entry);
+        let runs = batch.ends_sequence(&served.signature);
+        let is_dead = |entry: &Entry| entry.refused || (!runs && (entry.deadline <= now || is_cancelled(entry)));
         let mut dead = batch.drop_dead(&served.signature.inputs, is_dead);
         dead.retain(|entry| !entry.refused);
         if dead.is_empty() {

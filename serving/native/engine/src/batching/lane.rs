@@ -138,15 +138,15 @@ impl Lane {
         Some(open)
     }
 
-    /// Takes out the oldest batches as far as all their requests are abandoned.
-    pub(super) fn take_dead(&mut self) -> Vec<Batch> {
+    /// Takes out the oldest batches as far as they are dead.
+    pub(super) fn take_dead(&mut self, is_dead: impl Fn(&Batch) -> bool) -> Vec<Batch> {
         let mut dead: Vec<Batch> = Vec::new();
-        while self.closed.front().is_some_and(|batch| batch.waiting.is_dead()) {
+        while self.closed.front().is_some_and(&is_dead) {
             dead.extend(self.closed.pop_front());
         }
         if self.closed.is_empty() {
-            dead.extend(self.open.take_if(|open| open.rows > 0 && open.waiting.is_dead()));
-            dead.extend(self.others.extract_if(.., |open| open.waiting.is_dead()));
+            dead.extend(self.open.take_if(|open| open.rows > 0 && is_dead(open)));
+            dead.extend(self.others.extract_if(.., |open| is_dead(open)));
         }
         dead
     }

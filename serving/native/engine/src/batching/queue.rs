@@ -309,7 +309,8 @@ impl Queue {
     /// Drops the oldest batches of a lane as far as all their requests are abandoned: their memory is of use to others,
     /// and the executor behind which they wait may never come.
     pub fn drop_dead(&self, lane: usize) {
-        let dead: Vec<Batch> = self.lanes_of(lane).flat_map(|lane| lock(lane).take_dead()).collect();
+        let may = |batch: &Batch| batch.waiting.is_dead() && !batch.ends_sequence(self.signature());
+        let dead: Vec<Batch> = self.lanes_of(lane).flat_map(|lane| lock(lane).take_dead(may)).collect();
         for batch in dead {
             let requests = batch.entries.iter().filter(|entry| !entry.refused).count() as u64;
             let cancelled = batch.waiting.cancelled().len() as u64;
