@@ -1,9 +1,10 @@
 //! Decompresses messages and bodies, under the same size limit as all others.
 
-use std::io::{ErrorKind, Read};
+use std::io::{self, BufRead, ErrorKind, Read};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use flate2::read::{MultiGzDecoder, ZlibDecoder};
+use flate2::bufread::{MultiGzDecoder, ZlibDecoder};
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::memory::Reservation;
 
@@ -12,9 +13,50 @@ use crate::endpoints::body::LESS;
 /// Bytes that are inflated at once.
 const PIECE: usize = 16 << 10;
 
-/// The plain bytes of `data`, none where they are more than `limit`, or what is wrong: an unknown encoding, a broken
-/// stream, no memory.
-pub fn inflate(encoding: &str, data: &[u8], limit: usize, memory: &mut Reservation) -> Result<Option<Bytes>, Status> {
+/// Packed bytes between two looks at the clock.
+const FED: usize = 1 << 10;
+
+/// How long an I/O thread inflates a message: little may come out of bytes that take long, such as very many members of
+/// nothing.
+pub const SOON: Duration = Duration::from_micros(500);
+
+/// Packed bytes, for as long as there is time for them.
+struct Fed<'a> {
+    left: &'a [u8],
+    until: Option<Instant>,
+}
+
+impl BufRead for Fed<'_> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.until.is_some_and(|until| Instant::now() >= until) {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        Ok(&self.left[..self.left.len().min(FED)])
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.left = &self.left[bytes..];
+    }
+}
+
+impl Read for Fed<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.fill_buf()?.read(into)?;
+        self.consume(read);
+        Ok(read)
+    }
+}
+
+/// The plain bytes of `data`, none where they are more than `limit` or not there `within` that time, or what is wrong: an
+/// unknown encoding, a broken stream, no memory.
+pub fn inflate(
+    encoding: &str,
+    data: &[u8],
+    limit: usize,
+    within: Option<Duration>,
+    memory: &mut Reservation,
+) -> Result<Option<Bytes>, Status> {
+    let data = Fed { left: data, until: within.map(|time| Instant::now() + time) };
     let mut decoder: Box<dyn Read + '_> = match encoding.trim() {
         "gzip" | "x-gzip" => Box::new(MultiGzDecoder::new(data)),
         "deflate" => Box::new(ZlibDecoder::new(data)),
@@ -34,6 +76,10 @@ pub fn inflate(encoding: &str, data: &[u8], limit: usize, memory: &mut Reservati
             }
             Ok(count) => count,
             Err(why) if why.kind() == ErrorKind::Interrupted => continue,
+            Err(why) if why.kind() == ErrorKind::TimedOut => {
+                memory.shrink(plain.capacity());
+                return Ok(None);
+            }
             Err(why) => {
                 return Err(Status::invalid(format!("the message cannot be decompressed as {encoding}: {why}")));
             }

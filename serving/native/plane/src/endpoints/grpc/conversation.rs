@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use crate::aside::{Aside, LARGE};
 use crate::connections::peer::Peer;
 use crate::endpoints::body::counted;
-use crate::endpoints::compression::too_large;
+use crate::endpoints::compression::{SOON, too_large};
 use crate::endpoints::grpc::encoding::{encoding_of, is_compressed, unpack};
 use crate::endpoints::grpc::reply::{FRAME_HEAD, GrpcReply};
 
@@ -121,26 +121,29 @@ impl Messages {
         Ok(Some((compressed, self.so_far.split_to(length).freeze())))
     }
 
-    /// The plain message, which counts for as long as it is there; what may be large is decompressed aside.
+    /// The plain message, which counts for as long as it is there; what may be large or take long is decompressed aside.
     async fn inflate(&self, packed: &Bytes) -> Result<Bytes, Status> {
         let (limit, share) = (self.largest, self.memory.share());
         if packed.len() <= LARGE
-            && let Some(plain) = plain(&self.encoding, packed, limit.min(LARGE), &share)?
+            && let Some(plain) = plain(&self.encoding, packed, limit.min(LARGE), Some(SOON), &share)?
         {
             return Ok(plain);
         }
-        if limit <= LARGE {
-            return Err(too_large(limit));
-        }
         let (encoding, packed) = (self.encoding.clone(), packed.clone());
-        let work = move || plain(&encoding, &packed, limit, &share)?.ok_or_else(|| too_large(limit));
+        let work = move || plain(&encoding, &packed, limit, None, &share)?.ok_or_else(|| too_large(limit));
         self.aside.run(limit, Instant::now() + self.patience, work).await?
     }
 }
 
-fn plain(encoding: &str, packed: &[u8], most: usize, share: &Arc<Share>) -> Result<Option<Bytes>, Status> {
+fn plain(
+    encoding: &str,
+    packed: &[u8],
+    most: usize,
+    within: Option<Duration>,
+    share: &Arc<Share>,
+) -> Result<Option<Bytes>, Status> {
     let mut memory = share.reservation();
-    let inflated = unpack(encoding, packed, most, &mut memory)?;
+    let inflated = unpack(encoding, packed, most, within, &mut memory)?;
     Ok(inflated.map(|message| counted(message, memory)))
 }
 

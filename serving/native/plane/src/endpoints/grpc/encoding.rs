@@ -1,5 +1,7 @@
 //! Whether and how a call's messages are compressed, and what gRPC asks of those that contradict their call.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::HeaderMap;
 use tidegate_codec::status::Status;
@@ -25,11 +27,17 @@ pub fn is_compressed(first: u8) -> Result<bool, Status> {
 
 /// The plain message, as `inflate` has it. That a message is compressed in a call that names no compression is an error of
 /// the client's library, for which gRPC has INTERNAL.
-pub fn unpack(encoding: &str, packed: &[u8], most: usize, memory: &mut Reservation) -> Result<Option<Bytes>, Status> {
+pub fn unpack(
+    encoding: &str,
+    packed: &[u8],
+    most: usize,
+    within: Option<Duration>,
+    memory: &mut Reservation,
+) -> Result<Option<Bytes>, Status> {
     if matches!(encoding, "" | "identity") {
         return Err(Status::internal(
             "a message says that it is compressed: name how in grpc-encoding, gzip or deflate",
         ));
     }
-    inflate(encoding, packed, most, memory)
+    inflate(encoding, packed, most, within, memory)
 }

@@ -1,7 +1,7 @@
 //! A message that has come in full: unpacked and handed to the service, by the I/O thread if it is small and aside if not.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::request;
@@ -13,7 +13,7 @@ use tokio::time::timeout_at;
 use crate::aside::{Aside, LARGE, late};
 use crate::connections::peer::Peer;
 use crate::endpoints::body::counted;
-use crate::endpoints::compression::too_large;
+use crate::endpoints::compression::{SOON, too_large};
 use crate::endpoints::grpc::encoding::{encoding_of, is_compressed, unpack};
 use crate::endpoints::grpc::in_order::{InOrder, Place};
 use crate::endpoints::grpc::reply::{FRAME_HEAD, GrpcReply};
@@ -44,7 +44,7 @@ impl WholeCall {
         let limit = peer.limits.max_message_bytes();
         let here = match service.reads_more(self.head.uri.path()) {
             true => Ok(None),
-            false => self.plain(limit.min(LARGE), share),
+            false => self.plain(limit.min(LARGE), Some(SOON), share),
         };
         match here {
             Ok(Some(plain)) if !(order.is_busy() && self.keeps_order(&**service)) => self.call(plain, &**service),
@@ -62,8 +62,9 @@ impl WholeCall {
         service.keeps_order(self.head.uri.path(), message)
     }
 
-    /// The message, decompressed where the frame's first byte says so; none where it is larger than `most`.
-    fn plain(&self, most: usize, share: &Arc<Share>) -> Result<Option<Plain>, Status> {
+    /// The message, decompressed where the frame's first byte says so; none where it is larger than `most`, or not there
+    /// `within` that time.
+    fn plain(&self, most: usize, within: Option<Duration>, share: &Arc<Share>) -> Result<Option<Plain>, Status> {
         let message = &self.frame[FRAME_HEAD..];
         if message.len() > most {
             return Ok(None);
@@ -72,7 +73,7 @@ impl WholeCall {
             return Ok(Some((self.frame.slice(FRAME_HEAD..), None)));
         }
         let mut memory = share.reservation();
-        let message = unpack(encoding_of(&self.head.headers), message, most, &mut memory)?;
+        let message = unpack(encoding_of(&self.head.headers), message, most, within, &mut memory)?;
         Ok(message.map(|message| (message, Some(memory))))
     }
 
@@ -100,7 +101,7 @@ impl WholeCall {
         };
         match turns {
             Ok((own, turn)) => turn.begin(move || {
-                match self.plain(limit, &share) {
+                match self.plain(limit, None, &share) {
                     Ok(Some(plain)) => self.call(plain, &*service),
                     Ok(None) => self.reply.fail(&too_large(limit), Tags::default()),
                     Err(status) => self.reply.fail(&status, Tags::default()),

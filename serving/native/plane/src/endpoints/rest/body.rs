@@ -5,7 +5,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::CONTENT_ENCODING;
@@ -23,7 +23,7 @@ use crate::aside::LARGE;
 use crate::connections::lifeline::Lifeline;
 use crate::connections::peer::Peer;
 use crate::endpoints::body::{Arriving, LESS, counted};
-use crate::endpoints::compression::{inflate, too_large as too_large_inflated};
+use crate::endpoints::compression::{SOON, inflate, too_large as too_large_inflated};
 use crate::endpoints::rest::service::{
     RestAnswer, RestCall, RestResponse, RestService, close_after, failure, with_body,
 };
@@ -53,7 +53,7 @@ impl WholeRequest {
         let limit = peer.limits.max_message_bytes();
         let here = match service.reads_more(self.head.uri.path()) {
             true => Ok(None),
-            false => self.plain(limit.min(LARGE), share),
+            false => self.plain(limit.min(LARGE), Some(SOON), share),
         };
         match here {
             Ok(Some(plain)) => return self.call(plain, &**service),
@@ -63,7 +63,7 @@ impl WholeRequest {
         // What comes out of compressed bytes may be as large as the limit.
         let bytes = if self.encoding().is_some() { limit } else { self.sent.0.len() };
         let (service, share, deadline) = (service.clone(), share.clone(), self.deadline);
-        let work = move || match self.plain(limit, &share) {
+        let work = move || match self.plain(limit, None, &share) {
             Ok(Some(plain)) => self.call(plain, &*service),
             Ok(None) => {
                 let too_large = too_large_inflated(limit);
@@ -81,8 +81,13 @@ impl WholeRequest {
         Some(encoding).filter(|encoding| *encoding != "identity")
     }
 
-    /// The body as its sender meant it, taken out of the request; none where it is larger than `most`.
-    fn plain(&mut self, most: usize, share: &Arc<Share>) -> Result<Option<CountedBody>, Box<RestResponse>> {
+    /// The body as its sender meant it, taken out of the request; none where it is larger than `most`, or not there `within` that time.
+    fn plain(
+        &mut self,
+        most: usize,
+        within: Option<Duration>,
+        share: &Arc<Share>,
+    ) -> Result<Option<CountedBody>, Box<RestResponse>> {
         if self.sent.0.len() > most {
             return Ok(None);
         }
@@ -90,7 +95,7 @@ impl WholeRequest {
             return Ok(Some(std::mem::take(&mut self.sent)));
         };
         let mut inflated = share.reservation();
-        match inflate(encoding, &self.sent.0, most, &mut inflated) {
+        match inflate(encoding, &self.sent.0, most, within, &mut inflated) {
             Ok(plain) => Ok(plain.map(|plain| (plain, Some(inflated)))),
             Err(why) => Err(Box::new(match why.code {
                 Code::Unimplemented => with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, &why),
