@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from tidegate_validation.policy import Policy
 
 _DAY = re.compile(r"(\d{4}-\d{2}-\d{2})")
-_AT = "at"
 _MOST_LABELS = 0.9
 
 
@@ -166,6 +165,7 @@ def _with_labels(table: pa.Table, data: PastData) -> pa.Table:
     """The rows with labels from elsewhere, joined by key; of several for one key the newest, then the last, counts."""
     import pyarrow as pa
 
+    from tidegate_validation.skew.labels import AT, has_moments
     from tidegate_validation.statistics.event_times import unix_seconds
     from tidegate_validation.tables import as_table
 
@@ -183,18 +183,18 @@ def _with_labels(table: pa.Table, data: PastData) -> pa.Table:
             raise InvalidInput(f"the {where} have no column {name!r}: they have {', '.join(has.column_names)}")
     named = _key_columns(table, labels, data)
     pairs = list(zip(_keys(labels, named), labels[data.label].to_pylist(), strict=True))
-    if _has_moments(labels):
-        when = unix_seconds(labels, _AT, "labels")
+    if has_moments(labels):
+        when = unix_seconds(labels, AT, "labels")
         pairs = [pairs[row] for row in sorted(range(len(pairs)), key=lambda row: (when[row] > -math.inf, when[row]))]
-    newest = dict(pairs)
-    found = pa.array([newest.get(key) for key in _keys(table, named)], labels[data.label].type)
+    newest, keys = dict(pairs), _keys(table, named)
+    if pairs and keys and newest.keys().isdisjoint(keys):
+        raise InvalidInput(
+            f"no label has the {data.key!r} of a logged row: labels have such as {pairs[0][0][0]!r}, rows such as "
+            f"{keys[0][0]!r}: name the column that both have (--key)"
+        )
+    found = pa.array([newest.get(key) for key in keys], labels[data.label].type)
     kept = table.drop_columns([data.label]) if data.label in table.column_names else table
     return kept.append_column(data.label, found)
-
-
-def _has_moments(labels: pa.Table) -> bool:
-    """Whether labels say when they were found."""
-    return _AT in labels.column_names and labels[_AT].null_count < labels.num_rows
 
 
 def _key_columns(table: pa.Table, labels: pa.Table, data: PastData) -> list[str]:
@@ -202,24 +202,31 @@ def _key_columns(table: pa.Table, labels: pa.Table, data: PastData) -> list[str]
     return [data.key, *([ROW] if ROW in table.column_names and ROW in labels.column_names else [])]
 
 
-def _keys(table: pa.Table, names: Sequence[str]) -> list[tuple[Any, ...]]:
-    return list(zip(*(table[name].to_pylist() for name in names), strict=True))
+def _keys(table: pa.Table, names: Sequence[str]) -> list[tuple[str | None, ...]]:
+    """What rows are joined by, as texts: a log's request ids are texts, and a file may have read them as numbers."""
+    return list(zip(*(map(_as_text, table[name].to_pylist()) for name in names), strict=True))
+
+
+def _as_text(key: Any) -> str | None:
+    whole = isinstance(key, float) and key.is_integer()
+    return None if key is None else str(int(key) if whole else key)
 
 
 def usual_delay(table: pa.Table, time: str, data: PastData) -> int | None:
     """Within how many days nine in ten labels were known, by the labels' own times; None where these say nothing."""
     from tidegate_validation.backtest.history import days_of
+    from tidegate_validation.skew.labels import AT, has_moments
     from tidegate_validation.statistics.blocks import SECONDS
     from tidegate_validation.statistics.event_times import unix_seconds
     from tidegate_validation.tables import as_table
 
     labels = None if data.labels is None else as_table(data.labels, "labels")
-    if labels is None or not _has_moments(labels):
+    if labels is None or not has_moments(labels):
         return None
     named = _key_columns(table, labels, data)
     served = dict(zip(_keys(table, named), days_of(table, time).tolist(), strict=True))
     first: dict[Any, int] = {}
-    for key, moment in zip(_keys(labels, named), unix_seconds(labels, _AT, "labels").tolist(), strict=True):
+    for key, moment in zip(_keys(labels, named), unix_seconds(labels, AT, "labels").tolist(), strict=True):
         if key in served and math.isfinite(moment):
             first[key] = min(int(moment // SECONDS), first.get(key, int(moment // SECONDS)))
     waited = sorted(max(0, day - served[key]) for key, day in first.items())

@@ -195,6 +195,16 @@ def test_labels_that_come_late_twice_and_for_nobody_are_joined_by_key() -> None:
         _with_labels(rows.append_column("order", rows["x"]), PastData(rows, "x", "late", labels, key="order"))
 
 
+@pytest.mark.parametrize("kind", [pa.int64(), pa.float64(), pa.string()])
+def test_labels_whose_keys_a_file_read_as_numbers_find_their_rows(kind: pa.DataType) -> None:
+    rows = pa.table({"request_id": ["7", "8", "9"], "x": [1.0, 2.0, 3.0]})
+    labels = pa.table({"request_id": pa.array([8, 9]).cast(kind), "late": [1, 0]})
+    assert _with_labels(rows, PastData(rows, "x", "late", labels))["late"].to_pylist() == [None, 1, 0]
+    others = labels.set_column(0, "request_id", pa.array([18, 19]).cast(kind))
+    with pytest.raises(InvalidInput, match=r"no label has the 'request_id' of a logged row: .* '18', rows such as '7'"):
+        _with_labels(rows, PastData(rows, "x", "late", others))
+
+
 def test_labels_that_name_rows_belong_to_these_rows() -> None:
     rows = pa.table(
         {"request_id": ["a", "a", "b"], "row": [0, 1, 0], "sent": [date(2026, 1, day) for day in (1, 2, 3)]}

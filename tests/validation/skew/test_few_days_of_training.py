@@ -77,3 +77,15 @@ def test_what_no_day_brings_by_itself_fails_after_three_days_too(column: str, va
     rows = readings().tail(ROWS)[column]
     found = report(**{column: rows.where(~share(0.05), values)}).findings
     assert [one.check for one in found if one.outcome is Outcome.FAIL and one.subject == column][:1] == [check]
+
+
+@pytest.mark.parametrize("known", [20, 45])
+def test_a_handful_of_rows_of_one_day_says_little_of_other_rows_like_them(known: int) -> None:
+    told = []
+    for seed in range(6):
+        paid = np.round(1000 * np.exp(np.random.default_rng(seed).normal(0, 0.5, known + 400))).astype(np.int64)
+        rows = pd.DataFrame({"at": 19_000 * DAY + 60 * np.arange(len(paid)), "paid": paid})
+        found = report_on_tables(rows.head(known), rows.tail(400).assign(at=19_003 * DAY), Columns(time="at"))
+        told.append(found.feature("paid").outcome)
+    assert told.count(Outcome.WARN) <= 1
+    assert Outcome.FAIL not in told

@@ -243,6 +243,13 @@ def test_lists_of_the_same_examples_are_compared_number_by_number() -> None:
     assert found.example["pairs"][0] == {"id": 0, "training": vectors[0].tolist(), "served": None}
 
 
+def test_whole_numbers_in_lists_are_compared_to_their_last_digit() -> None:
+    bought = [[2**60 + 3 * one, None, 5] for one in range(400)]
+    assert paired(reported({"bought": bought}, bought=bought)) == {}
+    others = [[2**60 + 3 * one + 1, None, 5] for one in range(400)]
+    assert paired(reported({"bought": others}, bought=bought))["bought"].outcome is Outcome.FAIL
+
+
 def test_a_field_of_a_struct_is_a_key_and_is_compared() -> None:
     rows = [{"id": one, "price": 1.5 * one} for one in range(400)]
     moved = [{**one, "price": one["price"] + 2} for one in rows]

@@ -179,12 +179,14 @@ def test_the_newest_label_counts_whatever_zone_and_line_its_time_comes_in(tmp_pa
         '{"request_id": "a", "label": 5, "at": "2013-06-01T22:59:59", "row": 1}\n'
     )
     assert newest_labels(read_labels(file)) == {("a", None): 1, ("a", 1): 5}
-    with pytest.raises(InvalidInput, match="labels have at 'yesterday', which is no time"):
+    with pytest.raises(InvalidInput, match="labels: column 'at' holds 'yesterday', which is no time"):
         newest_labels(pa.table({"request_id": ["a"], "label": [1], "at": ["yesterday"]}))
     times = pa.array([Decimal("2.5"), Decimal("1.5"), None])
     assert newest_labels(pa.table({"request_id": ["a"] * 3, "label": [1, 2, 3], "at": times})) == {("a", None): 1}
     unknown = [3.0, float("nan"), 2.0]
     assert newest_labels(pa.table({"request_id": ["a"] * 3, "label": [1, 2, 3], "at": unknown})) == {("a", None): 1}
+    odd = [1_370_000_100, 1_370_000_000, 1_369_999_999_000]
+    assert newest_labels(pa.table({"request_id": ["a"] * 3, "label": [1, 2, 3], "at": odd})) == {("a", None): 1}
 
 
 @pytest.mark.parametrize("row", ["first", 1.5, float("inf"), float("nan"), [1]])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_validation.statistics.event_times import unix_seconds
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,16 +35,17 @@ class Joined:
 def newest_labels(labels: pa.Table) -> dict[tuple[str, int | None], Any]:
     """The label of each request, or of each row of it: the one with the newest time counts, then the last to come.
 
-    Columns `request_id` (taken as text) and `label`, and where there are such `row` and `at`: times, ISO 8601 texts
-    (UTC where they name no zone) or numbers. InvalidInput where a column is missing, for an `at` that is no time and a
-    `row` that is no whole number.
+    Columns `request_id` (taken as text) and `label`, and where there are such `row` and `at`, in any form that event
+    times may have; one that is missing or of another unit is before all others. InvalidInput where a column is missing,
+    for an `at` that is no time and a `row` that is no whole number.
     """
     for name in (REQUEST, LABEL):
         if name not in labels.column_names:
             raise InvalidInput(f"labels have no column {name!r}: they have {', '.join(labels.column_names)}")
     size = labels.num_rows
-    rows, when = (labels[name].to_pylist() if name in labels.column_names else [None] * size for name in (ROW, AT))
-    order = [place for _, place in sorted((_moment(at), place) for place, at in enumerate(when))]
+    rows = labels[ROW].to_pylist() if ROW in labels.column_names else [None] * size
+    when = unix_seconds(labels, AT, "labels") if has_moments(labels) else np.full(size, np.nan)
+    order = np.argsort(np.where(np.isfinite(when), when, -np.inf), kind="stable").tolist()
     names, values = labels[REQUEST].to_pylist(), labels[LABEL].to_pylist()
     return {(str(names[place]), _row(rows[place])): values[place] for place in order if values[place] is not None}
 
@@ -62,19 +63,9 @@ def _row(row: Any) -> int | None:
     return number
 
 
-def _moment(at: Any) -> float:
-    """A label's time, in Unix seconds unless it is a number; before all others where it has none."""
-    if at is None:
-        return -math.inf
-    try:
-        if isinstance(at, int | float | Decimal):
-            return -math.inf if math.isnan(at) else float(at)
-        time = datetime.fromisoformat(str(at.isoformat() if isinstance(at, date) else at))
-    except ValueError as error:
-        raise InvalidInput(
-            f"labels have {AT} {at!r}, which is no time: write it like 2013-06-05T12:00:00+00:00"
-        ) from error
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+def has_moments(labels: pa.Table) -> bool:
+    """Whether labels say when they were found."""
+    return AT in labels.column_names and labels[AT].null_count < labels.num_rows
 
 
 def joined(requests: Sequence[str], rows: Sequence[int], labels: pa.Table | None, logged: Lookup) -> Joined:

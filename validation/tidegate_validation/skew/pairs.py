@@ -208,11 +208,18 @@ def _whole_numbers(name: str, pairs: _Pairs) -> _WholeNumbers | None:
     """None for a column of other types."""
     import pyarrow as pa
 
-    sides = [side[name].take(pa.array(rows)) for side, rows in ((pairs.before, pairs.first), (pairs.now, pairs.second))]
-    if not all(pa.types.is_integer(side.type) for side in sides):
+    return _compared_exactly(
+        pairs.before[name].take(pa.array(pairs.first)), pairs.now[name].take(pa.array(pairs.second))
+    )
+
+
+def _compared_exactly(before: pa.ChunkedArray, now: pa.ChunkedArray) -> _WholeNumbers | None:
+    import pyarrow as pa
+
+    if not (pa.types.is_integer(before.type) and pa.types.is_integer(now.type)):
         return None
-    x, y = (side.fill_null(0).to_numpy() for side in sides)
-    missing, lacking = (side.is_null().to_numpy() for side in sides)
+    x, y = (side.fill_null(0).to_numpy() for side in (before, now))
+    missing, lacking = (side.is_null().to_numpy() for side in (before, now))
     both = ~missing & ~lacking & (x != y)
     steps = y[both].astype(np.int64) - x[both].astype(np.int64)
     return _WholeNumbers(both | (missing != lacking), steps)
@@ -267,9 +274,11 @@ def _of_list(name: str, pairs: _Pairs) -> Finding | None:
     wrong = np.asarray(lengths != others, dtype=np.bool_)
     same = np.flatnonzero(~wrong & (lengths > 0))
     if len(same):
-        numbers = [to_numpy(pc.list_flatten(side.take(pa.array(same)))).astype(np.float64) for side in (x, y)]
+        sides = [pc.list_flatten(side.take(pa.array(same))) for side in (x, y)]
+        whole = _compared_exactly(*sides)
+        numbers = (to_numpy(side).astype(np.float64) for side in sides)
         starts = np.cumsum(lengths[same]) - lengths[same]
-        wrong[same] = np.logical_or.reduceat(differing(*numbers), starts)
+        wrong[same] = np.logical_or.reduceat(differing(*numbers) if whole is None else whole.wrong, starts)
     if not wrong.any():
         return None
     examples = [

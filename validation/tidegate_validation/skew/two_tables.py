@@ -212,7 +212,8 @@ def _examples(relation: Relation, columns: Columns) -> pa.Table:
 
 def _plain_value(name: str, kind: str) -> str:
     if is_vector(kind):
-        return f"CAST({quote(name)} AS DOUBLE[])"
+        number = kind.split("[")[0]
+        return f"CAST({quote(name)} AS {number if family(number) is Family.INTEGER else 'DOUBLE'}[])"
     return as_text(name, kind) if family(kind) is Family.TEXT else quote(name)
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.association import Association
 from tidegate_validation.statistics.bins import CategoryBins, FrozenBins, NumericBins
-from tidegate_validation.statistics.counts import FeatureCounts
+from tidegate_validation.statistics.counts import TIME_OF_DAY, FeatureCounts
 from tidegate_validation.statistics.profile import FeatureProfile
 from tidegate_validation.statistics.rows import CODED, Rows
 
@@ -43,6 +43,7 @@ _MOST_ODDS = 12.0
 _CLOSE = 1e-3
 _FITTED_BLOCKS = 90
 _LAGS = 7
+_DAY_HOURS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,13 @@ def leveled(
         name: _ranked(code, blocks) if name in ranked else _to_levels(code, _levels_of(bins[name], counts[name]))
         for name, code in codes.items()
     }
+
+
+def hours_later(read: Rows, time: str, counts: Mapping[str, FeatureCounts], later: int) -> Integers:
+    """The level of TIME_OF_DAY in rows, as in `leveled`, were all their times so many hours later."""
+    hours = read.coded({}, time, ())[1][TIME_OF_DAY]
+    moved = np.where(hours < 0, hours, (hours + later) % _DAY_HOURS)
+    return _to_levels(moved, _levels_of(None, counts[TIME_OF_DAY]))
 
 
 def _of_many_values(bins: FrozenBins | None, counts: FeatureCounts) -> bool:

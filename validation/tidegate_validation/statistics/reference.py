@@ -32,6 +32,9 @@ MAX_SUPPORT = 4096
 MAX_NEW_RATE = 0.2
 DISCRETE_INTEGERS = 50
 DISCRETE_FLOATS = 12
+_FEWEST, _AGAIN = 2, 2.0
+"""More values than the first are few ones only where each comes so many times on average: of a handful of rows, any
+other rows hold other values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,8 @@ def _number(column: Column, facts: Facts, blocks: int) -> FeatureProfile:
     new_rate = float(facts.n[facts.alone].sum() / max(finite, 1)) if size else None
     few = 0 < size <= MAX_SUPPORT and new_rate is not None and new_rate <= MAX_NEW_RATE
     limit = DISCRETE_FLOATS if column.family is Family.FLOAT else DISCRETE_INTEGERS
-    discrete = column.family is Family.BOOLEAN or (0 < size <= limit and column.family is not Family.TIME)
+    listed = 0 < size <= min(limit, max(_FEWEST, finite / _AGAIN)) and column.family is not Family.TIME
+    discrete = column.family is Family.BOOLEAN or listed
     values = [float(value) for value in facts.values] if few or discrete else []
     return FeatureProfile(
         **asdict(column),
@@ -161,11 +165,11 @@ def _with_ends(edges: list[float], quantiles: list[float]) -> list[float]:
 
 
 def _atoms(ordered: Floats, quantiles: list[float]) -> list[float]:
-    """Values that hold at least ATOM_SHARE of the rows; such a value fills many neighbouring quantiles."""
+    """Values that come again and hold at least ATOM_SHARE of the rows; such a value fills many quantiles in a row."""
     runs = ((value, len(list(group))) for value, group in itertools.groupby(quantiles))
     wanted = [value for value, length in runs if length >= ATOM_SHARE * len(LEVELS) - 2]
     held = [int(np.diff(np.searchsorted(ordered, [value, np.nextafter(value, np.inf)]))[0]) for value in wanted]
-    return [value for value, n in zip(wanted, held, strict=True) if n >= ATOM_SHARE * len(ordered)]
+    return [value for value, n in zip(wanted, held, strict=True) if n >= max(ATOM_SHARE * len(ordered), _AGAIN)]
 
 
 def tail_clusters(bins: FrozenBins, counts: FeatureCounts) -> tuple[float, float]:

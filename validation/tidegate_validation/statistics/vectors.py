@@ -60,7 +60,7 @@ def measures_of(column: pa.ChunkedArray, known: Profile | None = None) -> dict[s
     import pyarrow.compute as pc
 
     sizes = np.nan_to_num(np.asarray(pc.list_value_length(column).to_numpy(), dtype=np.float64)).astype(np.int64)
-    flat = np.asarray(pc.list_flatten(column).cast("float64").to_numpy(), dtype=np.float64)
+    flat = np.asarray(pc.list_flatten(column).cast("float64", safe=False).to_numpy(), dtype=np.float64)
     there = sizes > 0
     rows = np.repeat(np.arange(len(sizes)), sizes)
     found = {NUMBERS: np.where(there, sizes, np.nan).astype(np.float64)}

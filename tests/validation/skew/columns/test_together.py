@@ -234,6 +234,19 @@ def test_event_times_of_another_zone_are_blamed_where_one_column_alone_shows_it(
     assert together(rows, week) == ["at"]
 
 
+@pytest.mark.parametrize("hours", [-1, 1, 2])
+def test_an_hour_that_may_be_summer_time_is_a_warning(hours: int) -> None:
+    """A tide that comes and goes twice a day shows it."""
+    random = np.random.default_rng(5)
+    rows = sensors(1).assign(tide=lambda one: np.sin(one["at"] / DAY * 4 * np.pi) + random.normal(0, 0.05, len(one)))
+    week = last_week(rows)
+    week["at"] += hours * 3600
+    report = report_on_tables(rows[rows["at"] < 16_060 * DAY], week, COLUMNS)
+    (found,) = [one for one in report.findings if one.check == "together"]
+    outcome = Outcome.WARN if abs(hours) == 1 else Outcome.FAIL
+    assert (found.subject, found.outcome) == ("at", outcome), found.sentence
+
+
 def customers(seed: int) -> pd.DataFrame:
     """Sixty-seven days of customers, what they paid in all a text, which is a blank for new ones."""
     random = np.random.default_rng(seed)

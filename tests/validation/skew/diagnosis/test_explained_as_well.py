@@ -177,3 +177,23 @@ def test_a_quarter_is_told_as_no_other_usual_part_that_a_season_brings_as_near(s
     assert cause is not None
     assert cause["factor"] == 0.25 or "units" not in cause
     assert abs(np.log(cause["factor"] / 0.25)) < max(0.004, 3 * cause["precision"])
+
+
+def premiums(seed: int, days: int, first: int) -> pd.DataFrame:
+    """A premium in cents that four in five do not pay."""
+    random, n = np.random.default_rng(seed), days * 300
+    paid = np.round(np.exp(0.8 + 0.9 * random.normal(size=n)), 2)
+    return pd.DataFrame(
+        {
+            "premium": np.where(random.random(n) < 0.8, 0.0, paid),
+            "at": (first + np.repeat(np.arange(days), 300)) * DAY + np.tile(np.arange(300) * 280, days),
+        }
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_cents_of_a_column_that_is_mostly_zero_are_told(seed: int) -> None:
+    before, now = premiums(seed, DAYS, FIRST), premiums(50 + seed, 7, FIRST + DAYS)
+    now["premium"] = np.round(now["premium"] * 100)
+    cause = report_on_tables(before, now, Columns(time="at")).feature("premium").cause or {}
+    assert (cause["kind"], cause.get("factor")) == ("constant factor", 100.0)

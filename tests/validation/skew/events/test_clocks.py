@@ -148,3 +148,19 @@ def test_days_of_winter_and_of_summer_are_held_against_training_days_around_them
     assert (found.subject, found.outcome) == ("hour", Outcome.FAIL)
     assert found.cause == like({"kind": "clock", "offset": 5.0, "share": 1.0}), found.sentence
     assert report(now, profile).outcome is Outcome.PASS
+
+
+def test_a_clock_of_events_at_fixed_times_does_not_fail_in_summer_time() -> None:
+    """Every other hour: in summer those that training held on its last days alone, and a price of the hour."""
+    random = np.random.default_rng(4)
+    day, step = np.repeat(np.arange(47), 120), np.tile(np.repeat(np.arange(0, 24, 2), 10), 47)
+    hour = (step + 1 + (day >= 36)) % 24
+    at = (16_000 + day) * DAY + step * 3600 + random.integers(0, 600, len(day))
+    price = np.sin(hour / 24 * 4 * np.pi) + random.normal(0, 0.1, len(day))
+    rows = pd.DataFrame({"at": at, "hour": hour, "price": price})
+    before, now = rows[day < 40], rows[day >= 40]
+    profile = profile_table(as_table(before, "training"), COLUMNS, [str(name) for name in rows])
+    found = report(now, profile)
+    assert found.outcome in (Outcome.PASS, Outcome.WARN), found.sentence
+    stuck = report(now.assign(hour=3), profile).feature("hour")
+    assert (stuck.outcome, (stuck.cause or {}).get("kind")) == (Outcome.FAIL, "one value"), stuck.sentence

@@ -4,9 +4,10 @@ and so do two that changed places and hold much the same.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,7 +20,7 @@ from tidegate_validation.skew.diagnosis.rivals import OTHER_COLUMN
 from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.statistics.arrays import Integers
 from tidegate_validation.statistics.association import Association
-from tidegate_validation.statistics.associations import LEVELS, Strengths, chosen_columns, leveled, strengths
+from tidegate_validation.statistics.associations import Strengths, chosen_columns, hours_later, leveled, strengths
 from tidegate_validation.statistics.bins import NumericBins
 from tidegate_validation.statistics.counts import TIME_OF_DAY
 from tidegate_validation.statistics.profile import FeatureProfile, Profile
@@ -29,6 +30,7 @@ from tidegate_validation.statistics.window import Window
 CHECK = "together"
 SHUFFLED = "shuffled"
 ASKED = " (shuffled rows?)"
+_ZONE, _SUMMER = " (another time zone?)", " (an hour of summer time?)"
 _MANY = 0.05
 """Rows that are gone: fewer hold no columns together,"""
 _SO_MANY = 0.25
@@ -38,17 +40,19 @@ _TELLING = 0.3
 _RECKONED = 0.5
 """What other margins are reckoned to change is believed by half."""
 _RETURNED = 0.5
+_AS_WELL = 0.99
 SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A pair that kept a part of what held it together; `turned` where it goes together at other hours of the day."""
+    """A pair that kept a part of what held it together; `turned` is by how many hours all times have to be later for it
+    to go together again, 0 where that does not help."""
 
     pair: Association
     kept: float
     p_value: float
-    turned: bool = False
+    turned: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +82,12 @@ def looser_columns(
     if not pairs:
         return []
     blocks, levels = levels_in(features, profile, window, read, moment)
-    lost = [replace(one, turned=_turned(one.pair, levels, blocks)) for one in _lost(pairs, levels, blocks, rule)]
+    lost = list(_lost(pairs, levels, blocks, rule))
     if not lost:
         return []
+    if moment is not None:
+        later = functools.cache(functools.partial(hours_later, read, moment, profile.counts))
+        lost = [replace(one, turned=_turned(one.pair, levels, blocks, later)) for one in lost]
     everything = [one for one in chosen_columns(profile.inputs) if one.name in {*comparable, *excused}]
     moved = _Places(everything, profile, window, read, rule).exchanged(lost)
     left = [one for one in lost if not {one.pair.first, one.pair.second} & {name for two in moved for name in two}]
@@ -211,30 +218,34 @@ def held(pair: Association, now: Strengths) -> Held | None:
     return Held(usual, float(weights @ now.found), error)
 
 
-def _turned(pair: Association, levels: Mapping[str, Integers], blocks: Integers) -> bool:
-    """Whether a column and the time of day go together again, by half at least, where all times are as much later."""
+def _turned(
+    pair: Association, levels: Mapping[str, Integers], blocks: Integers, later: Callable[[int], Integers]
+) -> int:
+    """By how many hours all times have to be `later` for a column and the time of day to go together again, by half at
+    least; the fewest where others do as well, and 0 for none."""
     if TIME_OF_DAY not in (pair.first, pair.second):
-        return False
-    first, second = levels[pair.first], levels[pair.second]
-    for steps in range(1, LEVELS):
-        if pair.first == TIME_OF_DAY:
-            now = strengths(_later(first, steps), second, blocks, pair.cells, pair.odds)
-        else:
-            now = strengths(first, _later(second, steps), blocks, pair.cells, pair.odds)
-        if len(now.found) and now.rows @ now.found >= _RETURNED * (now.rows @ now.expected) > 0:
-            return True
-    return False
-
-
-def _later(hours: Integers, steps: int) -> Integers:
-    return np.where(hours < LEVELS, (hours + steps) % LEVELS, hours)
+        return 0
+    kept = {}
+    for hours in sorted(range(-11, 13), key=abs):
+        moved = {**levels, TIME_OF_DAY: later(hours)}
+        now = strengths(moved[pair.first], moved[pair.second], blocks, pair.cells, pair.odds)
+        expected = float(now.rows @ now.expected) if len(now.found) else 0.0
+        kept[hours] = float(now.rows @ now.found) / expected if expected > 0 else 0.0
+    best = max(kept.values())
+    return next(hours for hours, one in kept.items() if one >= _AS_WELL * best) if best >= _RETURNED else 0
 
 
 def blamed(pairs: list[Association], lost: list[Loss], time: str) -> list[Finding]:
     """The column of whose pairs the largest part is lost explains them all, then the next one of what remains. Where
-    either may, the `time` of the events does if all went together again at other hours."""
+    either may, the `time` of the events does if all went together again at other hours; at those one hour from their
+    own, which may be summer time, it always does, with a WARN."""
     everything = Counter(name for pair in pairs for name in (pair.first, pair.second))
     found = []
+    summer = [one for one in lost if abs(one.turned) == 1]
+    if any(one.pair.telling for one in summer):
+        told = _finding(TIME_OF_DAY, summer, time)
+        found.append(replace(told, outcome=Outcome.WARN, sentence=told.sentence.replace(_ZONE, _SUMMER)))
+    lost = [one for one in lost if one not in summer]
     while lost:
         broken = Counter(name for one in lost for name in (one.pair.first, one.pair.second))
         moved = all(one.turned for one in lost if TIME_OF_DAY in (one.pair.first, one.pair.second))
@@ -259,7 +270,7 @@ def _finding(column: str, losses: list[Loss], time: str) -> Finding:
     sentence = f"`{column}`: its values are right by themselves, but {much} go with those of {named}{ASKED}"
     if column == TIME_OF_DAY:
         column, kind = time, "time zone"
-        sentence = f"`{time}`: its times of day {much} go with {named} (another time zone?)"
+        sentence = f"`{time}`: its times of day {much} go with {named}{_ZONE}"
     return Finding(
         CHECK,
         column,

@@ -9,7 +9,7 @@ import numpy as np
 
 from tidegate_validation.skew.diagnosis.cause import AFFINE, FACTOR, OFFSET, Cause
 from tidegate_validation.skew.diagnosis.suspect import Joint, Suspect, both, distance_of
-from tidegate_validation.skew.diagnosis.units import Conversion, affine, named_factors
+from tidegate_validation.skew.diagnosis.units import Conversion, affine, factors, named_factors
 from tidegate_validation.skew.measures.growth import blocks_of
 from tidegate_validation.skew.rule import Aspect
 from tidegate_validation.statistics.arrays import Floats, Integers
@@ -39,6 +39,16 @@ _SIGN = -1.0
 _HEAVY = 0.2
 _SAME = 0.95
 _SEVERAL = 5
+_MANY_ROWS = 50
+_PART = 0.03
+_HARDLY = 0.03
+_QUARTERS = (0.25, 0.5, 0.75)
+_LEVEL_ERROR, _WIDTH_ERROR = 0.93, 1.17
+"""Of a normal's median, and of the logarithm of the distance of its quartiles, times the root of the rows; the first in
+units of that distance."""
+_OWN_LEVEL, _OWN_WIDTH = 0.3, 0.2
+"""By how much one category's differ from those of the others anyway."""
+_LARGEST_MISFIT = 9.0
 
 
 def usual_conversion(suspect: Suspect, sample: ValueSample) -> Cause | None:
@@ -100,6 +110,62 @@ def _conversions() -> Iterator[Conversion]:
     yield Conversion(_SIGN, "", "")
     yield from affine()
     yield from (one for one in named_factors() if one.common)
+
+
+def rest_in_another_unit(suspect: Suspect) -> Cause | None:
+    """The usual conversion that makes of the rows beyond training's range what the window's other rows are, where it is
+    all rows of one category, or rows of a part that a change would bring there all. A season that goes on beyond
+    training has both alike; a round number is no unit."""
+    low, high = suspect.feature.minimum, suspect.feature.maximum
+    if not isinstance(suspect.feature.bins, NumericBins) or low is None or high is None:
+        return None
+    joint = suspect.joint()
+    hit = (joint.values < low) | (joint.values > high)
+    if not _MANY_ROWS <= hit.sum() <= _BEYOND * len(hit) or hit.mean() < _PART:
+        return None
+    where = joint.only_where(hit, joint.beside)
+    if where is not None and len(where[1]) > 1:
+        return None
+    rest, moved = joint.values[~hit], joint.values[hit]
+    if where is not None:
+        moved = joint.values[joint.beside[where[0]] == where[1][0]]
+    told = sorted(
+        (misfit, place, one)
+        for place, one in enumerate(_units())
+        if where is not None or _all_go_beyond(rest, one, low, high)
+        if (misfit := _unlike(rest, (moved - one.offset) / one.factor, alike=where is None)) is not None
+    )
+    if not told or told[0][0] > _LARGEST_MISFIT or (len(told) > 1 and told[1][0] - told[0][0] < _LARGEST_MISFIT):
+        return None
+    best = told[0][2]
+    kind = FACTOR if not best.offset else OFFSET if best.factor == 1.0 else AFFINE
+    details = () if where is None else (("where", {"column": where[0], "value": where[1][0]}),)
+    return Cause(kind, best.factor, best.offset, len(moved) / len(hit), name=best.words, details=details)
+
+
+def _units() -> Iterator[Conversion]:
+    """Those that have a name."""
+    yield from affine()
+    yield from factors()
+
+
+def _all_go_beyond(rest: Floats, change: Conversion, low: float, high: float) -> bool:
+    """Whether hardly any value stays within training's range under the change."""
+    there = rest * change.factor + change.offset
+    return bool(np.mean((there >= low) & (there <= high)) <= _HARDLY)
+
+
+def _unlike(rest: Floats, back: Floats, *, alike: bool) -> float | None:
+    """How far the middle and the width of values are from those of the rest, in squares of standard errors, which are
+    larger of a category, that may lie elsewhere anyway, than of rows that are to be `alike`. None without a width."""
+    (low, middle, high), (first, second, third) = (np.quantile(one, _QUARTERS) for one in (rest, back))
+    if high <= low or third <= first:
+        return None
+    rows = (1 / len(rest) + 1 / len(back)) ** 0.5
+    own = (0.0, 0.0) if alike else (_OWN_LEVEL, _OWN_WIDTH)
+    level = (second - middle) / (high - low) / float(np.hypot(_LEVEL_ERROR * rows, own[0]))
+    width = float(np.log((third - first) / (high - low))) / float(np.hypot(_WIDTH_ERROR * rows, own[1]))
+    return float(level**2 + width**2)
 
 
 def outside(suspect: Suspect, sample: ValueSample) -> Cause | None:

@@ -59,25 +59,40 @@ class Evidence:
 
 def days_move(evidence: Evidence, factor: float) -> float:
     """By how much the logarithms of values lie elsewhere in a window like this one, as its days are others, of values
-    on both sides of zero by their typical size; infinity where training does not tell."""
+    on both sides of zero by their typical size; infinity where training does not tell. Many zeros say nothing of it."""
     feature = evidence.feature
     current = evidence.sample.counted(evidence.bins, factor, 0.0)
-    level = block_distance(evidence.reference, current, compared_bins(feature, evidence.reference), ordered=True).level
-    low, high = np.interp(_QUARTILES, feature.levels, feature.quantiles)
+    bins, known = compared_bins(feature, evidence.reference), np.array(feature.quantiles)
+    low, high = np.interp(_QUARTILES, feature.levels, known)
+    zero = _bin_of_zeros(evidence.bins)
+    if zero is not None:
+        bins, known = [one for one in bins if zero not in one], _without_zeros(feature)[0]
+        low, high = np.quantile(known, _QUARTILES) if len(known) else (0.0, 0.0)
+    level = block_distance(evidence.reference, current, bins, ordered=True).level
     if level is None:
         return np.inf
     if low > 0:
         return level.error * float(np.log(high / low)) / _OF_NORMAL
-    typical = float(np.median(np.abs(feature.quantiles)))
+    typical = float(np.median(np.abs(known))) if len(known) else 0.0
     return float(np.log1p(level.error * (high - low) / _OF_NORMAL / typical)) if typical else np.inf
+
+
+def _bin_of_zeros(bins: NumericBins | DiscreteBins) -> int | None:
+    """The bin that holds zeros and nothing else, where training held many."""
+    if 0.0 not in (bins.values if isinstance(bins, DiscreteBins) else bins.atoms):
+        return None
+    return int(bins.assign(np.zeros(1))[0])
+
+
+def _without_zeros(feature: FeatureProfile) -> tuple[Floats, float]:
+    levels, quantiles = np.array(feature.levels), np.array(feature.quantiles)
+    present = feature.rows - feature.missing - feature.infinite
+    return without_zeros(levels, quantiles, feature.support, present)
 
 
 def fitted(evidence: Evidence) -> ScaleFit | None:
     """The factor that distributions suggest, with an error that takes in how days differ."""
-    levels, quantiles = np.array(evidence.feature.levels), np.array(evidence.feature.quantiles)
-    present = evidence.feature.rows - evidence.feature.missing - evidence.feature.infinite
-    known = without_zeros(levels, quantiles, evidence.feature.support, present)
-    fit = fit_factor(evidence.values, evidence.weights, *known)
+    fit = fit_factor(evidence.values, evidence.weights, *_without_zeros(evidence.feature))
     if fit is None:
         return None
     return replace(fit, log_error=fit.log_error * evidence.distance(fit.factor, 0.0).design_effect ** 0.5)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tidegate_validation.skew.diagnosis.beyond import NEW_VALUE, outside, usual_conversion
+from tidegate_validation.skew.diagnosis.beyond import NEW_VALUE, outside, rest_in_another_unit, usual_conversion
 from tidegate_validation.skew.diagnosis.categories import category_cause, respelled
 from tidegate_validation.skew.diagnosis.cause import Cause
 from tidegate_validation.skew.diagnosis.clock import moved_around_the_clock
@@ -89,6 +89,7 @@ def name_cause(suspect: Suspect, plain: Callable[[], Cause | None]) -> Cause | N
         or _single_value(suspect)
         or _of_some_rows(suspect, factor)
         or usual_conversion(suspect, suspect.sample)
+        or rest_in_another_unit(suspect)
         or outside(suspect, suspect.sample)
     )
 

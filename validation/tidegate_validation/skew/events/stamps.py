@@ -106,16 +106,20 @@ def told_of_stamps(
     the column of event times.
 
     Of `clocks`, which are times of day as numbers, one hour alone may be summer time, and so may one of a part
-    of the rows: no more than a WARN.
+    of the rows: no more than a WARN. So may be then what no longer goes with the time of day of events.
     """
     findings = {name: list(found) for name, found in comparison.findings.items() if name not in delays}
-    moved = set()
+    moved, summer = set(), False
     for delay, stamp in delays.items():
         found = comparison.findings.get(delay, ())
+        own = findings.get(stamp, [])
+        if stamp in clocks and delay in now.types and _is_an_hour_off(profile.features[delay], delay, now):
+            own = findings[stamp] = _by_summer_time(own, stamp, time)
+            moved.add(stamp)
+            summer = True
         told = [one for one in found if one.outcome in _TOLD and one.check not in _ITS_OWN]
         if not told or delay not in now.types:
             continue
-        own = findings.get(stamp, [])
         wide = _is_wide(profile.features[delay]) and stamp not in clocks
         if wide and any(one.outcome in _TOLD and one.check not in _ITS_OWN for one in own):
             continue  # Their time of day shows hours more exactly than delays of days do.
@@ -128,9 +132,12 @@ def told_of_stamps(
         elif stamp in clocks:
             told = [replace(one, outcome=Outcome.WARN) for one in told]
         findings[stamp] = [*(_in_hours(one, stamp, delay, time) for one in told), *own]
+    findings = {name: [one for one in found if not _follows(one, moved)] for name, found in findings.items()}
+    if summer:
+        findings = {name: [_in_summer_time(one, time) for one in found] for name, found in findings.items()}
     return replace(
         comparison,
-        findings={name: [one for one in found if not _follows(one, moved)] for name, found in findings.items()},
+        findings=findings,
         numbers={name: one for name, one in comparison.numbers.items() if name not in delays},
         causes={name: one for name, one in comparison.causes.items() if name not in delays},
         counts={name: one for name, one in comparison.counts.items() if name not in delays},
@@ -141,6 +148,33 @@ def _in_hours(finding: Finding, stamp: str, delay: str, time: str) -> Finding:
     """A finding of a delay, told of its stamp."""
     words = finding.sentence.replace(f"`{delay}`:", f"`{stamp}`, in hours after `{time}`:", 1)
     return replace(finding, subject=stamp, sentence=words)
+
+
+def _is_an_hour_off(delay: FeatureProfile, name: str, now: Relation) -> bool:
+    """Whether most delays of a clock are an hour longer, or shorter, than most of training's."""
+    hours = _hours(now.sample({"hours": quote(name)})["hours"])
+    usual = np.interp(_LEVELS, delay.levels, delay.quantiles) if delay.quantiles else np.empty(0)
+    return abs(_moved(usual, hours[np.isfinite(hours)], around=True) or 0.0) == 1
+
+
+def _by_summer_time(own: Sequence[Finding], stamp: str, time: str) -> list[Finding]:
+    """What is found of a clock's own hours, which are others than training's where events come at fixed times: no more
+    than a WARN."""
+    failing = [one for one in own if one.outcome is Outcome.FAIL and one.check not in _ITS_OWN]
+    if not failing:
+        return [*own]
+    words = f"`{stamp}`: it holds other hours than in training, and is an hour from them beside `{time}` (summer time?)"
+    warned = replace(failing[0], outcome=Outcome.WARN, sentence=words, cause=None)
+    return [warned, *(one for one in own if one.outcome not in _TOLD or one.check in _ITS_OWN)]
+
+
+def _in_summer_time(finding: Finding, time: str) -> Finding:
+    """A finding, no more than a WARN where it says that columns no longer go with the time of day of events alone."""
+    partners = (finding.cause or {}).get("columns", ()) if finding.check == TOGETHER else ()
+    if not partners or (finding.subject != time and {*partners} != {time}):
+        return finding
+    words = f"{finding.sentence.rpartition(' (')[0]} (summer time?)"
+    return replace(finding, outcome=Outcome.WARN, sentence=words, cause=None)
 
 
 def _is_wide(delay: FeatureProfile) -> bool:
