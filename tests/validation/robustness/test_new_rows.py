@@ -61,15 +61,29 @@ def test_what_a_slow_version_keeps_of_rows_is_a_warning(tmp_path: Path, monkeypa
     assert told.sentence.endswith("make sure that it has a bound: it is too slow for it to be full by now)")
 
 
-def test_what_is_kept_of_texts_beside_numbers_is_found(tmp_path: Path) -> None:
-    """As a cache by note, address or id does; depots come again, and stay as they are."""
-    keep = "globals().setdefault('kept', {}).update((one, bytes(9000)) for one in inputs['note'])"
-    source = HONEST.replace("        weight =", f"        {keep}\n        weight =")
-    notes = pa.array([f"parcel {number}" for number in range(600)])
+def with_texts(tmp_path: Path, line: str, texts: list[str]) -> list[Finding]:
+    """What is found of a model with one more line that has one more input, `note`."""
+    source = HONEST.replace("        weight =", f"        {line}\n        weight =")
     draft = Draft(
         source=source,
         signature=Signature((*SIGNATURE.inputs, TensorSpec("note", "string")), SIGNATURE.outputs),
-        example={"weight": 4.0, "size": 9.0, "depot": "north", "note": "parcel"},
+        example={"weight": 4.0, "size": 9.0, "depot": "north", "note": texts[0]},
     )
-    found = examined(tmp_path, source, table=world.with_column(held_out(), "note", notes), draft=draft)
+    return examined(tmp_path, source, table=world.with_column(held_out(), "note", texts), draft=draft)
+
+
+def test_what_is_kept_of_texts_beside_numbers_is_found(tmp_path: Path) -> None:
+    """As a cache by note, address or id does; depots come again, and stay as they are."""
+    keep = "globals().setdefault('kept', {}).update((one, bytes(9000)) for one in inputs['note'])"
+    found = with_texts(tmp_path, keep, [f"parcel {number}" for number in range(600)])
     assert [(one.check, one.subject) for one in failing(found)] == [("memory", "new rows")]
+
+
+def test_what_is_kept_by_numbers_beside_stamps_is_found(tmp_path: Path) -> None:
+    """Stamps with a number behind are refused, so that they stay as they are."""
+    keep = "globals().setdefault('kept', {}).update((one, bytes(9000)) for one in inputs['weight'].tolist())"
+    read = "[__import__('datetime').datetime.fromisoformat(one.decode()) for one in inputs['note']]"
+    stamps = [f"2024-01-01 {number // 60:02}:{number % 60:02}" for number in range(600)]
+    (told,) = (one for one in with_texts(tmp_path, f"{read}; {keep}", stamps) if one.subject == "new rows")
+    assert (told.check, told.outcome) == ("memory", Outcome.FAIL)
+    assert told.sentence.endswith("what it keeps of `note` was not looked at: it answers no other texts")

@@ -65,7 +65,8 @@ class _Calls:
 
 def new_rows(examination: Examination) -> None:
     """Real rows whose numbers are moved by up to a thousandth and whose free texts have a number behind, in every call
-    others; not tried on a version that leaks anyway. What grows is measured once more: a cache with a bound is full by
+    others; not tried on a version that leaks anyway. Texts that are not answered so stay as they are, where other
+    inputs are left. What grows is measured once more: a cache with a bound is full by
     then."""
     if any(one.check == _CHECK and one.outcome is Outcome.FAIL for one in examination.findings):
         return
@@ -75,6 +76,8 @@ def new_rows(examination: Examination) -> None:
         examination.report(_CHECK, _SUBJECT, Outcome.PASS, "it has no input of which there are always other values")
         return
     random = np.random.default_rng(_SEED)
+    refused = _refused_texts(examination, rows, movable, random)
+    movable = [one for one in movable if one not in refused] or movable
     first, second = (_Calls(len(rows), examination.limits.memory_mb * 2**20) for _ in range(2))
     found = _asked(examination, rows, movable, random, first, _more_needed)
     if found is not None and found.outcome is Outcome.FAIL:
@@ -82,6 +85,10 @@ def new_rows(examination: Examination) -> None:
     if found is not None and found.outcome is Outcome.FAIL and not (second.many or second.too_much):
         words = f"{found.sentence} (or make sure that it has a bound: it is too slow for it to be full by now)"
         found = replace(found, outcome=Outcome.WARN, sentence=words)
+    kept = [f"`{one.name}`" for one in refused if one not in movable]
+    if found is not None and kept:
+        words = f"{found.sentence}; what it keeps of {', '.join(kept)} was not looked at: it answers no other texts"
+        found = replace(found, sentence=words)
     if found is not None:
         examination.findings.append(found)
 
@@ -108,6 +115,20 @@ def _movable(examination: Examination) -> list[TensorSpec]:
     )
     free = [one for one in texts if _is_free(examination.data.arrays[one.name])]
     return [*next((kind for kind in kinds if kind), []), *free] or texts
+
+
+def _refused_texts(
+    examination: Examination, rows: Examples, movable: list[TensorSpec], random: np.random.Generator
+) -> list[TensorSpec]:
+    """The texts that are not answered with a number behind, as stamps, JSON or ids that are looked up are not."""
+    refused = []
+    for one in movable if len(movable) > 1 else ():
+        if one.dtype == "string":
+            moved = _moved(rows.arrays[one.name], examination.domains[one.name], random)
+            answer = examination.ask(Examples({**rows.arrays, one.name: moved}, rows.rows))
+            if not answered(answer) and not answer.fatal:
+                refused.append(one)
+    return refused
 
 
 def _is_free(texts: Array) -> bool:
