@@ -24,7 +24,7 @@ from tidegate_serving.contract.errors import (
     Unavailable,
 )
 from tidegate_serving.contract.manifest import FILE_NAME
-from tidegate_serving.files import FULL, file_error
+from tidegate_serving.files import FULL, NO_MORE_OPEN, file_error
 
 logger = logging.getLogger(__name__)
 
@@ -142,8 +142,8 @@ def monitor(
 
     An engine that does not answer does not end it, nor one that serves nothing after a window was seen, as it may have
     started anew: `on_away` hears why, each time, and it is tried again after growing pauses, never longer than
-    `watch.every`. Nor does a full disk or a fault of our own in one window's report, which `on_away` hears of too.
-    Whatever else the steps raise does end it.
+    `watch.every`. Nor does a full disk, the limit of open files or a fault of our own in one window's report, which
+    `on_away` hears of too. Whatever else the steps raise does end it.
     """
     pause = _FIRST_PAUSE_SECONDS
     waited_for: tuple[type[TidegateError], ...] = (Unavailable, DeadlinePassed)
@@ -168,7 +168,7 @@ def monitor(
 
 def _no_report(watch: Watch, error: Exception) -> TidegateError:
     """Why a window has no report, and what follows."""
-    if isinstance(error, OSError) and error.errno in FULL:
+    if isinstance(error, OSError) and error.errno in (*FULL, *NO_MORE_OPEN):
         return file_error(error, Path(error.filename or watch.reports))
     logger.exception("no report on this window of %s", watch.servable)
     return TidegateError(

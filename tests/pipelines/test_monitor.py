@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -233,12 +234,21 @@ def test_a_watch_that_makes_no_sense_is_refused(world: World) -> None:
         Watch("127.0.0.1:1", "m", world.root, windows_per_alarm=0)
 
 
-def test_a_full_disk_is_told_with_its_place_and_the_next_window_is_looked_at(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "why"),
+    [
+        (errno.ENOSPC, "kept, the disk is full: free space there and try again"),
+        (errno.EMFILE, "opened, this process or machine has too many files open: raise that limit (ulimit -n)"),
+    ],
+)
+def test_what_the_system_lacks_is_told_with_its_place_and_the_next_window_is_looked_at(
+    tmp_path: Path, number: int, why: str
+) -> None:
     told: list[str] = []
     stop = threading.Event()
 
     def full() -> datetime:
-        raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "skew.json"))
+        raise OSError(number, os.strerror(number), str(tmp_path / "skew.json"))
 
     def hear(error: TidegateError) -> None:
         told.append(error.message)
@@ -246,7 +256,7 @@ def test_a_full_disk_is_told_with_its_place_and_the_next_window_is_looked_at(tmp
             stop.set()
 
     monitor(Watch("127.0.0.1:1", "flights", tmp_path, every=0.001), lambda _: None, stop, full, hear)
-    assert told == [f"{tmp_path}/skew.json cannot be kept, the disk is full: free space there and try again"] * 2
+    assert told == [f"{tmp_path}/skew.json cannot be {why}"] * 2
 
 
 def test_a_fault_in_one_window_s_report_is_told_and_the_next_is_looked_at(tmp_path: Path) -> None:

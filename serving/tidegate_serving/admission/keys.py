@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from tidegate_serving.contract.errors import AlreadyExists, InvalidInput
 from tidegate_serving.contract.plain_file import read_given
-from tidegate_serving.files import file_error, sync
+from tidegate_serving.files import file_error, make_folder, sync
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -29,7 +29,7 @@ def key_id(key: Ed25519PublicKey | bytes) -> str:
 
 def make_keys(private: Path, public: Path) -> None:
     """Writes a new key pair as PEM; the private file for its owner only. AlreadyExists rather than overwrite.
-    Where one cannot be written whole neither is there, and this raises as `files.keep`."""
+    Where one cannot be written whole neither is there, and this raises as `files.make_folder` and `files.keep`."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -41,12 +41,12 @@ def make_keys(private: Path, public: Path) -> None:
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
     for path in (private, public):
+        make_folder(path.parent, "the folder of a key")
         if path.exists():
             raise AlreadyExists(_taken(path))
     made: list[Path] = []
     try:
         for path, data, mode in ((private, secret, 0o600), (public, open_text, 0o644)):
-            path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
             made.append(path)
             with os.fdopen(descriptor, "wb") as file:

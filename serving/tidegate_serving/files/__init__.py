@@ -15,10 +15,11 @@ from tidegate_serving.files.atomic import (
     written_aside,
 )
 from tidegate_serving.files.records import RecordFile
-from tidegate_serving.files.state import file_error, hold, keep, lock, make_folder
+from tidegate_serving.files.state import NO_MORE_OPEN, file_error, hold, keep, lock, make_folder
 
 __all__ = [
     "FULL",
+    "NO_MORE_OPEN",
     "RecordFile",
     "append",
     "file_error",

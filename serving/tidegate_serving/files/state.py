@@ -22,7 +22,8 @@ from tidegate_serving.contract.errors import (
 from tidegate_serving.files.atomic import FULL, write_atomically
 
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
-_NO_MORE_OPEN = (errno.EMFILE, errno.ENFILE)
+NO_MORE_OPEN = (errno.EMFILE, errno.ENFILE)
+"""What the system says where this process, or all of them, have as many files open as they may."""
 _NO_FOLDER = (errno.EEXIST, errno.ENOTDIR)
 
 
@@ -79,9 +80,9 @@ def file_error(error: OSError, path: Path) -> TidegateError:
         )
     if error.errno in FULL:
         return ResourceExhausted(f"{path} cannot be kept, the disk is full: free space there and try again")
-    if error.errno in _NO_MORE_OPEN:
+    if error.errno in NO_MORE_OPEN:
         return Unavailable(
-            f"{path} cannot be kept, this process or machine has too many files open: raise that limit (ulimit -n)"
+            f"{path} cannot be opened, this process or machine has too many files open: raise that limit (ulimit -n)"
         )
     if error.errno in _FORBIDDEN:
         return PermissionRefused(

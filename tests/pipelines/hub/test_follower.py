@@ -332,7 +332,7 @@ def test_a_release_that_was_put_off_and_gave_way_or_was_cancelled_leaves_its_ver
 def test_a_release_that_waits_or_is_refused_takes_out_what_gave_way_to_it(
     database: Database, tmp_path: Path, engine: PlayedEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the engine does not let go of it, the release says so."""
+    """Where the engine does not let go of it, one that is refused says so, and one that waits does so all the same."""
     config, away = HubConfig(directory=tmp_path), Unavailable("engine 127.0.0.1:8502 does not answer")
     decisions = Decisions(database, config, AuditLog(database))
 
@@ -348,10 +348,13 @@ def test_a_release_that_waits_or_is_refused_takes_out_what_gave_way_to_it(
     engine.during["canary"] = partial(fail, away)
     assert ends(1)[:2] == ("REQUESTED", ["push", "canary"])
     decisions.decide(LOCAL, Asked("freeze", "x", "f", model="*", until=datetime.now(UTC) + timedelta(days=3)))
-    assert ends(2)[:2] == ("WAITING", ["take_out 1"])
-    monkeypatch.setattr(stages._Steps, "judged", lambda steps, directory: fail(Refused("worse than flights:0")))
-    assert ends(3) == ("REFUSED", ["take_out 1"], "worse than flights:0")
     engine.during["take_out"] = partial(fail, away)
-    refused = ends(4)
+    assert ends(2)[:2] == ("WAITING", ["take_out 1"])
+    del engine.during["take_out"]
+    assert ends(3)[:2] == ("WAITING", ["take_out 1"])
+    monkeypatch.setattr(stages._Steps, "judged", lambda steps, directory: fail(Refused("worse than flights:0")))
+    assert ends(4) == ("REFUSED", ["take_out 1"], "worse than flights:0")
+    engine.during["take_out"] = partial(fail, away)
+    refused = ends(5)
     assert refused[:2] == ("REFUSED", ["take_out 1"])
     assert refused[2].endswith(f" before may still be in an engine: {away.message}")

@@ -195,6 +195,14 @@ def test_a_key_that_a_full_disk_cut_off_is_none(tmp_path: Path) -> None:
     make_keys(folder / "validator.pem", folder / "validator.pub.pem")
 
 
+@pytest.mark.parametrize("inside", ["", "deeper/"])
+def test_a_file_where_the_folder_of_a_key_is_to_be_is_told_as_that(tmp_path: Path, inside: str) -> None:
+    (tmp_path / "file").touch()
+    folder = tmp_path / "file" / inside
+    with pytest.raises(InvalidInput, match=r"folder of a key is .*file.*, which is or lies in a file: name a folder"):
+        make_keys(folder / "validator.pem", folder / "validator.pub.pem")
+
+
 def test_key_files_that_are_no_keys(keys: Path) -> None:
     with pytest.raises(NotFound, match=r"none\.pem"):
         load_private_key(keys / "none.pem")
