@@ -95,7 +95,8 @@ def scan(
 
     With `signatures`, one for each version that is asked for, files of others are not opened, whose columns may have
     the same names and other types; a file that holds several, or does not say what it holds, is read whole. Where there
-    are such others, files that come later are not seen. Raises NotFound where nothing is logged of it yet.
+    are such others, files that come later are not seen: scan within the `read_again` that reads. Raises NotFound where
+    nothing is logged of it yet.
     """
     pattern = _pattern(root, model, version)
     paths = [pattern] if signatures is None else _holding(pattern, signatures)

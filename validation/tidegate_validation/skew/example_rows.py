@@ -88,9 +88,12 @@ def _rows_of(
         for column, condition in zip(columns, conditions, strict=True)
     )
     joins = " ".join(one.join for one in terms if one.join)
-    source = window.named or window.relation
-    query = f"SELECT {picked} FROM {source} AS source {joins}"
-    found = read_again(lambda: window.connection.execute(query).fetchall())[0]
+
+    def read() -> Any:
+        source = window.relation if window.named is None else window.named()
+        return window.connection.execute(f"SELECT {picked} FROM {source} AS source {joins}").fetchall()[0]
+
+    found = read_again(read)
     return {
         id(one): [_row(profile.features[one.subject], comparison.causes.get(one.subject), row) for row in rows]
         for one, rows in zip(findings, found, strict=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.log_record import (
@@ -40,8 +40,9 @@ class Window:
 
     `event_time` is the column with the time of each row, None where there is none, and `moment` that with the time of
     the event alone, which a log that knows only when its rows arrived does not have. `unlogged` are features that the
-    log does not have as they were asked, by its configuration: `hash` or `omit` by name. `named` is SQL for the same
-    rows with REQUEST_ID and ROW, by which a log's rows are found again; empty where rows have no names.
+    log does not have as they were asked, by its configuration: `hash` or `omit` by name. `named` gives SQL for the
+    same rows with REQUEST_ID and ROW, by which a log's rows are found again, from the files that it has by then: call
+    it within `read_again`. None where rows have no names.
     """
 
     connection: Any
@@ -53,7 +54,7 @@ class Window:
     event_time: str | None = None
     moment: str | None = None
     unlogged: Mapping[str, str] = field(default_factory=dict)
-    named: str | None = None
+    named: Callable[[], str] | None = None
 
 
 @contextmanager
@@ -75,30 +76,36 @@ def log_window(
     """
     import duckdb
 
-    source = _source(log_root, model, version)
-    with duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        if source is None:
-            yield Window(connection, "", {}, {}, "0", 0)
-            return
-        source, judged, types = _judged(connection, source, log_root, model, version)
-        time = _time(types)
+    def read() -> Window:
+        logged = _judged(connection, log_root, model, version)
+        types, time = logged.types, _time(logged.types)
         wanted = [f"{quote(ROLE)} = '{_role(role)}'", *_limits(time, since, until), *_arrived(types, received_since)]
-        wanted += judged
         rules = unlogged_columns(log_root, model, version)
         unlogged = {name[len(INPUT_PREFIX) :]: rule for name, rule in rules.items() if name.startswith(INPUT_PREFIX)}
         named = {name[len(INPUT_PREFIX) :]: name for name in types if name.startswith(INPUT_PREFIX)}
         inputs = {name: column for name, column in named.items() if name not in unlogged}
-        values = [_scalar(connection, source, column, types[column]) for column in inputs.values()]
+        values = [_scalar(connection, logged.source, column, types[column]) for column in inputs.values()]
         moment = [f"{as_number(EVENT_TIME, types[EVENT_TIME])} AS {_MOMENT}"] if EVENT_TIME in types else []
         kept = ", ".join([f"{time} AS {_SECONDS}", *moment, *values])
-        inside = f"FROM {source} WHERE {' AND '.join(wanted)}"
-        read_again(lambda: connection.execute(f"CREATE TEMP TABLE {_VIEW} AS SELECT {kept} {inside}"))
+        limits = " AND ".join([*wanted, *logged.judged])
+        connection.execute(f"CREATE TEMP TABLE {_VIEW} AS SELECT {kept} FROM {logged.source} WHERE {limits}")
         rows = connection.execute(f"SELECT count(*) FROM {_VIEW}").fetchall()[0][0]
         types = types_of(connection, _VIEW)
         block, known = day_of(_SECONDS, types), _MOMENT if moment else None
-        identified = f"(SELECT {kept}, {quote(REQUEST_ID)}, {quote(ROW)} {inside})"
-        yield Window(connection, _VIEW, types, inputs, block, rows, _SECONDS, known, unlogged, identified)
+
+        def identified() -> str:
+            source = scan(log_root, model, version, signatures=logged.signatures)
+            return f"(SELECT {kept}, {quote(REQUEST_ID)}, {quote(ROW)} FROM {source} WHERE {limits})"
+
+        return Window(connection, _VIEW, types, inputs, block, rows, _SECONDS, known, unlogged, identified)
+
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        try:
+            window = read_again(read)
+        except NotFound:
+            window = Window(connection, "", {}, {}, "0", 0)
+        yield window
 
 
 def logged_answers(
@@ -119,12 +126,9 @@ def logged_answers(
     """
     import duckdb
 
-    source = _source(log_root, model, version)
-    if source is None:
-        return None
-    with duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        source, judged, types = _judged(connection, source, log_root, model, version)
+    def read() -> Any:
+        logged = _judged(connection, log_root, model, version)
+        types, source = logged.types, logged.source
         rules = unlogged_columns(log_root, model, version)
         outputs = [name for name in types if name.startswith(OUTPUT_PREFIX) and name not in rules]
         if not outputs:
@@ -132,7 +136,7 @@ def logged_answers(
         time, answer = _time(types), _scalar(connection, source, outputs[0], types[outputs[0]]).partition(" AS ")[0]
         inside = " AND ".join([*_limits(time, since, None), *_arrived(types, received_since)]) or "true"
         wanted = [f"{quote(ROLE)} = '{_role(role)}'", f"{quote(STATUS)} = 0", *_limits(time, None, until)]
-        wanted += judged
+        wanted += logged.judged
         columns = (
             f"{quote(REQUEST_ID)} AS request_id, {quote(ROW)} AS row, CAST(floor({time} / 86400) AS BIGINT) AS day"
         )
@@ -140,10 +144,18 @@ def logged_answers(
             f"SELECT {columns}, {answer} AS answer, {inside} AS inside FROM {source} "
             f"WHERE {' AND '.join(wanted)} AND {answer} IS NOT NULL ORDER BY ALL"
         )
-        found: Any = read_again(lambda: connection.sql(query).to_arrow_table())
-    if not found.num_rows or found.schema.field("answer").type.num_fields:
+        found = connection.sql(query).to_arrow_table()
+        return found.replace_schema_metadata({"output": outputs[0].removeprefix(OUTPUT_PREFIX)})
+
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        try:
+            found = read_again(read)
+        except NotFound:
+            return None
+    if found is None or not found.num_rows or found.schema.field("answer").type.num_fields:
         return None
-    return found.replace_schema_metadata({"output": outputs[0].removeprefix(OUTPUT_PREFIX)})
+    return found
 
 
 def count_logged(log_root: Path, model: str, requests: Collection[str]) -> int:
@@ -151,8 +163,9 @@ def count_logged(log_root: Path, model: str, requests: Collection[str]) -> int:
     import duckdb
     import pyarrow as pa
 
-    source = _source(log_root, model, None)
-    if source is None:
+    try:
+        source = scan(log_root, model, None)
+    except NotFound:
         return 0
     with duckdb.connect() as connection:
         connection.register("asked", pa.table({"id": pa.array(requests, pa.string())}))
@@ -184,39 +197,39 @@ def _role(name: str) -> str:
     return name
 
 
-def _source(log_root: Path, model: str, version: int | None) -> str | None:
-    """SQL for the log's rows, or None where there are none yet."""
-    try:
-        return scan(log_root, model, version)
-    except NotFound:
-        return None
+class _Logged(NamedTuple):
+    """SQL for a log's rows, of one signature of each version where the log has several of one; what keeps rows of
+    others out that lie in the same files; the columns without those of others, which are null in its rows; and the
+    signatures as `scan` takes them."""
+
+    source: str
+    judged: list[str]
+    types: dict[str, str]
+    signatures: Mapping[int, str] | None = None
 
 
-def _judged(
-    connection: Any, source: str, log_root: Path, model: str, version: int | None
-) -> tuple[str, list[str], dict[str, str]]:
-    """SQL for the log's rows, of one signature of each version where the log has several of one; what keeps rows of
-    others out that lie in the same files; and the columns without those of others, which are null in its rows."""
-    types = read_again(lambda: types_of(connection, source))
+def _judged(connection: Any, log_root: Path, model: str, version: int | None) -> _Logged:
+    """To be called, with what reads the rows, within one `read_again`: its files may go, and others have their rows."""
+    source = scan(log_root, model, version)
+    types = types_of(connection, source)
     if SIGNATURE not in types:
-        return source, [], types
+        return _Logged(source, [], types)
     pair = f"version, {quote(SIGNATURE)}"
     query = f"SELECT DISTINCT {pair} FROM {source} WHERE {quote(SIGNATURE)} IS NOT NULL ORDER BY ALL"
     asked: dict[int, list[str]] = {}
-    for number, name in read_again(lambda: connection.execute(query).fetchall()):
+    for number, name in connection.execute(query).fetchall():
         asked.setdefault(number, []).append(name)
     if all(len(names) < 2 for names in asked.values()):
-        return source, [], types
+        return _Logged(source, [], types)
     chosen = {number: SERVING_DEFAULT if SERVING_DEFAULT in names else names[0] for number, names in asked.items()}
     source = scan(log_root, model, version, signatures=chosen)
-    types = read_again(lambda: types_of(connection, source))
+    types = types_of(connection, source)
     values = [name for name in types if name.startswith((INPUT_PREFIX, OUTPUT_PREFIX))]
     judged = f"({pair}) IN ({', '.join(f'({number}, {text_literal(name)})' for number, name in chosen.items())})"
     counts = ", ".join(["count(*)", *(f"count({quote(name)})" for name in values)])
-    counted = f"SELECT {counts} FROM {source} WHERE {judged}"
-    _, *known = read_again(lambda: connection.execute(counted).fetchall())[0]
+    _, *known = connection.execute(f"SELECT {counts} FROM {source} WHERE {judged}").fetchall()[0]
     others = {name for name, count in zip(values, known, strict=True) if not count}
-    return source, [judged], {name: kind for name, kind in types.items() if name not in others}
+    return _Logged(source, [judged], {name: kind for name, kind in types.items() if name not in others}, chosen)
 
 
 def _scalar(connection: Any, source: str, column: str, sql_type: str) -> str:
@@ -224,7 +237,7 @@ def _scalar(connection: Any, source: str, column: str, sql_type: str) -> str:
     name = quote(column)
     if sql_type.endswith("[]"):
         query = f"SELECT coalesce(max(len({name})), 0) FROM {source}"
-        if read_again(lambda: connection.execute(query).fetchall())[0][0] == 1:
+        if connection.execute(query).fetchall()[0][0] == 1:
             return f"{name}[1] AS {name}"
     return name
 
