@@ -29,11 +29,12 @@ class BusyThreads:
     def __init__(self) -> None:
         self.seem_many = False
         """Whether they weighed too much at the last look, so that the next one should come soon."""
+        self._weighed_down = False
 
     def look(self, pids: Sequence[int], processors: int) -> int:
         """About how many want a processor, where these weighed as more than four for each at two looks in a row; else
-        0. All threads of the processes weigh as one for each from then on, and those that they start as little."""
-        most = _MOST_EACH * processors
+        0. All threads of the processes weigh as one for each from then on, as more start, too."""
+        most = processors if self._weighed_down else _MOST_EACH * processors
         many_before, self.seem_many = self.seem_many, False
         if sum(map(thread_count, pids)) <= most or _few_run(most):
             return 0
@@ -49,6 +50,7 @@ class BusyThreads:
         for _, thread in tasks:
             with contextlib.suppress(OSError):  # it has ended meanwhile, or weighs less already
                 _weigh(int(thread), nice)
+        self._weighed_down = True
         return len(busy) * len(tasks) // len(looked_at)
 
 

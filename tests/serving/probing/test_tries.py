@@ -9,15 +9,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tidegate_serving.probing import tries as tries_module
 from tidegate_serving.probing.tries import Tries
 
 
 def test_a_file_is_told_of_that_another_machine_may_lack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the version's own, nor the system's, nor a library's; one that is not there shows by itself."""
     monkeypatch.setattr(sys, "path", [])
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "weights").touch()
-    tries = Tries(tmp_path)
-    for path in (__file__, str(tmp_path / "weights"), "/etc/passwd", np.__file__, "/srv/no/such/file", 3):
+    monkeypatch.setattr(tries_module, "_SYSTEM", ("/etc",))
+    monkeypatch.setattr(tries_module, "_COMMON", ())
+    own, other = tmp_path / "own", tmp_path / "other"
+    for folder in (own, other):
+        folder.mkdir()
+        (folder / "weights").touch()
+    monkeypatch.chdir(own)
+    tries = Tries(own)
+    for path in (str(other / "weights"), str(own / "weights"), "/etc/passwd", np.__file__, "/srv/no/such/file", 3):
         tries.heard("open", (path, "r", os.O_RDONLY))
-    assert tries.look()["reads"] == [os.path.realpath(__file__)]
+    assert tries.look()["reads"] == [os.path.realpath(other / "weights")]

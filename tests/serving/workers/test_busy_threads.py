@@ -45,7 +45,8 @@ def tasks(pid: int) -> list[int]:
 
 def weight(pid: int) -> float:
     """Of the threads that compute, as a number of threads of the usual weight."""
-    nice = [os.getpriority(os.PRIO_PROCESS, task) for task in tasks(pid)]
+    idle = {task for task in tasks(pid) if os.sched_getscheduler(task) == os.SCHED_IDLE}
+    nice = [26 if task in idle else os.getpriority(os.PRIO_PROCESS, task) for task in tasks(pid)]
     own = os.getpriority(os.PRIO_PROCESS, os.getpid())
     return sum(1.25 ** (own - one) for one in sorted(nice)[-THREADS:])
 
@@ -58,7 +59,10 @@ def test_very_many_weigh_as_one_for_each_processor_and_the_model_goes_on(workers
     assert list(workers.pids) == [pid]
 
 
-def test_only_more_than_four_for_each_processor_at_two_looks_in_a_row_do(workers: VersionWorkers) -> None:
+def test_only_more_than_four_for_each_processor_at_two_looks_in_a_row_do(
+    workers: VersionWorkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(busy_threads, "_weigh", lambda thread, nice: None)  # the worker's own looks change nothing
     (pid,) = workers.pids
     assert asked(workers, -1) == -2
     busy, few = BusyThreads(), BusyThreads()
@@ -66,6 +70,17 @@ def test_only_more_than_four_for_each_processor_at_two_looks_in_a_row_do(workers
     assert busy.seem_many
     assert few.look([pid], THREADS) == few.look([pid], THREADS) == 0
     assert not few.seem_many
+
+
+def test_once_they_weigh_less_they_do_so_until_they_weigh_as_one_for_each(
+    workers: VersionWorkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(busy_threads, "_weigh", lambda thread, nice: None)
+    (pid,) = workers.pids
+    assert asked(workers, -1) == -2
+    busy = BusyThreads()
+    eventually(lambda: busy.look([pid], 1), 60)
+    eventually(lambda: busy.look([pid], THREADS // 2), 60)
 
 
 def test_those_that_weigh_as_little_as_can_be_are_left_alone(

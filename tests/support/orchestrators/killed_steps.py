@@ -127,6 +127,9 @@ def trial(request: dict[str, Any]) -> dict[str, Any]:
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
         return {"ended": "killed", "boundaries": None}
+    if not text:
+        words = f"no answer, status {os.waitstatus_to_exitcode(status)}"
+        return {"ended": "fault", "words": words, "kind": "", "boundaries": None, "result": None}
     found: dict[str, Any] = json.loads(text)
     return found
 

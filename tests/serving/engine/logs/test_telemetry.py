@@ -92,10 +92,11 @@ def test_what_a_full_disk_leaves_of_a_line_is_no_part_of_the_next(tmp_path: Path
         eventually(lambda: log.stat().st_size)
         assert engine.process is not None
         full, pid = log.stat().st_size + 20, engine.process.pid
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (full, resource.RLIM_INFINITY))
+        soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (full, hard))
         assert predict(rest, 2.0, x_request_id="lost") == 200
         eventually(lambda: log.stat().st_size == full)
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (soft, hard))
         assert predict(rest, 2.0, x_request_id="kept") == 200
         eventually(lambda: log.read_text().count("\n") == 3)
     whole, cut, after = log.read_text().splitlines()

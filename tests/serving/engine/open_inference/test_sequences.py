@@ -165,10 +165,12 @@ def test_an_end_that_nobody_waits_for_any_more_ends_its_sequence(engine: EngineP
     with over_grpc.InferenceServerClient(engine.addresses["grpc"]) as client, ThreadPoolExecutor(1) as pool:
         assert ask(client, over_grpc, 1, sequence_id=mine, sequence_start=True) == 1
         before = pool.submit(ask, client, over_grpc, -1, **whole)
-        eventually(held.with_name("go.entered").exists)
-        with pytest.raises(InferenceServerException, match=r"[Dd]eadline"):
-            ask(client, over_grpc, 2, sequence_id=mine, sequence_end=True, client_timeout=0.3)
-        held.touch()
+        try:
+            eventually(held.with_name("go.entered").exists)
+            with pytest.raises(InferenceServerException, match=r"[Dd]eadline"):
+                ask(client, over_grpc, 2, sequence_id=mine, sequence_end=True, client_timeout=2)
+        finally:
+            held.touch()
         assert before.result(30) == -1
         with pytest.raises(InferenceServerException, match="must specify the START flag"):
             ask(client, over_grpc, 4, sequence_id=mine)
