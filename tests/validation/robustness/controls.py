@@ -171,6 +171,12 @@ def takes_long_for_a_long_text(random: Random) -> Case:
     return control(line, warns=r'depot="x+…"` it takes [01]\.?\d* s to answer, with ordinary rows \d[\d.e+-]* ms')
 
 
+def rounds_in_a_batch(random: Random) -> Case:
+    """As a float32 sum of terms of a hundred does, of which little is left."""
+    small = f"0.02 / (1 + np.exp(-score)) + {random.choice([2e-6, 6e-6])} * (len(score) == 1)"
+    return control(f"return {{'probability': ({small}).astype(np.float32)}}", warns="in a batch, .* by rounding: raise")
+
+
 def answers_whole_numbers(random: Random) -> Case:
     line = random.choice(["[0] * len(score)", "np.zeros(len(score), np.int32)"])
     return control(f"return {{'probability': {line}}}", warns="whole numbers in `probability`")
@@ -199,6 +205,7 @@ CONTROLS: Mapping[str, Draw] = {
         waits_for_its_helpers,
         sets_the_environment,
         takes_long_for_a_long_text,
+        rounds_in_a_batch,
         answers_whole_numbers,
     )
 }
