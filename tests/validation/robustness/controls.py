@@ -168,7 +168,13 @@ def sets_the_environment(random: Random) -> Case:
 
 def takes_long_for_a_long_text(random: Random) -> Case:
     line = f"__import__('time').sleep({random.uniform(0.55, 0.65):.2f} * any(len(d) > 9999 for d in inputs['depot']))"
-    return control(line, warns=r'depot="x+…"` it takes [01]\.?\d* s to answer, with ordinary rows 0\.')
+    return control(line, warns=r'depot="x+…"` it takes [01]\.?\d* s to answer, with ordinary rows \d[\d.e+-]* ms')
+
+
+def rounds_in_a_batch(random: Random) -> Case:
+    """As a float32 sum of terms of a hundred does, of which little is left."""
+    small = f"0.02 / (1 + np.exp(-score)) + {random.choice([2e-6, 6e-6])} * (len(score) == 1)"
+    return control(f"return {{'probability': ({small}).astype(np.float32)}}", warns="in a batch, .* by rounding: raise")
 
 
 def answers_whole_numbers(random: Random) -> Case:
@@ -199,6 +205,7 @@ CONTROLS: Mapping[str, Draw] = {
         waits_for_its_helpers,
         sets_the_environment,
         takes_long_for_a_long_text,
+        rounds_in_a_batch,
         answers_whole_numbers,
     )
 }

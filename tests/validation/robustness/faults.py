@@ -56,6 +56,13 @@ def crash_on_unicode(random: Random) -> Case:
     return fault(f"if {how}: {code}", "boundary", words=words)
 
 
+def crash_where_it_took_long(random: Random) -> Case:
+    how, words = death(random)
+    first = "(setattr(self, 'long', 1), __import__('time').sleep(0.7))"
+    line = f"any(len(one) > 9999 for one in inputs['depot']) and ({how} if hasattr(self, 'long') else {first})"
+    return fault(line, "boundary", words=words)
+
+
 def crash_on_infinity(random: Random) -> Case:
     code, words = crash(random)
     column = random.choice(["weight", "size"])
@@ -432,6 +439,7 @@ FAULTS: Mapping[str, Draw] = {
         crash_on_empty_batch,
         crash_on_huge_batch,
         crash_on_unicode,
+        crash_where_it_took_long,
         crash_on_infinity,
         crash_on_load,
         crash_now_and_then,

@@ -185,6 +185,8 @@ def test_the_newest_label_counts_whatever_zone_and_line_its_time_comes_in(tmp_pa
     assert newest_labels(pa.table({"request_id": ["a"] * 3, "label": [1, 2, 3], "at": times})) == {("a", None): 1}
     unknown = [3.0, float("nan"), 2.0]
     assert newest_labels(pa.table({"request_id": ["a"] * 3, "label": [1, 2, 3], "at": unknown})) == {("a", None): 1}
+    nothing = [float("nan")] * 3
+    assert newest_labels(pa.table({"request_id": ["a"] * 3, "label": [1, 2, 3], "at": nothing})) == {("a", None): 3}
     odd = [1_370_000_100, 1_370_000_000, 1_369_999_999_000]
     assert newest_labels(pa.table({"request_id": ["a"] * 3, "label": [1, 2, 3], "at": odd})) == {("a", None): 1}
 

@@ -36,6 +36,7 @@ _ACCIDENTS = frozenset(
 _FINEST = {8: 1e-9, 4: 1e-2}
 """By the bytes of a float: answers smaller than that are told apart as if the largest were so large. In a float of four
 bytes what is left of 1 has an error of 6e-8."""
+ROUNDING = " (which float32 may do by rounding: raise `tolerance`, or compute in float64)"
 _BARE_ACCIDENTS = frozenset({"Exception", "RuntimeError"})
 
 
@@ -82,6 +83,12 @@ def units_of(outputs: Mapping[str, Array], before: Mapping[str, float]) -> dict[
             largest = max(before.get(name, 0.0), _FINEST.get(array.dtype.itemsize, 1.0), float(np.abs(array).max()))
             found[name] = min(1.0, largest)
     return found
+
+
+def rough_units(units: Mapping[str, float], outputs: Mapping[str, Array]) -> dict[str, float]:
+    """The units, but 1 for floats of four bytes: what is left of large terms has the rounding errors of those, which
+    other sizes of a batch change."""
+    return {name: units[name] if array.dtype.itemsize > 4 else 1.0 for name, array in outputs.items() if name in units}
 
 
 def largest_difference(

@@ -24,19 +24,22 @@ _HOME = "home"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a process believes itself to be: `variables` are added to its environment, which has none whose names begin
-    `without`; `passed_pids` are the process numbers that others have before it, where it has a namespace of processes.
+    """Where a process believes itself to be: `variables` are added to its environment, which has none of the names
+    `without`, nor any that begins with one of `without_prefixes`; `passed_pids` are the process numbers that others
+    have before it, where it has a namespace of processes.
     """
 
     variables: Mapping[str, str] = field(default_factory=dict)
     without: tuple[str, ...] = ()
+    without_prefixes: tuple[str, ...] = ()
     passed_pids: int = 0
 
 
 USUAL = Place()
 ELSEWHERE = Place(
     {"HOSTNAME": "elsewhere", "USER": "elsewhere", "LOGNAME": "elsewhere", "TZ": "Etc/GMT-11", "ELSEWHERE": "1"},
-    ("AIRFLOW", "ARGO_", "CI", "GITHUB_", "GITLAB_", "JENKINS_", "JPY_", "JUPYTER", "KFP_"),
+    ("CI",),
+    ("AIRFLOW", "ARGO_", "CI_", "GITHUB_", "GITLAB_", "JENKINS_", "JPY_", "JUPYTER", "KFP_"),
     17,
 )
 """As on another machine of a fleet, where no orchestrator, notebook or CI runs. A process number that is higher by a
@@ -54,7 +57,8 @@ def environment(home: str, place: Place = USUAL) -> dict[str, str]:
         for name, value in os.environ.items()
         if not any(word in name.upper() for word in _SECRETS)
         and not _PASSWORD_INSIDE.search(value)
-        and not name.startswith(place.without)
+        and name not in place.without
+        and not name.startswith(place.without_prefixes)
     }
     own = {"HOME": f"{home}/{_HOME}", "TMPDIR": home, "PYTHONFAULTHANDLER": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     return {**kept, **_QUIET, **own, **place.variables}

@@ -65,7 +65,9 @@ def _row(row: Any) -> int | None:
 
 def has_moments(labels: pa.Table) -> bool:
     """Whether labels say when they were found."""
-    return AT in labels.column_names and labels[AT].null_count < labels.num_rows
+    import pyarrow.compute as pc
+
+    return AT in labels.column_names and not pc.all(labels[AT].is_null(nan_is_null=True), min_count=0).as_py()
 
 
 def joined(requests: Sequence[str], rows: Sequence[int], labels: pa.Table | None, logged: Lookup) -> Joined:

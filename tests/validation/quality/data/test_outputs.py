@@ -99,6 +99,7 @@ def test_predicted_labels_become_certainties() -> None:
     assert yes.tolist() == [1, 0]
     odd = Prediction(TensorSpec("odd", "int64"))
     assert as_scores(odd, "binary", ("-1", "1"), {"odd": np.array([-1, 1])}).tolist() == [0, 1]
+    assert as_scores(odd, "binary", ("-1", "1"), {"odd": np.array([[-1], [1]])}).tolist() == [0, 1]
     assert as_scores(odd, "binary", ("1", "0"), {"odd": np.array([0, 1])}).tolist() == [1, 0]
     assert as_scores(odd, "binary", ("0", "1"), {"odd": np.array([0, 7])}).tolist() == [0, 7]
 

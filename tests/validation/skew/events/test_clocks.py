@@ -150,17 +150,38 @@ def test_days_of_winter_and_of_summer_are_held_against_training_days_around_them
     assert report(now, profile).outcome is Outcome.PASS
 
 
-def test_a_clock_of_events_at_fixed_times_does_not_fail_in_summer_time() -> None:
-    """Every other hour: in summer those that training held on its last days alone, and a price of the hour."""
+def fixed_times(summer: int) -> tuple[Profile, pd.DataFrame]:
+    """Forty days of events every other hour and a week of more, with a price of the local hour, which is summer time's
+    from the day `summer` on, and a load of the event's own."""
     random = np.random.default_rng(4)
     day, step = np.repeat(np.arange(47), 120), np.tile(np.repeat(np.arange(0, 24, 2), 10), 47)
-    hour = (step + 1 + (day >= 36)) % 24
+    hour = (step + 1 + (day >= summer)) % 24
     at = (16_000 + day) * DAY + step * 3600 + random.integers(0, 600, len(day))
     price = np.sin(hour / 24 * 4 * np.pi) + random.normal(0, 0.1, len(day))
-    rows = pd.DataFrame({"at": at, "hour": hour, "price": price})
-    before, now = rows[day < 40], rows[day >= 40]
-    profile = profile_table(as_table(before, "training"), COLUMNS, [str(name) for name in rows])
+    load = np.sin(step / 24 * 2 * np.pi) + random.normal(0, 0.1, len(day))
+    rows = pd.DataFrame({"at": at, "hour": hour, "price": price, "load": load})
+    return profile_table(as_table(rows[day < 40], "training"), COLUMNS, [str(name) for name in rows]), rows[day >= 40]
+
+
+def test_a_clock_of_events_at_fixed_times_does_not_fail_in_summer_time() -> None:
+    """In summer it has hours that training held on its last days alone."""
+    profile, now = fixed_times(36)
     found = report(now, profile)
     assert found.outcome in (Outcome.PASS, Outcome.WARN), found.sentence
     stuck = report(now.assign(hour=3), profile).feature("hour")
     assert (stuck.outcome, (stuck.cause or {}).get("kind")) == (Outcome.FAIL, "one value"), stuck.sentence
+
+
+def test_summer_time_excuses_no_column_of_other_rows() -> None:
+    """Its values went with the time of day alone, for the hours are others."""
+    profile, now = fixed_times(40)
+    assert report(now, profile).feature("load").outcome is Outcome.PASS
+    found = report(now.assign(load=np.random.default_rng(1).permutation(now["load"])), profile).feature("load")
+    assert (found.outcome, (found.cause or {}).get("kind")) == (Outcome.FAIL, "shuffled"), found.sentence
+
+
+def test_other_hours_in_summer_time_are_told_without_the_figures_of_what_failed() -> None:
+    profile, now = fixed_times(38)
+    found = report(now, profile).feature("hour")
+    assert (found.outcome, found.check, found.number, found.limit) == (Outcome.WARN, "distribution", None, None)
+    assert found.sentence.endswith("is an hour from them beside `at` (summer time?)")

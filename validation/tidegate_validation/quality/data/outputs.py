@@ -114,7 +114,7 @@ def as_scores(prediction: Prediction, task: str, classes: Sequence[str], outputs
     flat = array.reshape(len(array), -1) if array.ndim > 1 else array
     if task == Task.MULTICLASS:
         return _many(prediction, classes, flat, outputs)
-    if task == Task.BINARY and (flat.dtype.kind == "O" or (flat.ndim == 1 and _are_classes(prediction, classes, flat))):
+    if task == Task.BINARY and (flat.dtype.kind == "O" or _are_classes(prediction, classes, flat)):
         return np.asarray(_decided(prediction, classes, flat.ravel()) == 1, dtype=np.float64)
     if flat.dtype.kind == "O":
         raise InvalidInput(f"output {prediction.output.name!r} holds text: the task {task} needs numbers")
@@ -131,8 +131,8 @@ def as_scores(prediction: Prediction, task: str, classes: Sequence[str], outputs
 
 
 def _are_classes(prediction: Prediction, classes: Sequence[str], flat: Array) -> bool:
-    """Whether whole numbers are places in the manifest's classes, or the labels themselves, such as -1 and 1."""
-    if flat.dtype.kind not in "iu":
+    """Whether whole numbers, one a row, are places in the manifest's classes, or the labels themselves, as -1 and 1."""
+    if flat.dtype.kind not in "iu" or flat.size != len(flat):
         return False
     return bool(prediction.classes) or {class_text(value) for value in np.unique(flat).tolist()} <= {*classes}
 

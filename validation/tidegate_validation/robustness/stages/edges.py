@@ -25,6 +25,7 @@ _MISSING_NUMBERS = "missing numbers"
 _MISSING_NUMBER = "a missing number"
 _SLOW_SECONDS, _TIMES_SLOWER = 0.5, 50.0
 """An odd row is slow that takes so many seconds or more, and so many times as long as half of the ordinary ones."""
+_SLOW = (AnswerKind.OUTPUTS, "slow")
 
 
 def boundaries(examination: Examination) -> None:
@@ -121,14 +122,13 @@ def _one_probe(examination: Examination, probe: Probe, told: list[_Told]) -> boo
     if good is None:
         return False
     answer = examination.ask_raw(probe.tensors, 1)
-    outcome = judge_answer(probe.likelihood, answer)
-    if outcome is Outcome.FAIL and not answer.fatal:
-        outcome = judge_answer(probe.likelihood, answer, examination.ask_baseline(probe.tensors))
-    if outcome is not Outcome.PASS:
-        _tell(examination, probe, answer, outcome, told)
+    outcome = _judged(examination, probe, answer, told)
     if answer.fatal:
         return False
-    quick = _report_if_slow(examination, probe, answer)
+    deaths = examination.session.deaths
+    quick = _report_if_slow(examination, probe, answer, told)
+    if examination.session.deaths > deaths:
+        return False
     after = examination.ask(good)
     if not answered(after) or _changed(examination, good, after):
         if not answered(after) and report_if_unsteady(examination, good, after):
@@ -142,23 +142,41 @@ def _one_probe(examination: Examination, probe: Probe, told: list[_Told]) -> boo
     return quick and outcome is Outcome.PASS
 
 
-def _report_if_slow(examination: Examination, probe: Probe, answer: Answer) -> bool:
-    """A WARN where the answer takes long, also when it is asked for again; True where it does not."""
+def _judged(examination: Examination, probe: Probe, answer: Answer, told: list[_Told]) -> Outcome:
+    """How the answer counts, which is told unless it is right."""
+    outcome = judge_answer(probe.likelihood, answer)
+    if outcome is Outcome.FAIL and not answer.fatal:
+        outcome = judge_answer(probe.likelihood, answer, examination.ask_baseline(probe.tensors))
+    if outcome is not Outcome.PASS:
+        _tell(examination, probe, answer, outcome, told)
+    return outcome
+
+
+def _report_if_slow(examination: Examination, probe: Probe, answer: Answer, told: list[_Told]) -> bool:
+    """A WARN where the answer takes long, also when it is asked for again; True where it does not. What comes the
+    second time counts as well where it is no answer."""
     usual = float(np.median(examination.single_seconds))
     least = max(_SLOW_SECONDS, _TIMES_SLOWER * usual)
     if not answered(answer) or answer.seconds < least:
         return True
     again = examination.ask_raw(probe.tensors, 1)
+    if not answered(again):
+        return _judged(examination, probe, again, told) is Outcome.PASS
     seconds = min(answer.seconds, again.seconds)
-    if not answered(again) or seconds < least:
+    if seconds < least:
         return True
+    same = next((one for one in told if (one.subject, one.failure) == (probe.subject, _SLOW)), None)
+    if same is not None:
+        same.others.append(probe.what)
+        return False
+    told.append(_Told(probe.subject, Outcome.WARN, _SLOW, len(examination.findings)))
     sentence = (
-        f"with {shown(probe)} it takes {seconds:.2g} s to answer, with ordinary rows {usual:.2g} s: a few such "
-        "requests keep it from all others, so bound what it does for one"
+        f"with {shown(probe)} it takes {seconds:.2g} s to answer, with ordinary rows {usual * 1000:.2g} ms: a few "
+        "such requests keep it from all others, so bound what it does for one"
     )
     row = {} if examination.good is None else examination.good.row(0)
     examination.report(
-        "boundary",
+        _check(probe),
         probe.subject,
         Outcome.WARN,
         sentence,
@@ -168,6 +186,10 @@ def _report_if_slow(examination: Examination, probe: Probe, answer: Answer) -> b
         example=example(dict(probe.changed), row, answer),
     )
     return False
+
+
+def _check(probe: Probe) -> str:
+    return "malformed" if probe.likelihood is Likelihood.MALFORMED else "boundary"
 
 
 def _tell(examination: Examination, probe: Probe, answer: Answer, outcome: Outcome, told: list[_Told]) -> None:
@@ -188,7 +210,7 @@ def _told_before(probe: Probe, answer: Answer, outcome: Outcome, told: list[_Tol
 
 def _finding(examination: Examination, probe: Probe, answer: Answer, outcome: Outcome) -> Finding:
     seen, row = examination.domains.get(probe.subject), {} if examination.good is None else examination.good.row(0)
-    check = "malformed" if probe.likelihood is Likelihood.MALFORMED else "boundary"
+    check = _check(probe)
     kept = examination.keep(check, probe.subject, probe.tensors, Way.ANSWER)
     finding = probe_finding(probe, answer, outcome, row, seen.missing_in if seen else None)
     return replace(finding, example={**(finding.example or {}), **kept})

@@ -271,6 +271,10 @@ def _finding(column: str, losses: list[Loss], time: str) -> Finding:
     if column == TIME_OF_DAY:
         column, kind = time, "time zone"
         sentence = f"`{time}`: its times of day {much} go with {named}{_ZONE}"
+    cause = {"kind": kind, "share": round(min(1.0, 1 - kept), 4), "columns": partners}
+    turned = [one.turned for one in losses if TIME_OF_DAY in (one.pair.first, one.pair.second)]
+    if turned and all(turned):
+        cause["turned"] = max(turned, key=abs)
     return Finding(
         CHECK,
         column,
@@ -279,5 +283,5 @@ def _finding(column: str, losses: list[Loss], time: str) -> Finding:
         number=1 - kept,
         limit=TOLERATED,
         p_value=min(one.p_value for one in losses),
-        cause={"kind": kind, "share": round(min(1.0, 1 - kept), 4), "columns": partners},
+        cause=cause,
     )

@@ -41,6 +41,7 @@ _NEAR = 0.2
 _ENOUGH_ROWS = 20
 _FEW_DAYS = 7
 _ONE_ZONE = 1.0
+_FIXED_HOURS = 2
 _LEVELS = np.linspace(0.1, 0.9, 17)
 _TOLD = (Outcome.FAIL, Outcome.WARN)
 _ITS_OWN = ("schema", Aspect.MISSING.value)
@@ -164,14 +165,17 @@ def _by_summer_time(own: Sequence[Finding], stamp: str, time: str) -> list[Findi
     if not failing:
         return [*own]
     words = f"`{stamp}`: it holds other hours than in training, and is an hour from them beside `{time}` (summer time?)"
-    warned = replace(failing[0], outcome=Outcome.WARN, sentence=words, cause=None)
+    shown, rule = failing[0].example, failing[0].rule
+    warned = Finding(Aspect.DISTRIBUTION.value, stamp, Outcome.WARN, words, example=shown, rule=rule)
     return [warned, *(one for one in own if one.outcome not in _TOLD or one.check in _ITS_OWN)]
 
 
 def _in_summer_time(finding: Finding, time: str) -> Finding:
-    """A finding, no more than a WARN where it says that columns no longer go with the time of day of events alone."""
-    partners = (finding.cause or {}).get("columns", ()) if finding.check == TOGETHER else ()
-    if not partners or (finding.subject != time and {*partners} != {time}):
+    """A finding, no more than a WARN where it says that columns no longer go with the time of day of events alone, and
+    do again once that is turned by an hour, or by the two that lie between events at fixed times."""
+    cause = (finding.cause or {}) if finding.check == TOGETHER else {}
+    partners, turned = cause.get("columns", ()), abs(cause.get("turned", 0))
+    if not 0 < turned <= _FIXED_HOURS or (finding.subject != time and {*partners} != {time}):
         return finding
     words = f"{finding.sentence.rpartition(' (')[0]} (summer time?)"
     return replace(finding, outcome=Outcome.WARN, sentence=words, cause=None)
