@@ -165,6 +165,7 @@ class WatchedServable:
             self._leave_out(directory, f"name what loads it as models.{self.name}.platform")
             return None
         if platform == _TENSORFLOW and found != _TENSORFLOW:
+            self._leave_out(directory, "put the saved_model.pb there that it lacks")
             return None
         state = self._quiet.settled(directory)
         if state is None:

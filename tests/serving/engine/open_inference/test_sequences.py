@@ -168,7 +168,7 @@ def test_an_end_that_nobody_waits_for_any_more_ends_its_sequence(engine: EngineP
         try:
             eventually(held.with_name("go.entered").exists)
             with pytest.raises(InferenceServerException, match=r"[Dd]eadline"):
-                ask(client, over_grpc, 2, sequence_id=mine, sequence_end=True, client_timeout=2)
+                ask(client, over_grpc, 2, sequence_id=mine, sequence_end=True, client_timeout=0.3)
         finally:
             held.touch()
         assert before.result(30) == -1

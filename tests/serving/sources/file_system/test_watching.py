@@ -204,21 +204,25 @@ def test_files_tell_the_platform_of_a_directory_without_a_manifest_where_nobody_
 
 
 @pytest.mark.parametrize(
-    ("file", "unpublished", "cure"),
+    ("file", "watch", "cure"),
     [
-        ("model.onnx", False, "set allow_unpublished to serve it as it is"),
-        ("weights.bin", True, "name what loads it as models.a.platform"),
+        ("model.onnx", WATCH, "set allow_unpublished to serve it as it is"),
+        ("weights.bin", replace(WATCH, unpublished=True), "name what loads it as models.a.platform"),
+        (
+            "keras_metadata.pb",
+            replace(WATCH, unpublished=True, platform="tensorflow"),
+            "put the saved_model.pb there that it lacks",
+        ),
     ],
 )
 def test_what_is_not_served_is_said_once_it_is_not_written_any_more(
-    bench: Bench, caplog: pytest.LogCaptureFixture, file: str, unpublished: bool, cure: str
+    bench: Bench, caplog: pytest.LogCaptureFixture, file: str, watch: WatchOptions, cure: str
 ) -> None:
 
     def said() -> list[str]:
         return [message for message in caplog.messages if "is not served" in message]
 
     fill(bench.folder / "a" / "1", {file: "x"})
-    watch = replace(WATCH, unpublished=unpublished)
     source = bench.watch("a", watch=replace(watch, quiet_seconds=1000))
     source.start()
     source.poll()
