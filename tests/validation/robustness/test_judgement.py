@@ -12,7 +12,7 @@ import pytest
 from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.robustness.growth import UsageHistory, keeps_growing
-from tidegate_validation.robustness.judgement import judge_answer, largest_difference, units_of
+from tidegate_validation.robustness.judgement import judge_answer, largest_difference, rough_units, units_of
 from tidegate_validation.robustness.limits import RobustnessLimits
 from tidegate_validation.robustness.probes import Likelihood
 from tidegate_validation.robustness.stages.beside_baseline import ratio_interval
@@ -74,6 +74,7 @@ def test_fractions_differ_by_what_the_output_is_like(dtype: str, size: float, un
     units = units_of({"y": values}, {})
     assert units == {"y": pytest.approx(unit)}
     assert units_of({"y": values / 10, "n": np.array([3])}, units) == units
+    assert rough_units({**units, "other": 0.5}, {"y": values}) == ({"y": 1.0} if dtype != "f8" else units)
     moved = values + np.array([0, unit / 10], dtype)
     assert largest_difference({"y": moved}, {"y": values}, units) == pytest.approx(
         min(0.1, 0.1 * unit / max(size / 2, unit)), rel=0.01

@@ -36,7 +36,6 @@ _ACCIDENTS = frozenset(
 _FINEST = {8: 1e-9, 4: 1e-2}
 """By the bytes of a float: answers smaller than that are told apart as if the largest were so large. In a float of four
 bytes what is left of 1 has an error of 6e-8."""
-ROUNDING = " (which float32 may do by rounding: raise `tolerance`, or compute in float64)"
 _BARE_ACCIDENTS = frozenset({"Exception", "RuntimeError"})
 
 

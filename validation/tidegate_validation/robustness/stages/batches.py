@@ -11,7 +11,7 @@ from tidegate_serving.admission import Outcome
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.robustness.failing_inputs import Way
 from tidegate_validation.robustness.finding import came_back, example
-from tidegate_validation.robustness.judgement import ROUNDING, answered, judge_answer, largest_difference, rough_units
+from tidegate_validation.robustness.judgement import answered, judge_answer, largest_difference, rough_units
 from tidegate_validation.robustness.probes import Likelihood
 from tidegate_validation.robustness.stages.bad_rows import report_if_unsteady
 from tidegate_validation.sandbox.answer import Answer
@@ -19,6 +19,7 @@ from tidegate_validation.sandbox.examples import Examples
 
 _CHECK, _SUBJECT = "batch", "batch size"
 _ALONE = 12
+_ROUNDING = " (which float32 may do by rounding: raise `tolerance`, or compute in float64)"
 
 
 def batches(examination: Examination) -> None:
@@ -57,7 +58,7 @@ def _alike(examination: Examination, rows: Examples, together: Answer) -> bool:
     if worst > tolerance and _answers_itself_alike(examination, rows, together):
         sentence = f"the same row is answered differently alone and in a batch, by up to {worst:.3g}"
         if surely <= tolerance:
-            sentence += ROUNDING
+            sentence += _ROUNDING
         shown = {"input": rows.row(int(worst_group[0]))}
         shown |= examination.keep(_CHECK, _SUBJECT, rows.arrays, Way.ALONE)
         examination.report(
