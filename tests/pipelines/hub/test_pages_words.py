@@ -92,11 +92,11 @@ def add_decision(database: Database, kind: str, **changes: object) -> None:
         session.add(DecisionRow(kind=kind, **{**given, **changes}))
 
 
-def serve(database: Database, version: int, heard: datetime = NOW) -> None:
-    given = {"engine": "a", "state": "AVAILABLE", "label": "stable", "ordinary": True, "since": NOW, "error": ""}
+def serve(database: Database, version: int, heard: datetime = NOW, engine: str = "default") -> None:
+    given = {"engine": engine, "state": "AVAILABLE", "label": "stable", "ordinary": True, "since": NOW, "error": ""}
     with database.writing() as session:
         session.add(ServedVersionRow(model="eta", version=version, **given))
-        session.add(EngineRow(name="a", addresses="x", state="UP", since=NOW, last_seen=heard, problem="", status={}))
+        session.add(EngineRow(name=engine, addresses="", state="UP", since=NOW, last_seen=heard, problem="", status={}))
 
 
 def text_of(client: TestClient, path: str, status: int = 200) -> str:
@@ -114,18 +114,20 @@ def step(client: TestClient, name: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("serves", "heard", "said"),
+    ("serves", "heard", "engine", "said"),
     [
-        (1, NOW, "version 1, serves"),
-        (2, NOW, "version 1, was released; clients get version 2 now"),
-        (2, NOW - 3 * HOUR, "version 1, serves"),
+        (1, NOW, "default", "version 1, serves"),
+        (2, NOW, "default", "version 1, was released; clients get version 2 now"),
+        (2, NOW - 3 * HOUR, "default", "version 1, serves"),
+        (2, NOW - 3 * HOUR, "default/10.0.0.2:8502", "version 1, serves"),
+        (2, NOW - 3 * HOUR, "south", "version 1, was released; clients get version 2 now"),
     ],
-    ids=["serves", "served", "not heard since"],
+    ids=["serves", "served", "not heard since", "one of a group", "not its engine"],
 )
 def test_a_release_that_came_through_says_whether_its_version_still_serves(
-    client: TestClient, database: Database, serves: int, heard: datetime, said: str
+    client: TestClient, database: Database, serves: int, heard: datetime, engine: str, said: str
 ) -> None:
-    serve(database, serves, heard)
+    serve(database, serves, heard, engine)
     number = add_release(database, "RELEASED", "promote")
     assert said in text_of(client, f"/releases/{number}")
 
