@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Protocol
 
@@ -41,6 +42,10 @@ class TeamGrant:
         """Whether it is for this model; without a name for what concerns all models."""
         return ALL in self.models or bool(model and self._names.match(model))
 
+    def covers_text(self, pattern: str) -> bool:
+        """Whether it is for every model like this pattern."""
+        return ALL in self.models or any(fnmatchcase(pattern, one) for one in self.models if not set(one) & set("?["))
+
     @cached_property
     def _names(self) -> re.Pattern[str]:
         return re.compile(names_like(self.models))
@@ -70,6 +75,13 @@ class Caller:
     def may_on(self, role: str, model: str) -> bool:
         """Whether they may do what needs `role` to this model; an empty name is what concerns every model."""
         return any(_covers(one.role, role) and one.covers(model) for one in self.grants)
+
+    def may_on_all(self, role: str, pattern: str) -> bool:
+        """Whether they may do what needs `role` to every model like `pattern`: where one of their own patterns covers
+        it as a text. One with other signs than `*` may match more than it looks, and covers names alone."""
+        if not set(pattern) & set("*?["):
+            return self.may_on(role, pattern)
+        return any(_covers(one.role, role) and one.covers_text(pattern) for one in self.grants)
 
     def may_somewhere(self, role: str) -> bool:
         """Whether they may do what needs `role` to any model."""
@@ -110,6 +122,12 @@ def require(caller: Caller, role: str, model: str = "") -> None:
     model for what concerns all of them."""
     if not caller.may_on(role, model):
         raise _refusal(caller, role, f"model {model!r}" if model else "every model")
+
+
+def require_all(caller: Caller, role: str, pattern: str) -> None:
+    """The same for every model like a pattern."""
+    if not caller.may_on_all(role, pattern):
+        raise _refusal(caller, role, "every model" if set(pattern) & set("*?[") else f"model {pattern!r}")
 
 
 def require_somewhere(caller: Caller, role: str) -> None:

@@ -289,6 +289,11 @@ class HubConfig:
             return {"default": EngineConnection.from_environment()}
         return {name: engine.connection() for name, engine in self.engines.items()}
 
+    def engine_for(self, model: str, settings: Mapping[str, Any]) -> str:
+        """The name of the engine that `release_of` sends a model to, also where there is none of that name any more."""
+        asked = {**self.models.get(model, {}), **settings}.get("engine")
+        return str(asked or self.releases.engine or next(iter(self.engines), "default"))
+
     def release_of(self, model: str, settings: Mapping[str, Any] | None = None) -> ReleaseConfig:
         """How `model` is released: `settings` of one request over its own table over `[releases]`.
 

@@ -171,8 +171,12 @@ def test_labels_come_as_lines_or_as_a_file(database: Database, tmp_path: Path, m
     assert answer.json()["labels"] == 1
     upload = client.post("/api/v1/labels", data={"model": "flights"}, files={"file": ("l.jsonl", data)})
     assert upload.json()["labels"] == 1
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    for size in (len(data), 100 << 10):
+        refused = client.post("/api/v1/labels?model=flights", content=data.ljust(size), headers=form)
+        assert "lines alone as application/jsonl" in refused.json()["error"]["message"]
     assert client.get("/api/v1/labels?model=flights").content == b'{"request_id": "a", "label": 1}\n'
     assert client.get("/api/v1/labels?model=spam").status_code == 403
     assert client.post("/api/v1/labels?model=spam", content=data).status_code == 403
     assert client.post("/api/v1/labels?model=flights", content=b"{").status_code == 422
-    assert [line.act.outcome.value for line in audit.newest(9)] == ["refused", "refused", "done", "done"]
+    assert [line.act.outcome.value for line in audit.newest(9)] == [*["refused"] * 3, "done", "done"]

@@ -7,13 +7,14 @@ from datetime import UTC, datetime, timedelta
 from tests.support.hub.history import note_last
 
 from tidegate_pipelines.hub.alerts import AlertBook, what_is_wrong
+from tidegate_pipelines.hub.callers import LOCAL
 from tidegate_pipelines.hub.pages import queries
 from tidegate_pipelines.hub.pages.viewer import Viewer
 from tidegate_pipelines.hub.people_config import AlertsConfig
 from tidegate_pipelines.hub.store import Database, EngineRow, ModelRow, ReleaseRow, ReleaseState, SkewWindowRow
 
 NOW = datetime.now(UTC)
-VIEWER = Viewer("anna", lambda role, model: True)
+VIEWER = Viewer("anna", LOCAL.may_on, LOCAL.may_on_all)
 
 
 def release(model: str, state: ReleaseState, days: int = 0) -> ReleaseRow:

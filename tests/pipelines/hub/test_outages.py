@@ -20,6 +20,7 @@ from tests.support.hub.played_registry import PlayedRegistry, played_registry
 from tests.support.neighbours.postgresql import postgresql
 from tests.support.release.world import Endpoints, World, available
 
+from tidegate_pipelines.hub.callers import LOCAL
 from tidegate_pipelines.hub.config import EngineConfig, HubConfig, MlflowConfig, ReleaseConfig, RunConfig
 from tidegate_pipelines.hub.engines.record import note_away, note_status
 from tidegate_pipelines.hub.engines.watch import EngineWatch
@@ -40,7 +41,7 @@ from tidegate_serving.contract.servable import State
 from tidegate_serving.control.status import EngineStatus, ServableStatus, VersionStatus
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
-VIEWER = Viewer("anna", lambda role, model: True)
+VIEWER = Viewer("anna", LOCAL.may_on, LOCAL.may_on_all)
 AWAY = "engine at 10.0.0.1:8502 does not answer"
 
 

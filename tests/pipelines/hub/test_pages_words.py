@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
-from tests.support.hub.access import make_hub
+from tests.support.hub.access import TOKENS, make_hub, people_file
 from tests.support.hub.pages import NOW
 from tests.support.hub.verdict import Texts, a_verdict
 
@@ -36,6 +36,7 @@ from tidegate_pipelines.hub.store import (
 )
 from tidegate_serving.contract.desired_state import DesiredState
 from tidegate_serving.contract.servable import State
+from tidegate_serving.control.access.access_file import hash_of
 from tidegate_serving.control.status import EngineStatus, OverrideStatus, ProblemStatus, ServableStatus, VersionStatus
 
 HOUR = timedelta(hours=1)
@@ -49,16 +50,21 @@ def database_url(tmp_path: Path) -> str:
 
 @pytest.fixture
 def client(database: Database) -> Iterator[TestClient]:
-    hub, access, _ = make_hub(database, AccessConfig())
+    with pages_of(database, AccessConfig()) as found:
+        yield found
+
+
+def pages_of(database: Database, config: AccessConfig, **headers: str) -> TestClient:
+    """A hub's pages, and model eta."""
+    hub, access, _ = make_hub(database, config)
     audit = AuditLog(database)
     decisions = Decisions(database, hub.config, audit)
     app = create_app(hub, [lambda given: decision_routes(given, access, audit, decisions)], access=access)
     add_pages(app, hub, lambda: NOW)
     with database.writing() as session:
         session.add(ModelRow(name="eta", team="", first_seen=NOW - 100 * HOUR))
-    headers = {"accept": "text/html"}
-    with TestClient(app, "http://127.0.0.1:8600", headers=headers, raise_server_exceptions=False) as found:
-        yield found
+    headers["accept"] = "text/html"
+    return TestClient(app, "http://127.0.0.1:8600", headers=headers, raise_server_exceptions=False)
 
 
 def add_release(database: Database, state: str, stage: str, *, allowed: bool | None = True, **changes: object) -> int:
@@ -86,11 +92,11 @@ def add_decision(database: Database, kind: str, **changes: object) -> None:
         session.add(DecisionRow(kind=kind, **{**given, **changes}))
 
 
-def serve(database: Database, version: int, heard: datetime = NOW) -> None:
-    given = {"engine": "a", "state": "AVAILABLE", "label": "stable", "ordinary": True, "since": NOW, "error": ""}
+def serve(database: Database, version: int, heard: datetime = NOW, engine: str = "default") -> None:
+    given = {"engine": engine, "state": "AVAILABLE", "label": "stable", "ordinary": True, "since": NOW, "error": ""}
     with database.writing() as session:
         session.add(ServedVersionRow(model="eta", version=version, **given))
-        session.add(EngineRow(name="a", addresses="x", state="UP", since=NOW, last_seen=heard, problem="", status={}))
+        session.add(EngineRow(name=engine, addresses="", state="UP", since=NOW, last_seen=heard, problem="", status={}))
 
 
 def text_of(client: TestClient, path: str, status: int = 200) -> str:
@@ -108,18 +114,20 @@ def step(client: TestClient, name: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("serves", "heard", "said"),
+    ("serves", "heard", "engine", "said"),
     [
-        (1, NOW, "version 1, serves"),
-        (2, NOW, "version 1, was released; clients get version 2 now"),
-        (2, NOW - 3 * HOUR, "version 1, serves"),
+        (1, NOW, "default", "version 1, serves"),
+        (2, NOW, "default", "version 1, was released; clients get version 2 now"),
+        (2, NOW - 3 * HOUR, "default", "version 1, serves"),
+        (2, NOW - 3 * HOUR, "default/10.0.0.2:8502", "version 1, serves"),
+        (2, NOW - 3 * HOUR, "south", "version 1, was released; clients get version 2 now"),
     ],
-    ids=["serves", "served", "not heard since"],
+    ids=["serves", "served", "not heard since", "one of a group", "not its engine"],
 )
 def test_a_release_that_came_through_says_whether_its_version_still_serves(
-    client: TestClient, database: Database, serves: int, heard: datetime, said: str
+    client: TestClient, database: Database, serves: int, heard: datetime, engine: str, said: str
 ) -> None:
-    serve(database, serves, heard)
+    serve(database, serves, heard, engine)
     number = add_release(database, "RELEASED", "promote")
     assert said in text_of(client, f"/releases/{number}")
 
@@ -213,6 +221,28 @@ def test_a_model_shows_freezes_by_a_pattern_and_how_to_end_them(client: TestClie
     assert "all models like <code>e*</code>" in page
     assert "End the freeze of e*" in page
     assert 'name="model" value="e*"' in page
+
+
+def test_a_freeze_of_more_models_than_somebody_may_operate_is_not_theirs_to_end(
+    database: Database, tmp_path: Path
+) -> None:
+    people = f"""format = "tidegate.hub-access/1"
+[team.eta]
+models = ["eta"]
+[[token]]
+name = "boss"
+sha256 = "{hash_of(TOKENS["boss"])}"
+role = "operate"
+teams = ["eta"]
+"""
+    config = AccessConfig(file=people_file(tmp_path, people))
+    with pages_of(database, config, authorization=f"Bearer {TOKENS['boss']}") as client:
+        add_decision(database, "freeze", until=NOW + HOUR)
+        add_decision(database, "freeze", key="of all", model="e*", until=NOW + HOUR)
+        page = client.get("/models/eta").text
+    assert 'value="e*"' not in page
+    assert page.count("End the freeze</summary>") == 1
+    assert "Who may operate all models like <code>e*</code> can end it." in page
 
 
 def hear(database: Database, *overrides: OverrideStatus, **said: Any) -> None:

@@ -15,6 +15,7 @@ import xgboost
 from tests.support.models.loading import ID, admit, outputs
 from tests.support.models.versions import Draft, digest_of, publish, write_manifest
 
+from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, Unsupported
 from tidegate_serving.contract.manifest import Manifest, read_manifest
@@ -26,6 +27,7 @@ from tidegate_serving.platforms.settings import Settings
 from tidegate_serving.platforms.tensorflow.platform import TensorflowPlatform
 from tidegate_serving.platforms.tensorflow.session import session_config
 from tidegate_serving.platforms.version_loader import Elsewhere, VersionLoader
+from tidegate_serving.runtime.assembly_sources import plan_sources
 
 
 class Doubling:
@@ -67,7 +69,9 @@ def test_names_are_taken_once_and_must_be_usable() -> None:
         registry.add("../x", Doubling)
 
 
-def test_packages_are_looked_through_only_for_a_platform_that_is_not_built_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_are_looked_through_only_for_a_platform_that_is_not_built_in(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     offered = {"doubling": lambda options: Doubling(), "onnx": lambda options: Doubling()}
     entries = [SimpleNamespace(name=name, load=lambda made=made: made) for name, made in offered.items()]
     looks: list[str] = []
@@ -85,6 +89,9 @@ def test_packages_are_looked_through_only_for_a_platform_that_is_not_built_in(mo
     with pytest.raises(AlreadyExists):
         registry.add("doubling", Doubling)
     assert looks == ["tidegate.platforms"]
+    caplog.clear()
+    plan_sources(EngineConfig(allow_unverified=True))
+    assert "a platform 'onnx', which is built in and stays as it is" in caplog.text, "an engine says so at its start"
 
 
 def test_a_reload_brings_new_options_and_keeps_what_was_added() -> None:

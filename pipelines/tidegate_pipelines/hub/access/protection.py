@@ -134,7 +134,11 @@ def _wrong_size(scope: Any) -> tuple[int, str, str] | None:
 
 
 def _too_large(scope: Any) -> tuple[int, str, str]:
-    return 413, "resource_exhausted", f"the request is larger than {_most(scope) >> 10} KiB: send less at once"
+    most = _most(scope)
+    cure = "send less at once"
+    if most == MOST_FORM_BYTES and scope["path"] in UPLOADS:
+        cure = "send a file in a multipart/form-data form, or its lines alone as application/jsonl"
+    return 413, "resource_exhausted", f"the request is larger than {most >> 10} KiB: {cure}"
 
 
 def _added(scope: Any, there: Iterable[tuple[bytes, bytes]], cookies: list[str]) -> list[tuple[bytes, bytes]]:

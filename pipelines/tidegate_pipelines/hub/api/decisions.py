@@ -78,7 +78,7 @@ def decision_routes(hub: Hub, access: Access, audit: AuditLog, decisions: Decisi
 
     @router.post("/labels", tags=["labels"], name="labels")
     async def labels(request: Request, model: str = "") -> dict[str, Any]:
-        """Takes labels: JSON lines with `?model=NAME`, or a form with `model` and a `file` of such lines."""
+        """Takes labels: application/jsonl with `?model=NAME`, or a form with `model` and a `file` of such lines."""
         name, data = await _label_file(request, model)
         if not name:
             raise InvalidInput("the labels are of no model: name it, ?model=NAME or the form's `model`")
@@ -203,7 +203,10 @@ async def _label_file(request: Request, model: str) -> tuple[str, bytes]:
     form = await request.form()
     file = form.get("file")
     if not isinstance(file, UploadFile):
-        raise InvalidInput("the form has no file: send one with a label in each line as `file`, and `model`")
+        raise InvalidInput(
+            "the form has no file: send one with a label in each line as `file` of multipart/form-data, and `model`, "
+            "or its lines alone as application/jsonl with ?model=NAME"
+        )
     return str(form.get("model") or model), await file.read()
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from fnmatch import fnmatchcase
 from typing import Any
 
 from sqlalchemy import select
@@ -18,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from tidegate_pipelines.hub.access import Caller, require
 from tidegate_pipelines.hub.audit import Act, AuditLog, Outcome
-from tidegate_pipelines.hub.callers import ALL
+from tidegate_pipelines.hub.callers import require_all
 from tidegate_pipelines.hub.config import HubConfig
 from tidegate_pipelines.hub.decisions import lasting
 from tidegate_pipelines.hub.decisions.asked import Asked
@@ -125,7 +124,7 @@ class Decisions:
             require(caller, "look", asked.model)
             return
         if asked.kind in ("freeze", "unfreeze"):
-            _require_pattern(caller, asked)
+            require_all(caller, asked.role, asked.model)
             return
         require(caller, asked.role, asked.model)
 
@@ -294,23 +293,6 @@ def _check_same(row: DecisionRow | None, caller: Caller, asked: Asked) -> None:
     same = (asked.kind, asked.model, asked.version, asked.feature, caller.name)
     if row is not None and (row.kind, row.model, row.version, row.feature, row.who) != same:
         raise Conflict(f"key {asked.key!r} is that of another decision: use a new one")
-
-
-def _require_pattern(caller: Caller, asked: Asked) -> None:
-    """A pattern is within what somebody may operate where one of their own patterns covers it as a text; one with other
-    signs than `*` may match more than it looks, and covers names alone."""
-    plain = not set(asked.model) & set("*?[")
-    fitting = [
-        grant
-        for grant in caller.grants
-        if grant.role == asked.role and (ALL in grant.models or _covers(grant.models, asked.model, plain=plain))
-    ]
-    if not fitting:
-        require(caller, asked.role, asked.model if plain else "")
-
-
-def _covers(patterns: tuple[str, ...], asked: str, *, plain: bool) -> bool:
-    return any(fnmatchcase(asked, pattern) for pattern in patterns if plain or not set(pattern) & set("?["))
 
 
 def _act(caller: Caller, asked: Asked, address: str, sentence: str) -> Act:

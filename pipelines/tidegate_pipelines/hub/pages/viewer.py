@@ -14,11 +14,13 @@ from tidegate_pipelines.hub.callers import CurrentUser
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """`may` is asked with a role and a model. `form_token` goes into every form; `signs_out` says whether there is a
-    session to end. `key` makes a form count once, however often it is sent."""
+    """`may` is asked with a role and a model, `may_on_all` with a role and a pattern of models. `form_token` goes into
+    every form; `signs_out` says whether there is a session to end. `key` makes a form count once, however often it is
+    sent."""
 
     name: str
     may: Callable[[str, str], bool]
+    may_on_all: Callable[[str, str], bool]
     form_token: str = ""
     signs_out: bool = False
     key: str = field(default_factory=lambda: secrets.token_urlsafe(12))
@@ -37,8 +39,8 @@ def who_looks(current_user: CurrentUser) -> WhoLooks:
     def who(request: Request) -> Viewer:
         user = current_user(request)
         if not isinstance(current_user, Access):
-            return Viewer(user.name, user.may_on)
+            return Viewer(user.name, user.may_on, user.may_on_all)
         token = current_user.form_token(request)
-        return Viewer(user.name, user.may_on, token, request.state.session is not None)
+        return Viewer(user.name, user.may_on, user.may_on_all, token, request.state.session is not None)
 
     return who

@@ -165,11 +165,12 @@ def estimator_output(fitted: Any, inputs: Mapping[str, Array]) -> tuple[TensorSp
 
 
 def _named_columns(fitted: Any, probabilities: Array) -> dict[str, str]:
-    """Which class each column of probabilities is of, where the estimator says it."""
+    """Which class each column of probabilities is of, where the estimator says it in what JSON has."""
     classes = getattr(fitted, "classes_", None)
-    if not isinstance(classes, np.ndarray) or probabilities.shape[1:] != classes.shape:
+    if not isinstance(classes, np.ndarray) or classes.dtype.kind in "mM" or probabilities.shape[1:] != classes.shape:
         return {}
-    return {CLASSES: json.dumps(classes.tolist(), default=bytes.decode)}
+    names = classes.tolist()
+    return {CLASSES: json.dumps(names)} if all(isinstance(one, str | int | float) for one in names) else {}
 
 
 def _spec(name: str, array: Array) -> TensorSpec:

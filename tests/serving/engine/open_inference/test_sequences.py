@@ -159,16 +159,30 @@ def test_a_small_message_waits_for_a_large_one_of_its_connection_that_came_befor
         assert peer.answer(3)["grpc-status"] == "0"
 
 
-def test_an_end_that_nobody_waits_for_any_more_ends_its_sequence(engine: EngineProcess, tmp_path: Path) -> None:
+@pytest.mark.parametrize("goes", [False, True], ids=["its deadline passes", "its client goes"])
+def test_an_end_that_nobody_waits_for_any_more_ends_its_sequence(
+    engine: EngineProcess, tmp_path: Path, goes: bool
+) -> None:
+    def queued(rows: int) -> bool:
+        line = f'\ntidegate_queued_rows{{model="sums",version="1"}} {rows}\n'
+        return line.encode() in call(engine.addresses["rest"], "GET", "/metrics").body
+
     held, mine = tmp_path / "go", next(IDS)
     whole: dict[str, Any] = {"sequence_id": str(held), "sequence_start": True, "sequence_end": True}
     with over_grpc.InferenceServerClient(engine.addresses["grpc"]) as client, ThreadPoolExecutor(1) as pool:
         assert ask(client, over_grpc, 1, sequence_id=mine, sequence_start=True) == 1
         before = pool.submit(ask, client, over_grpc, -1, **whole)
+        end: dict[str, Any] = {"sequence_id": mine, "sequence_end": True}
         try:
             eventually(held.with_name("go.entered").exists)
-            with pytest.raises(InferenceServerException, match=r"[Dd]eadline"):
-                ask(client, over_grpc, 2, sequence_id=mine, sequence_end=True, client_timeout=0.3)
+            if goes:
+                told = client.async_infer("sums", number(over_grpc, 2), lambda result, error: None, **end)
+                eventually(lambda: queued(1))
+                told.cancel()
+                eventually(lambda: queued(0))
+            else:
+                with pytest.raises(InferenceServerException, match=r"[Dd]eadline"):
+                    ask(client, over_grpc, 2, client_timeout=0.3, **end)
         finally:
             held.touch()
         assert before.result(30) == -1

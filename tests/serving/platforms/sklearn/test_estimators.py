@@ -20,6 +20,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, SplineTransformer
+from sklearn.tree import DecisionTreeClassifier
 from tests.support.models.loading import discover, load_published, load_unpublished, outputs, unpublished_loader
 from tests.support.models.skops_files import skops_bytes, write_skops
 from tests.support.models.versions import Draft, publish
@@ -34,6 +35,7 @@ X = RANDOM.normal(size=(ROWS, 4))
 Y = X[:, 0]
 TWO = Y > 0
 WORDS = np.array(["low", "middle", "high"])[np.digitize(Y, [-0.5, 0.5])]
+DAYS = np.datetime64("2026-01-01") + np.digitize(Y, [-0.5, 0.5])
 PAIR = np.column_stack([WORDS == "low", TWO])
 TEXTS = np.array(["late again", "on time", "great food"] * 20, dtype=object)
 
@@ -52,6 +54,7 @@ def saved(estimator: Any, folder: Path) -> Path:
         (RidgeClassifier(), WORDS, "predict", TensorSpec("predict", "string")),
         (RidgeClassifier(), TWO, "predict", TensorSpec("predict", "bool")),
         (LogisticRegression(), WORDS, "predict_proba", TensorSpec("predict_proba", "float64", (-1, 3))),
+        (DecisionTreeClassifier(), DAYS, "predict_proba", TensorSpec("predict_proba", "float64", (-1, 3))),
         (RandomForestClassifier(3), PAIR * 1, "predict", TensorSpec("predict", "int64", (-1, 2))),
         (
             OneVsRestClassifier(LogisticRegression()),

@@ -10,6 +10,7 @@ from pathlib import Path
 from sqlalchemy import ColumnElement, and_, select
 from sqlalchemy.orm import Session
 
+from tidegate_pipelines.hub.config import HubConfig
 from tidegate_pipelines.hub.pages.queries.common import (
     LINE,
     Decision,
@@ -170,7 +171,7 @@ class Release:
         )
 
 
-def release(session: Session, viewer: Viewer, number: int) -> Release:
+def release(session: Session, viewer: Viewer, number: int, config: HubConfig) -> Release:
     """The page of a release. NotFound where there is none that the viewer sees."""
     row = session.get(ReleaseRow, number)
     if row is None or not viewer.sees(row.model):
@@ -186,7 +187,7 @@ def release(session: Session, viewer: Viewer, number: int) -> Release:
     allowed = None if verdict is None else verdict.allowed
     return Release(
         line=line,
-        serves=_serves(session, row),
+        serves=_serves(session, row, config.engine_for(row.model, row.settings)),
         again_at=row.not_before,
         source=row.source,
         reason=row.reason,
@@ -234,16 +235,18 @@ def _about(release: ReleaseRow) -> ColumnElement[bool]:
     return its | and_(DecisionRow.kind == "override", DecisionRow.key == key.removeprefix(_OVERRIDE))
 
 
-def _serves(session: Session, row: ReleaseRow) -> tuple[int, ...]:
-    """The versions that ordinary clients of a model get now, the newest first: what engines said last, but for those
-    that were not heard since the release came through, which have its version since then."""
+def _serves(session: Session, row: ReleaseRow, engine: str) -> tuple[int, ...]:
+    """The versions that ordinary clients of a model get now, the newest first: what engines said last, but for its
+    `engine`, or those of that group, which has its version where it was not heard since the release came through."""
     heard = dict(session.execute(select(EngineRow.name, EngineRow.last_seen)).all())
     ended = row.finished_at if row.state is ReleaseState.RELEASED else None
     found = []
     for one in served(session, ServedVersionRow.model == row.model):
         last = heard.get(one.engine)
+        its = one.engine == engine or one.engine.startswith(f"{engine}/")
         if one.ordinary:
-            found.append(row.version if ended is not None and (last is None or last <= ended) else one.version)
+            since = its and ended is not None and (last is None or last <= ended)
+            found.append(row.version if since else one.version)
     return tuple(dict.fromkeys(found))
 
 
