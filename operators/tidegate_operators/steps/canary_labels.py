@@ -95,7 +95,8 @@ def is_wrong(connection: Any, one: Side, rule: CanaryRule, named: Named) -> str:
 
 
 def _class(connection: Any, one: Side, answer: str, kind: str, named: Named) -> str:
-    """SQL for the class that is answered, as text; whole numbers that are no labels count the version's classes."""
+    """SQL for the class that is answered, as text; whole numbers that are no labels count the version's classes, where
+    labels are names of these."""
     text = _text(answer, kind)
     if family(kind) is not Family.INTEGER:
         return text
@@ -104,7 +105,7 @@ def _class(connection: Any, one: Side, answer: str, kind: str, named: Named) -> 
     if answers <= labels or len(answers) > _MOST_ANSWERS:
         return text
     own, other = named()
-    if not own or answers <= {*labels, *own, *other}:
+    if not own or answers <= {*labels, *own, *other} or not labels & {*own, *other}:
         return text
     return f"coalesce([{', '.join(map(text_literal, own))}][{answer}::BIGINT + 1], {text})"
 

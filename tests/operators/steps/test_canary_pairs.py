@@ -184,6 +184,19 @@ def test_labels_that_are_no_class_of_two_columns_are_named(tmp_path: Path) -> No
         read_pairs(tmp_path / "log", ServableId("m", 2), 1, SINCE, begun, rule, lambda version: ("no", "yes"))
 
 
+@pytest.mark.parametrize(("serving", "answer"), [((), 1), (("cat", "dog", "eel"), 2)])
+def test_labels_that_count_classes_need_not_have_come_for_each_of_them(
+    tmp_path: Path, serving: Sequence[str], answer: int
+) -> None:
+    rule = CanaryRule(mode=CanaryMode.TRAFFIC, labels=str(tmp_path / "labels.parquet"))
+    label(tmp_path / "labels.parquet", {"v1-0": 0, "v2-0": 1})
+    write(tmp_path / "log", 1, [1, 2], outputs={"y": np.array([0, 2], "i8")})
+    write(tmp_path / "log", 2, [1.5, 2.5], outputs={"y": np.array([answer, 2], "i8")})
+    classes, begun = {1: serving, 2: ("cat", "dog", "eel")}, StepBegun(0, ARRIVED)
+    found = read_pairs(tmp_path / "log", ServableId("m", 2), 1, SINCE, begun, rule, classes.__getitem__).beside
+    assert (found.labelled, found.wrong, found.primary_wrong) == (1, int(answer != 1), 0)
+
+
 def test_a_whole_number_is_the_label_of_a_real_one_and_of_a_truth_value(tmp_path: Path) -> None:
     rule = CanaryRule(mode=CanaryMode.TRAFFIC, labels=str(tmp_path / "labels.parquet"))
     label(tmp_path / "labels.parquet", {"v1-0": 1.0, "v1-1": 1.0, "v2-0": 1.0})
