@@ -118,7 +118,7 @@ def _yes_of_two(connection: Any, rule: CanaryRule, output: str, named: Named) ->
     known = sorted_classes([*{*own, *other}])
     if not known:
         return 2, _yes_by_number(connection, rule, output)
-    order, labels, yes = own or known, _labels(connection), known[-1]
+    order, labels, yes = list(own or known), _labels(connection), known[-1]
     if len(known) != 2 or len(order) != 2:
         raise InvalidInput(
             f"output {output!r} has two values a row, and metadata {CLASSES!r} of the two versions "
@@ -128,6 +128,8 @@ def _yes_of_two(connection: Any, rule: CanaryRule, output: str, named: Named) ->
         return order.index(yes) + 1, f"{_label(connection)} = {text_literal(yes)}"
     if yes == "1":
         return order.index(yes) + 1, _yes_by_number(connection, rule, output)
+    if labels <= {"0", "1"} and order == list(other or known):
+        return 2, _yes_by_number(connection, rule, output)
     unknown = min(labels - {*known})
     raise InvalidInput(
         f"label {unknown!r} of {rule.labels} is no class of output {output!r}, whose columns are {', '.join(order)}: "
