@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tidegate_operators.steps.canary_log import Side
+from tidegate_operators.steps.canary_log import Side, is_logged, sides
 from tidegate_serving.contract.errors import InvalidInput, Unavailable
 from tidegate_serving.contract.log_record import OUTPUT_PREFIX, REQUEST_ID, ROW, output_column
+from tidegate_serving.contract.servable import ServableId
 from tidegate_validation.canary.rule import CanaryRule
 from tidegate_validation.statistics.sql import Family, family, text_literal
 
@@ -63,6 +64,29 @@ def read_labels(connection: Any, place: str) -> str:
 def _label_files(path: Path) -> list[Path]:
     """A file that has not come yet is waited for."""
     return sorted(path.glob("*.parquet")) if path.is_dir() else [path] if path.is_file() else []
+
+
+def answers_two(log_root: Path, identity: ServableId, rule: CanaryRule) -> bool:
+    """Whether the log has answers of two real numbers a row that labels are compared with, so that it takes the names
+    of these columns; by its first answer."""
+    from tidegate_serving.inference_log.compare import elements, is_real
+    from tidegate_serving.inference_log.reader import connect, read_again
+
+    def read() -> bool:
+        for (one,) in sides(connection, log_root, identity.name, (identity.version,)):
+            for name, kind in one.outputs.items():
+                judged = output_column(rule.quality_output) if rule.quality_output else name
+                if name == judged and is_real(kind):
+                    numbers = elements(f't."{name}"', kind)
+                    query = f"SELECT len({numbers}) FROM {one.source} t WHERE t.status = 0 LIMIT 1"
+                    if connection.execute(query).fetchone() == (2,):
+                        return True
+        return False
+
+    if not is_logged(log_root, identity.name, (identity.version,)):
+        return False
+    with connect(log_root) as connection:
+        return read_again(read)
 
 
 def is_wrong(connection: Any, one: Side, rule: CanaryRule, named: Named) -> str:
