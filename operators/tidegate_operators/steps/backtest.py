@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -189,8 +190,8 @@ def _with_labels(table: pa.Table, data: PastData) -> pa.Table:
     newest, keys = dict(pairs), _keys(table, named)
     if pairs and keys and newest.keys().isdisjoint(keys):
         raise InvalidInput(
-            f"no label has the {data.key!r} of a logged row: labels have such as {pairs[0][0][0]!r}, rows such as "
-            f"{keys[0][0]!r}: name the column that both have (--key)"
+            f"no label has the {data.key!r} of a logged row: labels have such as {_told(pairs[0][0])}, rows such as "
+            f"{_told(keys[0])}: name the column that both have (--key), or wait until labels of these rows have come"
         )
     found = pa.array([newest.get(key) for key in keys], labels[data.label].type)
     kept = table.drop_columns([data.label]) if data.label in table.column_names else table
@@ -207,9 +208,20 @@ def _keys(table: pa.Table, names: Sequence[str]) -> list[tuple[str | None, ...]]
     return list(zip(*(map(_as_text, table[name].to_pylist()) for name in names), strict=True))
 
 
+def _told(key: Sequence[str | None]) -> str:
+    return ", row ".join([repr(key[0]), *map(str, key[1:])])
+
+
 def _as_text(key: Any) -> str | None:
-    whole = isinstance(key, float) and key.is_integer()
-    return None if key is None else str(int(key) if whole else key)
+    """The same for keys that are equal: 5, 5.0 and a decimal 5.00, true and 1, one moment in two zones."""
+    if isinstance(key, Decimal):
+        whole, _, places = f"{key:f}".partition(".")
+        return f"{whole}.{places}".rstrip("0") if places.strip("0") else whole
+    if isinstance(key, bool) or (isinstance(key, float) and key.is_integer()):
+        return str(int(key))
+    if isinstance(key, datetime) and key.tzinfo is not None:
+        return str(key.astimezone(UTC))
+    return None if key is None else str(key)
 
 
 def usual_delay(table: pa.Table, time: str, data: PastData) -> int | None:

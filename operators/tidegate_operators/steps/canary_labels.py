@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tidegate_operators.steps.canary_log import Side
+from tidegate_operators.steps.canary_log import Side, is_logged, sides
 from tidegate_serving.contract.errors import InvalidInput, Unavailable
 from tidegate_serving.contract.log_record import OUTPUT_PREFIX, REQUEST_ID, ROW, output_column
+from tidegate_serving.contract.servable import ServableId
 from tidegate_validation.canary.rule import CanaryRule
 from tidegate_validation.statistics.sql import Family, family, text_literal
 
@@ -65,6 +66,29 @@ def _label_files(path: Path) -> list[Path]:
     return sorted(path.glob("*.parquet")) if path.is_dir() else [path] if path.is_file() else []
 
 
+def answers_two(log_root: Path, identity: ServableId, rule: CanaryRule) -> bool:
+    """Whether the log has answers of two real numbers a row that labels are compared with, so that it takes the names
+    of these columns; by its first answer."""
+    from tidegate_serving.inference_log.compare import elements, is_real
+    from tidegate_serving.inference_log.reader import connect, read_again
+
+    def read() -> bool:
+        for (one,) in sides(connection, log_root, identity.name, (identity.version,)):
+            for name, kind in one.outputs.items():
+                judged = output_column(rule.quality_output) if rule.quality_output else name
+                if name == judged and is_real(kind):
+                    numbers = elements(f't."{name}"', kind)
+                    query = f"SELECT len({numbers}) FROM {one.source} t WHERE t.status = 0 LIMIT 1"
+                    if connection.execute(query).fetchone() == (2,):
+                        return True
+        return False
+
+    if not is_logged(log_root, identity.name, (identity.version,)):
+        return False
+    with connect(log_root) as connection:
+        return read_again(read)
+
+
 def is_wrong(connection: Any, one: Side, rule: CanaryRule, named: Named) -> str:
     """SQL for whether an answer `t` is not its label `l`. A real number is a yes from 0.5 on; so is, of two a row, that
     of the yes, which is the second unless the version names its columns in another order."""
@@ -95,7 +119,8 @@ def is_wrong(connection: Any, one: Side, rule: CanaryRule, named: Named) -> str:
 
 
 def _class(connection: Any, one: Side, answer: str, kind: str, named: Named) -> str:
-    """SQL for the class that is answered, as text; whole numbers that are no labels count the version's classes."""
+    """SQL for the class that is answered, as text; whole numbers that are no labels count the version's classes, where
+    labels are names of these."""
     text = _text(answer, kind)
     if family(kind) is not Family.INTEGER:
         return text
@@ -104,7 +129,7 @@ def _class(connection: Any, one: Side, answer: str, kind: str, named: Named) -> 
     if answers <= labels or len(answers) > _MOST_ANSWERS:
         return text
     own, other = named()
-    if not own or answers <= {*labels, *own, *other}:
+    if not own or answers <= {*labels, *own, *other} or not labels & {*own, *other}:
         return text
     return f"coalesce([{', '.join(map(text_literal, own))}][{answer}::BIGINT + 1], {text})"
 
@@ -117,7 +142,7 @@ def _yes_of_two(connection: Any, rule: CanaryRule, output: str, named: Named) ->
     known = sorted_classes([*{*own, *other}])
     if not known:
         return 2, _yes_by_number(connection, rule, output)
-    order, labels, yes = own or known, _labels(connection), known[-1]
+    order, labels, yes = list(own or known), _labels(connection), known[-1]
     if len(known) != 2 or len(order) != 2:
         raise InvalidInput(
             f"output {output!r} has two values a row, and metadata {CLASSES!r} of the two versions "
@@ -127,6 +152,8 @@ def _yes_of_two(connection: Any, rule: CanaryRule, output: str, named: Named) ->
         return order.index(yes) + 1, f"{_label(connection)} = {text_literal(yes)}"
     if yes == "1":
         return order.index(yes) + 1, _yes_by_number(connection, rule, output)
+    if labels <= {"0", "1"} and order == list(other or known):
+        return 2, _yes_by_number(connection, rule, output)
     unknown = min(labels - {*known})
     raise InvalidInput(
         f"label {unknown!r} of {rule.labels} is no class of output {output!r}, whose columns are {', '.join(order)}: "

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from tidegate_operators.steps.canary_group import CanaryGroup
+from tidegate_operators.steps.canary_labels import answers_two
 from tidegate_operators.steps.canary_pairs import StepBegun, read_pairs, unnamed
 from tidegate_operators.steps.change_desired import REQUESTED_BY, give_up
 from tidegate_operators.steps.decided import check_not_blocked, check_not_pinned
@@ -143,7 +144,11 @@ def ends_us(since: datetime, seconds: float) -> int:
 
 def begin_traffic(group: CanaryGroup, observation: TrafficObservation) -> None:
     """Begins, or goes on after a kill. Superseded where another canary divides the traffic, FailedPrecondition where
-    somebody does."""
+    somebody does, NotFound where labels need the names of two columns and a manifest is not on this machine."""
+    primary = ServableId(observation.id.name, observation.primary)
+    if observation.rule.labels and answers_two(observation.log_path, primary, observation.rule):
+        for one in (primary, observation.id):
+            observation.classes(one.version)
     group.tell(lambda client: _check_no_foreign_split(client, observation), "the traffic is not divided")
     observation.keep(observation.step)
     group.tell(observation.divide)

@@ -5,6 +5,7 @@ The engines that serve from it say what they need. Verdicts stay: they are small
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 from collections.abc import Sequence
@@ -74,9 +75,10 @@ def clean_up(
     freed = 0
     for name in sorted(child.name for child in repository.iterdir() if child.is_dir() and child.name[0] != "."):
         for left in [child for child in (repository / name).iterdir() if _LEFT.fullmatch(child.name)]:
-            freed += _bytes(left)
-            if not dry_run:
-                shutil.rmtree(left)
+            with contextlib.suppress(FileNotFoundError):  # somebody removes it at this moment
+                freed += _bytes(left)
+                if not dry_run:
+                    shutil.rmtree(left)
         numbers = versions(repository, name)
         needed = _needed([status for status in statuses if status.servable == name], numbers)
         for number in numbers[: -retention.keep]:

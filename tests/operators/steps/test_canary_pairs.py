@@ -174,14 +174,43 @@ def test_each_version_has_the_order_of_classes_that_its_manifest_names(
     assert wrong(order[::-1], order[::-1]) == (1, 0, 0)
 
 
-def test_labels_that_are_no_class_of_two_columns_are_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("label_of_yes", [2, 1])
+def test_labels_that_are_no_class_of_two_columns_are_named(tmp_path: Path, label_of_yes: int) -> None:
     rule = CanaryRule(mode=CanaryMode.TRAFFIC, labels=str(tmp_path / "labels.parquet"))
-    label(tmp_path / "labels.parquet", {"v1-0": 1})
+    label(tmp_path / "labels.parquet", {"v1-0": label_of_yes})
     for version in (1, 2):
         write(tmp_path / "log", version, [1], outputs={"y": np.array([[0.1, 0.9]], "f4")})
+    begun, classes = StepBegun(0, ARRIVED), {1: ("no", "yes"), 2: ("no", "yes") if label_of_yes == 2 else ("yes", "no")}
+    with pytest.raises(
+        InvalidInput, match=rf"label '{label_of_yes}' of .* is no class of output 'y', whose columns are no, yes"
+    ):
+        read_pairs(tmp_path / "log", ServableId("m", 2), 1, SINCE, begun, rule, classes.__getitem__)
+
+
+@pytest.mark.parametrize(("order", "labels"), [(("yes", "no"), (0, 1)), (("False", "True"), (False, True))])
+def test_labels_may_count_the_two_columns_of_versions_that_name_them_alike(
+    tmp_path: Path, order: Sequence[str], labels: tuple[Any, Any]
+) -> None:
+    rule = CanaryRule(mode=CanaryMode.TRAFFIC, labels=str(tmp_path / "labels.parquet"))
+    label(tmp_path / "labels.parquet", {"v1-0": labels[1], "v1-1": labels[0], "v2-0": labels[1]})
+    write(tmp_path / "log", 1, [1, 2], outputs={"y": np.array([[0.9, 0.1]] * 2, "f4")})
+    write(tmp_path / "log", 2, [1.5], outputs={"y": np.array([[0.1, 0.9]], "f4")})
     begun = StepBegun(0, ARRIVED)
-    with pytest.raises(InvalidInput, match=r"label '1' of .* is no class of output 'y', whose columns are no, yes"):
-        read_pairs(tmp_path / "log", ServableId("m", 2), 1, SINCE, begun, rule, lambda version: ("no", "yes"))
+    found = read_pairs(tmp_path / "log", ServableId("m", 2), 1, SINCE, begun, rule, lambda version: order).beside
+    assert (found.labelled, found.wrong, found.primary_wrong) == (1, 0, 1)
+
+
+@pytest.mark.parametrize(("serving", "answer"), [((), 1), (("cat", "dog", "eel"), 2)])
+def test_labels_that_count_classes_need_not_have_come_for_each_of_them(
+    tmp_path: Path, serving: Sequence[str], answer: int
+) -> None:
+    rule = CanaryRule(mode=CanaryMode.TRAFFIC, labels=str(tmp_path / "labels.parquet"))
+    label(tmp_path / "labels.parquet", {"v1-0": 0, "v2-0": 1})
+    write(tmp_path / "log", 1, [1, 2], outputs={"y": np.array([0, 2], "i8")})
+    write(tmp_path / "log", 2, [1.5, 2.5], outputs={"y": np.array([answer, 2], "i8")})
+    classes, begun = {1: serving, 2: ("cat", "dog", "eel")}, StepBegun(0, ARRIVED)
+    found = read_pairs(tmp_path / "log", ServableId("m", 2), 1, SINCE, begun, rule, classes.__getitem__).beside
+    assert (found.labelled, found.wrong, found.primary_wrong) == (1, int(answer != 1), 0)
 
 
 def test_a_whole_number_is_the_label_of_a_real_one_and_of_a_truth_value(tmp_path: Path) -> None:

@@ -7,8 +7,10 @@ import zlib
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.support.eventually import eventually
+from tests.support.log_blocks import FakeBlock, write_log
 from tests.support.release.world import BETTER, NONSENSE, Endpoints, World, available, serve_first, traffic
 
 from tidegate_operators.steps import CanaryRule, CanaryTurn, canary, canary_turn, promote, push, rollback
@@ -16,7 +18,8 @@ from tidegate_operators.steps.canary import begin
 from tidegate_operators.steps.canary_group import CanaryGroup
 from tidegate_operators.steps.canary_traffic import TrafficObservation
 from tidegate_serving.admission import Outcome
-from tidegate_serving.contract.errors import FailedPrecondition
+from tidegate_serving.contract.errors import FailedPrecondition, NotFound
+from tidegate_serving.contract.manifest import FILE_NAME
 from tidegate_serving.contract.repository import report_directory
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.control.status import OverrideStatus
@@ -150,3 +153,14 @@ def test_labels_are_read_by_the_classes_that_both_manifests_name(endpoints: Endp
     assert isinstance(observation, TrafficObservation)
     assert (observation.classes(1), observation.classes(2)) == ((), ("1", "0"))
     observation.end(group, passed=False)
+
+
+def test_labels_that_need_a_manifest_that_is_not_here_are_told_before_the_first_share(
+    endpoints: Endpoints, world: World, name: str
+) -> None:
+    second = candidate(endpoints, world, name)
+    write_log(world.log, FakeBlock({"x": np.zeros(1)}, {"y": np.array([[0.1, 0.9]], "f4")}, model=name))
+    (second.parent / "1" / FILE_NAME).rename(second.parent / "away")
+    with pytest.raises(NotFound, match=FILE_NAME):
+        begin(CanaryGroup(endpoints.control), ServableId(name, 2), replace(RULE, labels="labels.parquet"))
+    assert splits(endpoints, name) == []

@@ -125,6 +125,20 @@ def test_what_a_clean_up_was_killed_in_the_middle_of_goes_with_the_next(
     assert {path.name for path in folder.glob(".*.removed")} == {".1.mine.removed", ".notes.01234567.removed"}
 
 
+def test_what_another_clean_up_removes_at_this_moment_is_passed_over(
+    repository: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = repository / "m" / ".1.01234567.removed"
+    left.mkdir()
+
+    def removed_meanwhile(path: Path) -> int:
+        remove_folder(left)
+        return 0
+
+    monkeypatch.setattr("tidegate_operators.steps.clean_up._bytes", removed_meanwhile)
+    assert cleaned(repository, engine, Retention(keep=2))["removed"] == [3, 5, 6]
+
+
 def test_what_served_before_stays_for_the_way_back(repository: Path, engine: Engine) -> None:
     with ControlClient(engine.addresses.control) as control:
         control.pin("m", 6, requested_by="test", reason="try it")

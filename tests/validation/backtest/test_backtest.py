@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,7 @@ FIRST = world.FIRST_DAY
 CHANGED = range(FIRST + 70, FIRST + 84)
 WORSE = before_return('score = score * 0.1 + 3 * (inputs["depot"] == b"south")')
 RULE = BacktestRule(days=14, window=7, step=7)
+_MOMENTS = [datetime(2026, month, 1, tzinfo=UTC) for month in (1, 7)]
 
 
 def day(number: int) -> str:
@@ -201,8 +203,25 @@ def test_labels_whose_keys_a_file_read_as_numbers_find_their_rows(kind: pa.DataT
     labels = pa.table({"request_id": pa.array([8, 9]).cast(kind), "late": [1, 0]})
     assert _with_labels(rows, PastData(rows, "x", "late", labels))["late"].to_pylist() == [None, 1, 0]
     others = labels.set_column(0, "request_id", pa.array([18, 19]).cast(kind))
-    with pytest.raises(InvalidInput, match=r"no label has the 'request_id' of a logged row: .* '18', rows such as '7'"):
+    told = r"no label has the 'request_id' of a logged row: .* '18', rows such as '7': .* or wait"
+    with pytest.raises(InvalidInput, match=told):
         _with_labels(rows, PastData(rows, "x", "late", others))
+
+
+@pytest.mark.parametrize(
+    ("logged", "labelled"),
+    [
+        (pa.array([Decimal("50.00"), Decimal("7.50")]), pa.array([Decimal("50.0"), Decimal("7.5")])),
+        (pa.array([Decimal("50.00"), Decimal("0.00")]), pa.array([50, 0])),
+        (pa.array([True, False]), pa.array([1, 0])),
+        (pa.array(_MOMENTS, pa.timestamp("us", "UTC")), pa.array(_MOMENTS, pa.timestamp("us", "Europe/Berlin"))),
+    ],
+)
+def test_keys_that_are_equal_and_of_two_types_are_one(logged: pa.Array, labelled: pa.Array) -> None:
+    rows = pa.table({"order": logged, "x": [1.0, 2.0]})
+    labels = pa.table({"order": labelled, "late": [1, 0]})
+    found = _with_labels(rows, PastData(rows, "x", "late", labels, key="order"))["late"].to_pylist()
+    assert found == [1, 0]
 
 
 def test_labels_that_name_rows_belong_to_these_rows() -> None:
