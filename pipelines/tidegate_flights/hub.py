@@ -116,7 +116,7 @@ class HubProcess:
     def pages(self, sentences: Mapping[int, str], column: str) -> list[Shown]:
         """Every page of the demo's history. `sentences` is what a gate said of each version that it refused."""
         of_each = [
-            Shown(f"/releases/{number}", (sentences[version],) if version in sentences else ("serves",))
+            Shown(f"/releases/{number}", (sentences[version],) if version in sentences else ("released",))
             for number, version in self._releases
         ]
         versions = tuple(f"{SERVABLE}:{version}" for _, version in self._releases)

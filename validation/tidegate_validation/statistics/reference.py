@@ -165,11 +165,11 @@ def _with_ends(edges: list[float], quantiles: list[float]) -> list[float]:
 
 
 def _atoms(ordered: Floats, quantiles: list[float]) -> list[float]:
-    """Values that come again and hold at least ATOM_SHARE of the rows; such a value fills many quantiles in a row."""
+    """Values that hold at least ATOM_SHARE of the rows; such a value fills many neighbouring quantiles."""
     runs = ((value, len(list(group))) for value, group in itertools.groupby(quantiles))
     wanted = [value for value, length in runs if length >= ATOM_SHARE * len(LEVELS) - 2]
     held = [int(np.diff(np.searchsorted(ordered, [value, np.nextafter(value, np.inf)]))[0]) for value in wanted]
-    return [value for value, n in zip(wanted, held, strict=True) if n >= max(ATOM_SHARE * len(ordered), _AGAIN)]
+    return [value for value, n in zip(wanted, held, strict=True) if n >= ATOM_SHARE * len(ordered)]
 
 
 def tail_clusters(bins: FrozenBins, counts: FeatureCounts) -> tuple[float, float]:

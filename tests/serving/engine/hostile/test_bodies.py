@@ -120,7 +120,7 @@ BINARY = {
     "a head below zero": (infer(4), "-1", 400),
     "a head in words": (infer(4), "abc", 400),
     "a head beyond 64 bits": (infer(4), str(LEFT * 2), 400),
-    "no head": (infer(4), "0", 400),
+    "no head, so that all of it is the input": (infer(4), "0", 200),
 }
 
 
