@@ -9,6 +9,7 @@ from typing import Any
 from tidegate_operators.steps.canary_log import Side, is_logged, sides
 from tidegate_serving.contract.errors import InvalidInput, Unavailable
 from tidegate_serving.contract.log_record import OUTPUT_PREFIX, REQUEST_ID, ROW, output_column
+from tidegate_serving.contract.manifest import CLASSES
 from tidegate_serving.contract.servable import ServableId
 from tidegate_validation.canary.rule import CanaryRule
 from tidegate_validation.statistics.sql import Family, family, text_literal
@@ -23,7 +24,6 @@ _NEWEST_LABELS = """
 """
 """Of several labels for one request, or one of its rows, that with the newest `at`, where there is one, then that of
 the last file."""
-_AT = "at"
 _MOST_ANSWERS = 1000
 """Outputs of more different whole numbers are no places in classes."""
 
@@ -36,6 +36,7 @@ def read_labels(connection: Any, place: str) -> str:
     half written.
     """
     from tidegate_serving.inference_log.reader import duckdb_module
+    from tidegate_validation.skew.labels import AT
 
     files = _label_files(Path(place)) if place else []
     if not files:
@@ -51,7 +52,7 @@ def read_labels(connection: Any, place: str) -> str:
             {ROW: f"coalesce({ROW}::BIGINT, 0)"} if ROW in columns else {}
         )
         named = ", ".join(f"{value} AS {name}" for name, value in found_by.items())
-        at = f'"{_AT}" NULLS FIRST,' if _AT in columns else ""
+        at = f'"{AT}" NULLS FIRST,' if AT in columns else ""
         keys = ", ".join(found_by)
         grouped = ", ".join(str(place) for place in range(1, len(found_by) + 1))
         connection.execute(_NEWEST_LABELS.format(names=named, at=at, source=source, keys=grouped))
@@ -136,7 +137,7 @@ def _class(connection: Any, one: Side, answer: str, kind: str, named: Named) -> 
 
 def _yes_of_two(connection: Any, rule: CanaryRule, output: str, named: Named) -> tuple[int, str]:
     """Which of two numbers is that of the yes, from 1, and SQL for whether a label is one."""
-    from tidegate_validation.quality.data.outputs import CLASSES, sorted_classes
+    from tidegate_validation.quality.data.outputs import sorted_classes
 
     own, other = named()
     known = sorted_classes([*{*own, *other}])

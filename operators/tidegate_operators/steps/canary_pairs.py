@@ -97,18 +97,21 @@ def read_pairs(
     versions = (primary, identity.version)
     everything = rule.shares[step.number] >= 1.0
 
-    def keep(place: int, name: str, keys: str) -> None:
-        labels = _Labels(keys, rule, lambda: (classes(versions[place]), classes(versions[1 - place])))
-        parts = [both[place] for both in sides(connection, log_root, identity.name, versions)]
-        query = " UNION ALL ".join(_requests(connection, one, parts, labels) for one in parts)
-        connection.execute(f"CREATE TEMP TABLE {name} AS {query}", {"since": since.astimezone(UTC)})
+    def named(place: int) -> tuple[Sequence[str], Sequence[str]]:
+        return classes(versions[place]), classes(versions[1 - place])
+
+    def keep(keys: str) -> None:
+        by_signature = sides(connection, log_root, identity.name, versions)
+        for place, name in enumerate(("serving", "canary")):
+            parts, labels = [both[place] for both in by_signature], _Labels(keys, rule, partial(named, place))
+            query = " UNION ALL ".join(_requests(connection, one, parts, labels) for one in parts)
+            connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}", {"since": since.astimezone(UTC)})
 
     if not is_logged(log_root, identity.name, versions):
         return Seen(CanaryNumbers(), 0)
     with connect(log_root) as connection:
         keys = outlast(lambda: read_labels(connection, rule.labels))
-        for place, name in enumerate(("serving", "canary")):
-            read_again(partial(keep, place, name, keys))
+        read_again(lambda: keep(keys))
         when = {"step": step.at.astimezone(UTC)}
         answered, in_step = connection.execute(
             "SELECT count(*), count(*) FILTER (came >= $step) FROM canary", when

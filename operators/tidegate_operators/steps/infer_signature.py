@@ -56,10 +56,10 @@ def infer_signature(
 
     sklearn with `training`: the columns that the estimator demands, where it was fitted on named ones; the one column
     of text, where it takes texts alone; the one column of lists, where `training` has a matrix's rows as such; else all
-    of `training` but label and event time, with `training`'s dtypes; the
-    output is `probability` for a binary classifier, `predict_proba` for any other, `predict` for a regressor; so too a
-    scikit-learn model of MLflow's that brings no signature of its own and was fitted on named columns. Columns of text
-    that miss values in `training` and have no empty ones go into metadata `sklearn.missing`. xgboost and
+    of `training` but label and event time, with `training`'s dtypes; the output is `probability` for a binary
+    classifier, `predict_proba` for any other, `predict` for a regressor; so too a scikit-learn model of MLflow's that
+    brings no signature of its own and was fitted on named columns. Columns of text that miss values in `training` and
+    have no empty ones go into metadata `sklearn.missing`. xgboost and
     lightgbm with `training`: columns that are bool there are bool. `event_time` becomes an
     int64 input of the default signature. With `allow_pickle` a scikit-learn model that is a pickle is loaded in this
     process, which runs whatever code it holds. Unsupported for platforms that cannot tell, InvalidInput where something

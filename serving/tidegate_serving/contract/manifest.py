@@ -23,6 +23,8 @@ from tidegate_serving.contract.signature import Signature
 
 FILE_NAME = "manifest.json"
 VERSION = "1"
+CLASSES = "classes"
+"""The metadata that names the classes of an output's columns in order, as JSON or by commas."""
 _CHUNK = 1 << 20
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_serving.contract.manifest import Manifest
+from tidegate_serving.contract.manifest import CLASSES, Manifest
 from tidegate_serving.contract.signature import TensorSpec
 from tidegate_serving.contract.tensors import Array, dtype_name
 from tidegate_serving.contract.words import words_of
@@ -23,7 +23,6 @@ from tidegate_serving.platforms.sklearn.nameless import nameless
 
 OUTPUTS = "sklearn.outputs"
 MISSING = "sklearn.missing"
-CLASSES = "classes"
 METHODS = ("predict_proba", "predict", "decision_function", "transform", "score_samples", "predict_log_proba")
 _TRIED_ROWS = 16
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_serving.contract.manifest import Manifest
+from tidegate_serving.contract.manifest import CLASSES, Manifest
 from tidegate_serving.contract.signature import Signature, TensorSpec
 from tidegate_serving.contract.tensors import Array
 from tidegate_validation.quality.data.labels import class_text
@@ -21,7 +21,6 @@ from tidegate_validation.quality.evaluation import Task
 from tidegate_validation.statistics.arrays import Floats
 
 METADATA = "quality.output"
-CLASSES = "classes"
 _LIKELY = ("probability", "probabilities", "proba", "score", "scores", "prediction", "predictions", "output")
 _FEW = 20
 _NAMES = ("classes", "class_names", "labels")

@@ -66,8 +66,7 @@ class _Calls:
 def new_rows(examination: Examination) -> None:
     """Real rows whose numbers are moved by up to a thousandth and whose free texts have a number behind, in every call
     others; not tried on a version that leaks anyway. Texts that are not answered so stay as they are, where other
-    inputs are left. What grows is measured once more: a cache with a bound is full by
-    then."""
+    inputs are left. What grows is measured once more: a cache with a bound is full by then."""
     if any(one.check == _CHECK and one.outcome is Outcome.FAIL for one in examination.findings):
         return
     rows = examination.answered_rows(_ROWS)
