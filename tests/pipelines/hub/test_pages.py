@@ -34,6 +34,7 @@ from tidegate_pipelines.hub.store import (
     ReleaseEventRow,
     ReleaseRow,
     ReleaseState,
+    ServedVersionRow,
 )
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -206,6 +207,9 @@ def test_a_release_is_watched_as_it_goes_on(browser: Browser, tmp_path: Path) ->
             row.state, row.stage, row.finished_at = ReleaseState.RELEASED, "promote", NOW + timedelta(minutes=1)
             told = {"stage": "promote", "data": {"state": "RELEASED"}, "at": NOW}
             session.add(ReleaseEventRow(release_id=10, kind="state", text="flights:4 serves", **told))
+            engine = {"engine": "north", "model": "flights"}
+            for one in session.scalars(select(ServedVersionRow).filter_by(**engine)):
+                one.ordinary = one.version == 4
         page.get_by_text("flights, version 4, serves").wait_for(timeout=60_000)
         assert "flights:4 serves" in page.locator(".log").inner_text()
         assert (heard.errors, heard.elsewhere) == ([], [])
