@@ -116,10 +116,13 @@ def test_what_can_be_taken_back_is_taken_back() -> None:
 
 def test_of_a_part_of_the_rows_that_of_a_category_is_taken_back() -> None:
     rows = pa.table({"a": [2.0, 4.0, 6.0], "site": ["east", "west", None], "line": [1.0, 2.0, 1.0]})
+    rows = rows.append_column("release", [["2.0.0", "2.0", "2.0.0"]])
     factor: dict[str, Any] = {"kind": "constant factor", "factor": 2.0, "share": 0.3}
     by_text = {"a": {**factor, "where": {"column": "site", "value": "west"}}}
     assert undone(rows, by_text)[0]["a"].to_pylist() == [2.0, 2.0, 6.0]
     by_number = {"a": {**factor, "where": {"column": "line", "value": "1"}}}
     assert undone(rows, by_number)[0]["a"].to_pylist() == [1.0, 4.0, 3.0]
+    by_release = {"a": {**factor, "where": {"column": "release", "value": "2.0.0"}}}
+    assert undone(rows, by_release)[0]["a"].to_pylist() == [1.0, 4.0, 3.0]
     gone = {"a": {**factor, "where": {"column": "place", "value": "west"}}}
     assert undone(rows, gone)[1] == ()

@@ -71,11 +71,13 @@ def _before(
 
 
 def _holds(column: pa.ChunkedArray, value: str) -> pa.ChunkedArray:
-    """Which rows hold a category, as causes tell it: whole numbers have no point there."""
+    """Which rows hold a category, as causes tell it: whole numbers, but not texts, have no point there."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    texts = pc.replace_substring_regex(pc.cast(column, pa.string()), r"\.0$", "")
+    texts = pc.cast(column, pa.string())
+    if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
+        texts = pc.replace_substring_regex(texts, r"\.0$", "")
     return pc.fill_null(pc.equal(texts, value), False)
 
 

@@ -69,7 +69,7 @@ def read_joint(
 
 
 def _as_words(column: str, sql_type: str) -> str:
-    """SQL for a column's values as texts, without the point of whole numbers; empty where there are none."""
-    whole = family(sql_type) in (Family.TEXT, Family.BOOLEAN)
-    plain = as_text(column, sql_type) if whole else as_number(column, sql_type)
-    return f"coalesce(regexp_replace(CAST({plain} AS VARCHAR), '\\.0$', ''), '')"
+    """SQL for a column's values as texts, numbers without the point of whole ones; empty where there are none."""
+    if family(sql_type) in (Family.TEXT, Family.BOOLEAN):
+        return f"coalesce({as_text(column, sql_type)}, '')"
+    return f"coalesce(regexp_replace(CAST({as_number(column, sql_type)} AS VARCHAR), '\\.0$', ''), '')"

@@ -184,6 +184,13 @@ def test_a_site_of_machines_in_thousandths_is_named() -> None:
     assert cause["where"] == {"column": "site", "value": "plant-a"}
 
 
+def test_a_version_that_ends_in_a_zero_is_told_in_full() -> None:
+    def change(rows: Table) -> Table:
+        return rows.assign(current=rows["current"].mask(rows["firmware"] == "2.1.0", rows["current"] * 1000))
+
+    assert told(machines, change)["current"]["where"] == {"column": "firmware", "value": "2.1.0"}
+
+
 @pytest.mark.parametrize("a_day", [0.08, 0.13])
 def test_a_slow_drift_is_no_change_of_the_rows_that_are_most_rows(a_day: float) -> None:
     def change(rows: Table) -> Table:
@@ -236,3 +243,21 @@ def test_a_thousandfold_is_one_whatever_the_sites_own_level_and_no_1024(seed: in
     assert cause is not None
     assert (cause["kind"], cause["where"]["value"]) == ("constant factor", "3")
     assert cause["factor"] == 1000.0 or (seed == 6 and "units" not in cause)
+
+
+@pytest.mark.parametrize("factor", [0.264172, 0.92])
+@pytest.mark.parametrize("part", [0.2, 0.4])
+def test_one_more_digit_makes_no_tenths_of_some_rows(factor: float, part: float) -> None:
+    """Any thousandths are a tenth of hundredths: that says nothing, unless they are also as small as tenths."""
+    random = np.random.default_rng(4)
+    day = np.repeat(np.arange(104), 100)
+    site = np.where(random.random(len(day)) < part, "north", random.choice(["east", "south", "west"], len(day)))
+    volume = np.round(np.exp(2 + 0.9 * random.normal(size=len(day))), 2)
+    rows = pd.DataFrame({"site": site, "volume": volume, "at": (19_500 + day) * 86_400})
+    before, now = rows.iloc[:9000], rows.iloc[9000:].reset_index(drop=True)
+    for by in (factor, 0.1):
+        changed = now["volume"].mask(now["site"] == "north", (now["volume"] * by).round(3))
+        cause = report_on_tables(before, now.assign(volume=changed), Columns(time="at")).feature("volume").cause
+        assert cause is None or cause.get("factor", by) == pytest.approx(by, rel=0.1)
+    assert cause is not None
+    assert cause["factor"] == 0.1

@@ -22,6 +22,7 @@ _CLEARLY_FINER = 0.05
 _FINE = 0.4
 _ROOM = 1.01
 _MANY = 0.6
+_AS_LARGE = 0.15
 _NEARBY = np.exp([-0.031, -0.013, 0.011, 0.029])
 
 
@@ -103,14 +104,22 @@ def factor_by_grid(values: Floats, known: Floats, grid: float, near: float) -> C
     return None
 
 
-def comes_back(values: Floats, grid: float, factor: float, offset: float = 0.0) -> bool:
+def comes_back(values: Floats, known: Floats, grid: float, factor: float, offset: float = 0.0) -> bool:
     """Whether those of the `values` that are off the grid lie on it with factor and offset undone, and with no factor
-    close by."""
+    close by; where any values of as few digits would, whether they also are as large as training's `known` ones."""
     off = values[~on_grid(values, grid)] - offset
+    if always_back(off, grid, factor) and not _as_large(off / factor, known):
+        return False
     telling = off[np.abs(off / factor) <= _TELLING_STEPS * grid]
     if len(telling) < _LEAST_VALUES or _back(telling, grid, factor) < _MOST:
         return False
     return max(_back(telling, grid, factor * float(step)) for step in _NEARBY) <= _FEW
+
+
+def _as_large(values: Floats, known: Floats) -> bool:
+    """Whether the middle of the values is about that of training's, zeros and signs aside."""
+    middles = [float(np.median(np.abs(one[one != 0]))) for one in (values, known) if one.any()]
+    return len(middles) == 2 and abs(float(np.log(middles[0] / middles[1]))) <= _AS_LARGE
 
 
 def _back(values: Floats, grid: float, factor: float) -> float:

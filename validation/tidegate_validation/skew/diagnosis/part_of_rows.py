@@ -145,7 +145,7 @@ def part_in_another_unit(suspect: Suspect, joint: Joint, found: Cause | None, *,
 
 def _of_part(suspect: Suspect, way: _Way, joint: Joint, ranges: Ranges, grid: float | None) -> Cause | None:
     """The change of a part of any rows, where the grid shows it or no other factor explains them clearly better."""
-    if grid is not None and comes_back(joint.values, grid, *way.change):
+    if grid is not None and comes_back(joint.values, ranges.known, grid, *way.change):
         off = joint.values[~on_grid(joint.values, grid)]
         return _cause(way) if _within(suspect, off, way.change) else None
     if _as_likely_anything(suspect, joint.values, way.change) or ranges.refute(joint.values, way.change, partly=True):
@@ -230,7 +230,7 @@ def _of_one_category(
     """The change of one category's rows: a usual one where the grid shows it, or where no other factor explains them
     clearly better; else the factor that does, if the rows determine one."""
     values = joint.values[joint.beside[way.column] == way.value]
-    if grid is not None and comes_back(values, grid, *way.change):
+    if grid is not None and comes_back(values, ranges.known, grid, *way.change):
         return _cause(way)
     told = _named(suspect, way, joint, 1.0 if found is not None and found.share < 1 else _LEAVES)
     if not ranges.refute(values, way.change):
