@@ -5,6 +5,7 @@ status, events, gRPC and REST.
 
     TidegateError
       InvalidInput        invalid_input         a value that cannot be used
+        OutOfRange        out_of_range          an op of a graph went past what there is
       NotFound            not_found             a model, version, label or file that is not there
       AlreadyExists       already_exists        a name or version that is taken
       FailedPrecondition  failed_precondition   right request, wrong moment
@@ -20,6 +21,9 @@ status, events, gRPC and REST.
       Unavailable         unavailable           not reachable now; trying again may help
       Unsupported         unsupported           a format, platform or method this build does not know
       ModelFailed         model_failed          the model's own code raised, crashed or answered nonsense
+        OpAborted         op_aborted            an op of a graph was broken off
+        OpLostData        op_lost_data          an op of a graph met bytes that are damaged
+        OpUnknown         op_unknown            an op of a graph gave no kind of error
       Refused             refused               a gate said no
       NotServed           not_served            models that were asked for did not come up
 """
@@ -55,6 +59,13 @@ class InvalidInput(TidegateError):
 
     code = "invalid_input"
     grpc_code = 3
+
+
+class OutOfRange(InvalidInput):
+    """An op of a graph went past what there is, such as the end of a queue."""
+
+    code = "out_of_range"
+    grpc_code = 11
 
 
 class NotFound(TidegateError):
@@ -161,6 +172,27 @@ class ModelFailed(TidegateError):
     grpc_code = 13
 
 
+class OpAborted(ModelFailed):
+    """An op of a graph was broken off, as clients of TensorFlow Serving are told."""
+
+    code = "op_aborted"
+    grpc_code = 10
+
+
+class OpLostData(ModelFailed):
+    """An op of a graph met bytes that are damaged, as clients of TensorFlow Serving are told."""
+
+    code = "op_lost_data"
+    grpc_code = 15
+
+
+class OpUnknown(ModelFailed):
+    """An op of a graph failed and gave no kind of error, as clients of TensorFlow Serving are told."""
+
+    code = "op_unknown"
+    grpc_code = 2
+
+
 class ProcessEnded(ModelFailed):
     """A call of a model's that ended its process; clients hear of it as of any other failure of the model."""
 
@@ -197,6 +229,7 @@ _BY_GRPC_CODE: dict[int, type[TidegateError]] = {
         Cancelled,
         InvalidInput,
         DeadlinePassed,
+        OutOfRange,
         NotFound,
         AlreadyExists,
         Unauthenticated,
@@ -211,5 +244,7 @@ _BY_GRPC_CODE: dict[int, type[TidegateError]] = {
     )
 }
 
-_KINDS: tuple[type[TidegateError], ...] = (*_BY_GRPC_CODE.values(), Superseded, NotAdmitted, Refused, NotServed)
+_OPS: tuple[type[TidegateError], ...] = (OpAborted, OpLostData, OpUnknown)
+_OTHERS: tuple[type[TidegateError], ...] = (Superseded, NotAdmitted, Refused, NotServed)
+_KINDS: tuple[type[TidegateError], ...] = (*_BY_GRPC_CODE.values(), *_OPS, *_OTHERS)
 _BY_CODE: dict[str, type[TidegateError]] = {kind.code: kind for kind in _KINDS}

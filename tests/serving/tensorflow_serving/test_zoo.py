@@ -79,6 +79,11 @@ def test_what_an_op_says_of_a_whole_request_reaches_the_client(zoo: Zoo) -> None
     assert (refused["code"], "input must have at least k columns" in refused["details"]) == ("INVALID_ARGUMENT", True)
 
 
+def test_bytes_that_an_op_finds_damaged_are_told_as_such(zoo: Zoo) -> None:
+    refused = zoo.predict("zoo", "unpacked", packed=np.array(b"no gzip", object))
+    assert (refused["code"], "inflate() failed" in refused["details"]) == ("DATA_LOSS", True)
+
+
 def test_examples_of_a_placeholder_without_shape(zoo: Zoo) -> None:
     reply = zoo.post("session", "regress_x", "regress", examples=[{"x": 1.0}, {"x": 4.0}])
     assert reply.json() == {"results": [2.5, 4.0]}

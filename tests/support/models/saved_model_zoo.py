@@ -203,6 +203,10 @@ def _with_rows(tf: Any, model: Any, takes: Takes) -> None:
         found = tf.strings.split(text)
         return {"values": found.flat_values, "row_splits": found.row_splits}
 
+    @takes(packed=([], tf.string))
+    def unpacked(packed: Any) -> dict[str, Any]:
+        return {"text": tf.io.decode_compressed(packed, "GZIP")}
+
     @takes(q=rows, d=rows)
     def scores(q: Any, d: Any) -> dict[str, Any]:
         return {"scores": tf.matmul(q, d, transpose_b=True)}

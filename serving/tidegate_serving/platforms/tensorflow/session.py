@@ -12,12 +12,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.contract.errors import InvalidInput, ModelFailed, TidegateError, error_from
+from tidegate_serving.contract.errors import (
+    InvalidInput,
+    ModelFailed,
+    OpAborted,
+    OpLostData,
+    OpUnknown,
+    TidegateError,
+    error_from,
+)
 from tidegate_serving.platforms.platform import library
 from tidegate_serving.platforms.settings import Settings
 
-_CLIENTS_FAULT = {3, 11}
-_PASSED_ON = {1, 4, 5, 6, 7, 8, 9, 12, 14}
+_OF_OPS: dict[int, type[TidegateError]] = {2: OpUnknown, 10: OpAborted, 15: OpLostData}
+_PASSED_ON = {1, 3, 4, 5, 6, 7, 8, 9, 11, 12, 14}
 
 
 def import_tensorflow() -> Any:
@@ -115,9 +123,9 @@ def error_of_op(error: Any) -> TidegateError:
     if isinstance(error, UnicodeDecodeError):
         return InvalidInput(error.object.decode(errors="replace"))
     code = int(error.error_code)
-    if code in _CLIENTS_FAULT:
-        return InvalidInput(said(error))
-    return error_from(code, said(error)) if code in _PASSED_ON else ModelFailed(said(error))
+    if code in _PASSED_ON:
+        return error_from(code, said(error))
+    return _OF_OPS.get(code, ModelFailed)(said(error))
 
 
 def said(error: BaseException) -> str:

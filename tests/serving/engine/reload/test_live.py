@@ -195,9 +195,8 @@ def test_a_version_that_may_be_loaded_now_is_tried_at_once(bench: Bench, control
 
 
 def _state(control: ControlClient, name: str) -> str:
-    """The error of a servable's only version, else its state."""
-    servable = control.status(name).servable(name)
-    return (servable.versions[0].error_code or servable.versions[0].state.name) if servable else ""
+    """The error of a servable's only version, else its state; nothing while it has none."""
+    return next((one.error_code or one.state.name for one in control.servable(name).versions), "")
 
 
 def test_sighup_reads_the_file_again_and_a_broken_one_is_said(bench: Bench, control: ControlClient) -> None:
