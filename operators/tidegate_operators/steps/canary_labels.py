@@ -90,9 +90,9 @@ def answers_two(log_root: Path, identity: ServableId, rule: CanaryRule) -> bool:
         return read_again(read)
 
 
-def is_wrong(connection: Any, one: Side, rule: CanaryRule, named: Named) -> str:
-    """SQL for whether an answer `t` is not its label `l`. A real number is a yes from 0.5 on; so is, of two a row, that
-    of the yes, which is the second unless the version names its columns in another order."""
+def is_wrong(connection: Any, one: Side, keys: str, rule: CanaryRule, named: Named) -> str:
+    """SQL for whether an answer `t` is not its label `l`, which is found by `keys`. A real number is a yes from 0.5 on;
+    so is, of two a row, that of the yes, which is the second unless the version names its columns in another order."""
     from tidegate_serving.inference_log.compare import elements, is_real
 
     names = [output_column(rule.quality_output)] if rule.quality_output else list(one.outputs)
@@ -112,7 +112,10 @@ def is_wrong(connection: Any, one: Side, rule: CanaryRule, named: Named) -> str:
             "name one with a value a row as quality_output, or with the probabilities of no and yes"
         )
     if not is_real(kind):
-        return f"{_class(connection, one, f'({numbers})[1]', kind.replace('[]', ''), named)} <> {_label(connection)}"
+        text = _class(connection, one, f"({numbers})[1]", kind.replace("[]", ""), named)
+        labelled = f"{one.source} t JOIN labels l USING ({keys}) WHERE t.status = 0"
+        _check_comparable(connection, text, labelled, output, rule)
+        return f"{text} <> {_label(connection)}"
     if widest == 1:
         return f"(({numbers})[1]::DOUBLE >= 0.5) <> ({_yes_by_number(connection, rule, output)})"
     place, label = _yes_of_two(connection, rule, output, named)
@@ -133,6 +136,22 @@ def _class(connection: Any, one: Side, answer: str, kind: str, named: Named) -> 
     if not own or answers <= {*labels, *own, *other} or not labels & {*own, *other}:
         return text
     return f"coalesce([{', '.join(map(text_literal, own))}][{answer}::BIGINT + 1], {text})"
+
+
+def _check_comparable(connection: Any, answer: str, labelled: str, output: str, rule: CanaryRule) -> None:
+    """InvalidInput where labels are names and answers numbers, or the other way round: none of them would be right,
+    which would make any two versions equally good."""
+    found: list[str] = []
+    for one in (answer, _label(connection)):
+        found += (f"bool_or(TRY_CAST({one} AS DOUBLE) IS NOT NULL)", f"any_value({one})")
+    query = f"SELECT {', '.join(found)} FROM {labelled}"
+    answers_are, an_answer, labels_are, a_label = connection.execute(query).fetchone()
+    if answers_are != labels_are:
+        raise InvalidInput(
+            f"label {str(a_label)!r} of {rule.labels} cannot be compared with answer {an_answer!r} of output "
+            f"{output!r}, since one is a number and the other is not: write labels as the version answers, or publish "
+            f"versions whose metadata {CLASSES!r} names the classes that their numbers count"
+        )
 
 
 def _yes_of_two(connection: Any, rule: CanaryRule, output: str, named: Named) -> tuple[int, str]:

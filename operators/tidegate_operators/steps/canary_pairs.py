@@ -158,7 +158,7 @@ def _requests(connection: Any, one: Side, parts: Sequence[Side], labels: _Labels
     elsewhere = judged not in one.outputs and any(judged in other.outputs for other in parts)
     if labels.keys and not elsewhere and (one.outputs or len(parts) == 1):
         joined = f"LEFT JOIN labels l USING ({labels.keys})"
-        found = is_wrong(connection, one, labels.rule, labels.named)
+        found = is_wrong(connection, one, labels.keys, labels.rule, labels.named)
         wrong = f"avg(CASE WHEN t.status = 0 AND l.label IS NOT NULL THEN ({found})::INT END) > 0.5"
     return _REQUESTS.format(
         source=one.source,

@@ -213,6 +213,24 @@ def test_labels_that_count_classes_need_not_have_come_for_each_of_them(
     assert (found.labelled, found.wrong, found.primary_wrong) == (1, int(answer != 1), 0)
 
 
+@pytest.mark.parametrize(
+    ("answers", "labels", "told"),
+    [
+        (np.array([0, 1, 2], "i8"), ["cat", "dog", "eel"], r"'(cat|dog|eel)' of .* with answer '[0-2]' of output 'y'"),
+        (np.array([b"cat", b"dog", b"eel"], object), [0, 1, 2], r"'[0-2]' of .* with answer '(cat|dog|eel)' of"),
+    ],
+)
+def test_answers_that_no_label_could_be_do_not_all_count_as_wrong(
+    tmp_path: Path, answers: Any, labels: list[Any], told: str
+) -> None:
+    rule = CanaryRule(mode=CanaryMode.TRAFFIC, labels=str(tmp_path / "labels.parquet"))
+    label(tmp_path / "labels.parquet", {"v1-0": labels[0], "v1-1": labels[1], "v2-0": labels[2]})
+    write(tmp_path / "log", 1, [1, 2], outputs={"y": answers[:2]})
+    write(tmp_path / "log", 2, [1.5], outputs={"y": answers[:1]})
+    with pytest.raises(InvalidInput, match=told):
+        read(tmp_path / "log", rule)
+
+
 def test_a_whole_number_is_the_label_of_a_real_one_and_of_a_truth_value(tmp_path: Path) -> None:
     rule = CanaryRule(mode=CanaryMode.TRAFFIC, labels=str(tmp_path / "labels.parquet"))
     label(tmp_path / "labels.parquet", {"v1-0": 1.0, "v1-1": 1.0, "v2-0": 1.0})
