@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tidegate_operators.steps.canary_log import Side, is_logged, sides
+from tidegate_operators.steps.canary_log import is_logged
 from tidegate_serving.contract.errors import InvalidInput, Unavailable
 from tidegate_serving.contract.log_record import OUTPUT_PREFIX, REQUEST_ID, ROW, output_column
 from tidegate_serving.contract.manifest import CLASSES
 from tidegate_serving.contract.servable import ServableId
 from tidegate_validation.canary.rule import CanaryRule
 from tidegate_validation.statistics.sql import Family, family, text_literal
+
+if TYPE_CHECKING:
+    from tidegate_serving.inference_log.sides import Side
 
 Named = Callable[[], tuple[Sequence[str], Sequence[str]]]
 """The classes of a version's columns in order, and those of the version it is compared with, as their manifests name
@@ -72,6 +75,7 @@ def answers_two(log_root: Path, identity: ServableId, rule: CanaryRule) -> bool:
     of these columns; by its first answer."""
     from tidegate_serving.inference_log.compare import elements, is_real
     from tidegate_serving.inference_log.reader import connect, read_again
+    from tidegate_serving.inference_log.sides import sides
 
     def read() -> bool:
         for (one,) in sides(connection, log_root, identity.name, (identity.version,)):

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tidegate_serving.contract.errors import NotFound
-from tidegate_serving.contract.log_record import OUTPUT_PREFIX, SIGNATURE
 from tidegate_serving.contract.servable import ServableId
 from tidegate_validation.canary.numbers import CanaryNumbers
 from tidegate_validation.canary.rule import CanaryRule
-from tidegate_validation.statistics.sql import text_literal
+
+if TYPE_CHECKING:
+    from tidegate_serving.inference_log.sides import Side
 
 _ROWS = """
     SELECT t.engine, t.request_id, t.received_at,
@@ -49,6 +50,7 @@ def read_numbers(
 ) -> CanaryNumbers:
     """What the log says by now of requests received since `since`; zeros where nothing is logged yet."""
     from tidegate_serving.inference_log.reader import connect, read_again
+    from tidegate_serving.inference_log.sides import sides
 
     moment, versions = {"since": since.astimezone(UTC)}, (primary, identity.version)
 
@@ -75,13 +77,6 @@ def read_numbers(
     )
 
 
-class Side(NamedTuple):
-    """One version's rows as SQL text, and the DuckDB type of each output column."""
-
-    source: str
-    outputs: Mapping[str, str]
-
-
 def is_logged(log_root: Path, model: str, versions: Sequence[int]) -> bool:
     """Whether something is logged of each of the versions."""
     from tidegate_serving.inference_log.reader import scan
@@ -90,30 +85,6 @@ def is_logged(log_root: Path, model: str, versions: Sequence[int]) -> bool:
         return all(scan(log_root, model, version) for version in versions)
     except NotFound:
         return False
-
-
-def sides(connection: Any, log_root: Path, model: str, versions: Sequence[int]) -> list[list[Side]]:
-    """The rows of each version, by signature: outputs of two may have one name and other types, so that the type of all
-    together says neither."""
-    from tidegate_serving.inference_log.reader import scan
-
-    sources = [scan(log_root, model, version, by_engine=True) for version in versions]
-    asked = " UNION ".join(f"SELECT {SIGNATURE} FROM {source}" for source in sources)
-    names = [name for (name,) in connection.execute(f"{asked} ORDER BY 1").fetchall()]
-    if len(names) < 2:
-        return [[_side(connection, source) for source in sources]]
-
-    def of(version: int, name: str) -> Side:
-        source = scan(log_root, model, version, by_engine=True, signatures={version: name})
-        return _side(connection, f"(SELECT * FROM {source} WHERE {SIGNATURE} = {text_literal(name)})")
-
-    return [[of(version, name) for version in versions] for name in names]
-
-
-def _side(connection: Any, source: str) -> Side:
-    """The columns of what `source` names."""
-    described = connection.execute(f"SELECT column_name, column_type FROM (DESCRIBE SELECT * FROM {source})")
-    return Side(source, {name: kind for name, kind in described.fetchall() if name.startswith(OUTPUT_PREFIX)})
 
 
 def _query(parts: Sequence[Sequence[Side]], rule: CanaryRule) -> str:

@@ -12,15 +12,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidegate_operators.steps.away import outlast
 from tidegate_operators.steps.canary_labels import Named, is_wrong, read_labels
-from tidegate_operators.steps.canary_log import Side, any_of, is_logged, not_finite, sides
+from tidegate_operators.steps.canary_log import any_of, is_logged, not_finite
 from tidegate_serving.contract.log_record import Role, output_column
 from tidegate_serving.contract.servable import ServableId
 from tidegate_validation.canary.numbers import CanaryNumbers
 from tidegate_validation.canary.rule import CanaryRule
+
+if TYPE_CHECKING:
+    from tidegate_serving.inference_log.sides import Side
 
 _REQUESTS = """
     SELECT engine, request_id, received_at AS came, bool_or(t.status <> 0) AS error,
@@ -93,6 +96,7 @@ def read_pairs(
     """The answers to requests received since `since`; zeros where nothing is logged yet. `classes` tells those of a
     version's columns, in order; it is asked where labels cannot be compared without."""
     from tidegate_serving.inference_log.reader import connect, read_again
+    from tidegate_serving.inference_log.sides import sides
 
     versions = (primary, identity.version)
     everything = rule.shares[step.number] >= 1.0

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.support.log_blocks import ARRIVED, FakeBlock, microseconds, write_log
 
+from tidegate_operators.steps.log_upkeep import compact_log
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.inference_log.compare import compare
 from tidegate_serving.inference_log.comparison import Comparison
@@ -51,6 +52,36 @@ def test_only_the_named_outputs_count(tmp_path: Path) -> None:
     assert compare(tmp_path, "m", 1, 2, outputs=["name"], since=SINCE).max_difference == 0.0
     with pytest.raises(InvalidInput, match=r"'out\.z' is not in the log of both versions"):
         compare(tmp_path, "m", 1, 2, outputs=["z"], since=SINCE)
+
+
+def explained(root: Path, **outputs: Any) -> None:
+    """Two rows of a second signature and two of the first, of both versions; the second version's last `y` differs."""
+    for version in (1, 2):
+        told: dict[str, Any] = {"version": version, "role": [version - 1] * 2}
+        write_log(root, FakeBlock({"x": np.zeros(2)}, outputs, request_id=["c", "d"], signature="explain", **told))
+        logged(root, version, [0, version], request_id=["a", "b"], role=[version - 1] * 2)
+
+
+def test_outputs_of_two_signatures_are_compared_apart(tmp_path: Path) -> None:
+    explained(tmp_path, y=np.array([b"one", b"two"], object), z=np.zeros(2))
+    found = compare(tmp_path, "m", 1, 2, since=SINCE)
+    assert (found.compared, found.max_difference) == (4, 1.0)
+    assert sorted(found.outputs) == ["explain/y", "many", "name", "serving_default/y", "z"]
+    number = found.outputs["serving_default/y"]
+    assert (number.real, number.elements, number.agreement) == (True, 2, 0.5)
+    assert list(compare(tmp_path, "m", 1, 2, outputs=["z"], since=SINCE).outputs) == ["z"]
+
+
+def test_rows_of_another_signature_in_the_same_file_are_no_agreement(tmp_path: Path) -> None:
+    explained(tmp_path, z=np.zeros(2))
+    compact_log(tmp_path, least_files=2, settled=0.0, grace=0.0)
+    found = compare(tmp_path, "m", 1, 2, since=SINCE).outputs
+    assert {name: (one.elements, one.agreement) for name, one in found.items()} == {
+        "y": (2, 0.5),
+        "name": (2, 1.0),
+        "many": (4, 1.0),
+        "z": (2, 1.0),
+    }
 
 
 def test_failures_and_lone_copies_are_not_compared(tmp_path: Path) -> None:
