@@ -152,13 +152,20 @@ def _model_of(root: Path, folder: Path) -> str:
 
 
 def _answered(root: Path, model: str) -> pa.Table:
-    """The rows of a model that clients were answered without an error, with the columns of all its files."""
-    from tidegate_serving.inference_log.reader import connect, read_again, scan
+    """The rows of a model that clients were answered without an error, of the signature that gates judge, with the
+    columns of all its files."""
+    from tidegate_serving.inference_log.reader import connect, read_again
+    from tidegate_validation.statistics.sql import quote
+    from tidegate_validation.statistics.window import judged_rows
 
-    source = scan(root, model)
-    query = f"SELECT * FROM {source} WHERE {ROLE} = '{Role.PRIMARY.value}' AND {STATUS} = 0"
+    def read() -> pa.Table:
+        rows = judged_rows(connection, root, model, None)
+        wanted = " AND ".join([f"{ROLE} = '{Role.PRIMARY.value}'", f"{STATUS} = 0", *rows.judged])
+        columns = ", ".join(map(quote, rows.types))
+        return connection.sql(f"SELECT {columns} FROM {rows.source} WHERE {wanted}").to_arrow_table()
+
     with connect(root) as connection:
-        table: pa.Table = read_again(lambda: connection.sql(query).to_arrow_table())
+        table: pa.Table = read_again(read)
     return table
 
 

@@ -346,6 +346,17 @@ def test_of_a_log_of_several_models_the_rows_of_one_count_with_the_columns_of_al
         _logged(PastData(log), PastModels(tmp_path / "old-models"))
 
 
+def test_of_a_log_of_several_signatures_the_rows_of_the_one_that_gates_judge_count(tmp_path: Path) -> None:
+    log, models = tmp_path / "log", tmp_path / "m"
+    models.mkdir()
+    write_log(log, FakeBlock({"x": np.ones(2)}, {"p": np.ones(2)}))
+    texts = np.array([b"one", b"two"], object)
+    write_log(log, FakeBlock({"x": texts, "only": np.ones(2)}, {"p": texts}, signature="explain"))
+    table, _, own = _logged(PastData(log), PastModels(models))
+    assert (table["x"].to_pylist(), table["p"].to_pylist()) == ([1.0, 1.0], [1.0, 1.0])
+    assert {*table.column_names} - own == {"x", "p"}
+
+
 def test_an_index_of_stability() -> None:
     same = BinShares(("a", "b"), (0.5, 0.5), (0.5, 0.5))
     moved = BinShares(("a", "b"), (0.5, 0.5), (0.8, 0.2))

@@ -77,7 +77,7 @@ def log_window(
     import duckdb
 
     def read() -> Window:
-        logged = _judged(connection, log_root, model, version)
+        logged = judged_rows(connection, log_root, model, version)
         types, time = logged.types, _time(logged.types)
         wanted = [f"{quote(ROLE)} = '{_role(role)}'", *_limits(time, since, until), *_arrived(types, received_since)]
         rules = unlogged_columns(log_root, model, version)
@@ -127,7 +127,7 @@ def logged_answers(
     import duckdb
 
     def read() -> Any:
-        logged = _judged(connection, log_root, model, version)
+        logged = judged_rows(connection, log_root, model, version)
         types, source = logged.types, logged.source
         rules = unlogged_columns(log_root, model, version)
         outputs = [name for name in types if name.startswith(OUTPUT_PREFIX) and name not in rules]
@@ -197,10 +197,10 @@ def _role(name: str) -> str:
     return name
 
 
-class _Logged(NamedTuple):
-    """SQL for a log's rows, of one signature of each version where the log has several of one; what keeps rows of
-    others out that lie in the same files; the columns without those of others, which are null in its rows; and the
-    signatures as `scan` takes them."""
+class JudgedRows(NamedTuple):
+    """SQL for a log's rows, of one signature of each version where the log has several of one; the tests that keep out
+    rows of others that lie in the same files; the columns without those of others, which are null in its rows, with
+    their types; and the signatures as `scan` takes them."""
 
     source: str
     judged: list[str]
@@ -208,19 +208,22 @@ class _Logged(NamedTuple):
     signatures: Mapping[int, str] | None = None
 
 
-def _judged(connection: Any, log_root: Path, model: str, version: int | None) -> _Logged:
-    """To be called, with what reads the rows, within one `read_again`: its files may go, and others have their rows."""
+def judged_rows(connection: Any, log_root: Path, model: str, version: int | None) -> JudgedRows:
+    """The rows that gates judge: of several signatures of a version those of `serving_default`, else of the first by
+    name. To be called, with what reads the rows, within one `read_again`: its files may go, and others have their rows.
+    NotFound as `scan`.
+    """
     source = scan(log_root, model, version)
     types = types_of(connection, source)
     if SIGNATURE not in types:
-        return _Logged(source, [], types)
+        return JudgedRows(source, [], types)
     pair = f"version, {quote(SIGNATURE)}"
     query = f"SELECT DISTINCT {pair} FROM {source} WHERE {quote(SIGNATURE)} IS NOT NULL ORDER BY ALL"
     asked: dict[int, list[str]] = {}
     for number, name in connection.execute(query).fetchall():
         asked.setdefault(number, []).append(name)
     if all(len(names) < 2 for names in asked.values()):
-        return _Logged(source, [], types)
+        return JudgedRows(source, [], types)
     chosen = {number: SERVING_DEFAULT if SERVING_DEFAULT in names else names[0] for number, names in asked.items()}
     source = scan(log_root, model, version, signatures=chosen)
     types = types_of(connection, source)
@@ -229,7 +232,7 @@ def _judged(connection: Any, log_root: Path, model: str, version: int | None) ->
     counts = ", ".join(["count(*)", *(f"count({quote(name)})" for name in values)])
     _, *known = connection.execute(f"SELECT {counts} FROM {source} WHERE {judged}").fetchall()[0]
     others = {name for name, count in zip(values, known, strict=True) if not count}
-    return _Logged(source, [judged], {name: kind for name, kind in types.items() if name not in others}, chosen)
+    return JudgedRows(source, [judged], {name: kind for name, kind in types.items() if name not in others}, chosen)
 
 
 def _scalar(connection: Any, source: str, column: str, sql_type: str) -> str:
