@@ -191,6 +191,7 @@ def test_two_values_together_are_named_though_they_are_few() -> None:
     assert 150 < inside.sum() < 300
     found = world.judged(np.where(inside, -3 * world.odds, world.odds), QualityRule())
     assert told(found) == [("shop=web and day=3", Outcome.FAIL)]
+    assert "it would be judged" not in named(found, "slice", "shop=web and day=3").sentence, "it is refused for it"
     assert "its Brier score is worse by" in named(found, "slice", "shop=web and day=3").sentence
 
 

@@ -26,7 +26,7 @@ def worse_slice(attribution: Attribution, outcome: Outcome, rule: QualityRule) -
     ends = f"between {gain.change(low)} and {gain.change(high)}"
     how = f"by {gain.amount(-gain.gain.value)} ({ends}; {gain.amount(one.margin)} is allowed)"
     origin = ", found by a search and confirmed on the examples that it did not see" if searched else ""
-    if rows < rule.slice_rows:
+    if rows < rule.slice_rows and outcome is not Outcome.FAIL:
         origin += f"; with {rule.slice_rows} examples or more it would be judged"
     if outcome is Outcome.FAIL:
         sentence = (
