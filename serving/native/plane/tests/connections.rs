@@ -1,5 +1,6 @@
 //! Connections that nothing is heard of, whose requests do not come or whose answers are not taken, and too many of them.
 
+use std::cell::RefCell;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -261,6 +262,49 @@ fn where_all_are_needed_there_is_room_for_questions_about_health_alone() {
     assert_eq!(running.rest().get("/v2/health/live").status, 200, "also beside a crowd of those who ask nothing");
     eventually("who was closed has gone", || open(&running) <= 2.0 + 17.0);
     drop(crowd);
+}
+
+#[test]
+fn whoever_has_calls_open_and_no_answer_due_makes_room_for_others() {
+    let long = Duration::from_secs(120);
+    let patience = Patience { header: SHORT, idle: long, keepalive: long, write: long };
+    let running = serving(&Settings { max_connections: 8, patience, ..settings() });
+    let mut crowd: Vec<grpc::Client> = (0..6).map(|_| running.grpc()).collect();
+    let (watching, sending) = crowd.split_at_mut(3);
+    let watch = |one: &mut grpc::Client| one.open("/grpc.health.v1.Health/Watch", &[], &[]);
+    let send = |one: &mut grpc::Client| one.open_ended(grpc::PREDICT, &[("grpc-timeout", "1H")], vec![]);
+    let calls: (Vec<_>, Vec<_>) = (watching.iter_mut().map(watch).collect(), sending.iter_mut().map(send).collect());
+    let mut bodies: Vec<rest::Client> = (0..2).map(|_| running.rest()).collect();
+    for body in &mut bodies {
+        body.stream.write_all(b"POST /v1/models/m:predict HTTP/1.1\r\nhost: t\r\ncontent-length: 9\r\n\r\n{").unwrap();
+    }
+    let others = RefCell::new(Vec::new());
+    for _ in 0..8 {
+        eventually("one makes room", || {
+            let mut other = running.rest();
+            let comes_in = other.predict(r#"{"instances":[1]}"#).status == 200;
+            others.borrow_mut().extend(comes_in.then_some(other));
+            comes_in
+        });
+    }
+    drop((calls, bodies));
+}
+
+#[test]
+fn whoever_is_idle_for_longest_makes_room_for_others_and_whoever_waits_for_an_answer_stays() {
+    let long = Duration::from_secs(120);
+    let patience = Patience { header: SHORT, idle: long, keepalive: long, write: long };
+    let running = serving(&Settings { max_connections: 4, patience, ..settings() });
+    let gate = Arc::new(Gate::default());
+    running.plane.apply(vec![publish("slow", 1, &Model::gated(&gate), scalar_signature())]).unwrap();
+    let mut waiting = running.rest();
+    waiting.send("POST", "/v1/models/slow:predict", "", br#"{"instances":[2]}"#);
+    gate.wait_for(1);
+    let mut idle: Vec<rest::Client> = (0..3).map(|_| running.rest()).collect();
+    assert!(idle.iter_mut().all(|one| one.predict(r#"{"instances":[1]}"#).status == 200));
+    eventually("one makes room", || running.rest().predict(r#"{"instances":[1]}"#).status == 200);
+    gate.open();
+    assert_eq!(waiting.receive().status, 200);
 }
 
 #[test]

@@ -65,6 +65,8 @@ pub struct Lifeline {
     writes: AtomicU64,
     calls: AtomicU64,
     open_calls: AtomicUsize,
+    /// Those over gRPC that no answer is due to: their requests have not come, or they wait for news.
+    undue: AtomicUsize,
     /// Rows of its requests that wait or run.
     pub(crate) rows_under_way: AtomicUsize,
     completed: AtomicBool,
@@ -92,6 +94,7 @@ impl Lifeline {
             writes: AtomicU64::new(0),
             calls: AtomicU64::new(0),
             open_calls: AtomicUsize::new(0),
+            undue: AtomicUsize::new(0),
             rows_under_way: AtomicUsize::new(0),
             completed: AtomicBool::new(false),
             half_closed: AtomicBool::new(false),
@@ -106,7 +109,7 @@ impl Lifeline {
         self.calls.fetch_add(1, Ordering::Relaxed);
         self.silence.store(CUT_SHORT, Ordering::Relaxed);
         self.open_calls.fetch_add(1, Ordering::Relaxed);
-        OpenCall { lifeline: self.clone(), held: None }
+        OpenCall { lifeline: self.clone(), held: None, is_due: true }
     }
 
     /// The largest chunk of the present body that was announced, in bytes, whether it has come or not.
@@ -176,6 +179,14 @@ impl Lifeline {
     /// Whether a call is open.
     pub fn is_busy(&self) -> bool {
         self.open_calls.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether an answer is due, and not the rest of a request, or nothing but news.
+    pub fn is_due(&self) -> bool {
+        match self.endpoint {
+            Endpoint::Rest => self.is_busy() && self.waits().is_some(),
+            _ => self.open_calls() > self.undue.load(Ordering::Relaxed),
+        }
     }
 
     /// Whether a call was ever answered.
@@ -267,6 +278,8 @@ pub struct OpenCall {
     lifeline: Arc<Lifeline>,
     /// What it takes, once that is counted.
     held: Option<Box<Reservation>>,
+    /// Whether its answer is due.
+    is_due: bool,
 }
 
 impl OpenCall {
@@ -304,6 +317,18 @@ impl OpenCall {
         Ok(Some(kept))
     }
 
+    /// Notes whether its answer is due, as it is unless something else is said: its message has come in full, or one of several.
+    pub fn note_due(&mut self, is_due: bool) {
+        if std::mem::replace(&mut self.is_due, is_due) == is_due {
+            return;
+        }
+        if is_due {
+            self.lifeline.undue.fetch_sub(1, Ordering::Relaxed);
+        } else {
+            self.lifeline.undue.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     /// The call stays no longer than any other.
     pub fn release(&mut self) {
         self.held = None;
@@ -312,6 +337,7 @@ impl OpenCall {
 
 impl Drop for OpenCall {
     fn drop(&mut self) {
+        self.note_due(true);
         self.lifeline.completed.store(true, Ordering::Relaxed);
         self.lifeline.open_calls.fetch_sub(1, Ordering::Relaxed);
     }

@@ -19,6 +19,8 @@ pub const RESERVE: usize = 16;
 const PONG: Duration = Duration::from_secs(20);
 /// Between two looks at all connections.
 const LOOK: [Duration; 2] = [Duration::from_millis(5), Duration::from_secs(1)];
+/// Where there are too many, whoever has no answer due keeps its place for this part of the time in which a head has to come.
+const GRACE: u32 = 4;
 
 /// What was seen of a connection when it was last looked at.
 #[derive(Debug)]
@@ -27,6 +29,8 @@ struct Seen {
     heard: Instant,
     calls: u64,
     busy: Instant,
+    /// When an answer was due last, or a call began.
+    due: Instant,
     partial: (u64, Instant),
     blocked: (u64, Instant),
     pinged: Option<Instant>,
@@ -70,14 +74,15 @@ impl Connections {
     }
 
     /// Counts a connection in. Where there are too many, one that nobody needs goes for it: the oldest that never
-    /// completed a call, or the one that is idle for longest. Where all are needed, the new one may only ask for health.
+    /// completed a call, or the one that has had no answer due for longest: it is idle, its request does not come, or it waits
+    /// for news alone. Where all are needed, the new one may only ask for health.
     pub fn admit(self: &Arc<Connections>, endpoint: Endpoint) -> OpenConnection {
         let now = Instant::now();
         let mut state = lock(&self.state);
         let full = state.open.len() - state.reserved >= self.limits.max_connections();
         let mut reserved = false;
         if full {
-            match state.dispensable(now, self.patience.keepalive) {
+            match state.dispensable(now, self.patience.header / GRACE) {
                 Some(number) => self.close(&mut state, number, Closing::Evicted),
                 None => reserved = true,
             }
@@ -102,7 +107,7 @@ impl Connections {
     /// Closes a connection that nobody needs, where there is one: the process may open no more files.
     pub fn make_room(&self) {
         let mut state = lock(&self.state);
-        if let Some(number) = state.dispensable(Instant::now(), self.patience.keepalive) {
+        if let Some(number) = state.dispensable(Instant::now(), self.patience.header / GRACE) {
             self.close(&mut state, number, Closing::Evicted);
         }
     }
@@ -162,14 +167,15 @@ impl State {
     }
 
     /// Who goes first where there are too many.
-    fn dispensable(&self, now: Instant, long: Duration) -> Option<u64> {
-        let idle = || self.open.iter().filter(|(_, seen)| !seen.lifeline.reserved && !seen.lifeline.is_busy());
-        if let Some((number, _)) = idle().find(|(_, seen)| !seen.lifeline.has_completed()) {
+    fn dispensable(&self, now: Instant, grace: Duration) -> Option<u64> {
+        let undue = || self.open.iter().filter(|(_, seen)| !seen.lifeline.reserved && !seen.lifeline.is_due());
+        let is_new = |seen: &Seen| !seen.lifeline.is_busy() && !seen.lifeline.has_completed();
+        if let Some((number, _)) = undue().find(|(_, seen)| is_new(seen)) {
             return Some(*number);
         }
-        let longest = idle().min_by_key(|(_, seen)| seen.busy)?;
-        let idle_for = now.saturating_duration_since(longest.1.busy);
-        (idle_for > long && longest.1.lifeline.calls() == longest.1.calls).then_some(*longest.0)
+        let (number, longest) = undue().min_by_key(|(_, seen)| seen.due)?;
+        let undue_for = now.saturating_duration_since(longest.due);
+        (undue_for > grace && longest.lifeline.calls() == longest.calls).then_some(*number)
     }
 
     fn oldest_reserved(&self) -> Option<u64> {
@@ -182,17 +188,21 @@ impl State {
 impl Seen {
     fn new(lifeline: Arc<Lifeline>, now: Instant) -> Seen {
         let nothing = (0, now);
-        Seen { lifeline, heard: now, calls: 0, busy: now, partial: nothing, blocked: nothing, pinged: None, left: None }
+        let (heard, busy, due, partial, blocked) = (now, now, now, nothing, nothing);
+        Seen { lifeline, heard, calls: 0, busy, due, partial, blocked, pinged: None, left: None }
     }
 
     /// Notes what has changed, gives orders, and says why it has to go, where it has.
     fn look(&mut self, now: Instant, patience: &Patience) -> Option<Closing> {
-        let Seen { lifeline, heard, calls, busy, partial, blocked, pinged, left } = self;
+        let Seen { lifeline, heard, calls, busy, due, partial, blocked, pinged, left } = self;
         if lifeline.heard.swap(false, Ordering::Relaxed) {
             *heard = now;
             *pinged = None;
         }
         let begun = lifeline.calls();
+        if lifeline.is_due() || begun != *calls {
+            *due = now;
+        }
         if lifeline.is_busy() || begun != *calls {
             (*calls, *busy) = (begun, now);
         }

@@ -46,6 +46,7 @@ pub async fn converse(lane: Arc<Lane>, call: Conversation, named: Named) {
         Ok(model) => model,
         Err(status) => return end(reply, &id, &status),
     };
+    reply.note_due(true);
     let counts = model.counts.clone();
     counts.begin();
     let asked = Asked { model, bytes: first.len(), deadline, protocol: Protocol::Grpc, hedges: false };

@@ -156,6 +156,7 @@ impl<S: GrpcService, T: AsyncRead + AsyncWrite + Unpin> GrpcConnection<S, T> {
         }
         if is_conversation {
             let deadline = head.headers.contains_key("grpc-timeout").then_some(deadline);
+            reply.note_due(false);
             let messages = Messages::new(body, &head.headers, &self.peer, &self.memory);
             return self.service.converse(Conversation { head, messages, deadline, patience, reply });
         }

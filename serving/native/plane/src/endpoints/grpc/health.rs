@@ -99,7 +99,8 @@ pub async fn watch(call: GrpcCall, readiness: watch::Receiver<Readiness>, tags: 
     // It may be large, and the call may stay for long.
     drop(message);
     let observation = reply.observation.clone();
-    let Some((stream, _open)) = reply.begin(tags) else { return Code::Cancelled };
+    let Some((stream, mut open)) = reply.begin(tags) else { return Code::Cancelled };
+    open.note_due(false);
     let limit = head.headers.contains_key("grpc-timeout").then_some(deadline);
     let code = tell(stream, known, readiness, limit).await;
     observation.answered(code, 0);

@@ -161,6 +161,7 @@ impl<R: Reply + From<StreamReply>> InferStream<R> {
                 };
                 match event {
                     Event::Request(Ok(Some(request))) => {
+                        self.open.note_due(true);
                         under_way.push_back(self.ask(request).await);
                         break None;
                     }
@@ -208,6 +209,7 @@ impl<R: Reply + From<StreamReply>> InferStream<R> {
             Next::End(end) => end,
         };
         let Some(asked) = under_way.remove(index) else { return Ok(()) };
+        self.open.note_due(!under_way.is_empty());
         match end {
             Err(status) => self.fail(status, &asked.id, stream).await,
             Ok(()) => match asked.last() {

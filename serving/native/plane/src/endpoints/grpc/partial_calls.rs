@@ -192,6 +192,7 @@ impl Partial {
 
     /// What it takes is counted meanwhile.
     fn wait(mut self, share: &Arc<Share>) -> Progress {
+        self.reply.note_due(false);
         match self.reply.hold(&self.head, share) {
             Ok(()) => Progress::Waits(Box::new(self)),
             Err(status) => {
@@ -206,6 +207,7 @@ impl Partial {
         let bytes_in = self.arriving.so_far().len() - FRAME_HEAD;
         let (frame, memory) = self.arriving.finish();
         let Partial { head, mut reply, deadline, .. } = self;
+        reply.note_due(true);
         if !service.stays(head.uri.path()) {
             reply.release();
         }

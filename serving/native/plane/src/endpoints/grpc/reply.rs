@@ -73,6 +73,13 @@ impl GrpcReply {
         self.open.as_mut().map_or(Ok(()), |open| open.hold(head, share))
     }
 
+    /// Notes whether the answer is due.
+    pub fn note_due(&mut self, is_due: bool) {
+        if let Some(open) = &mut self.open {
+            open.note_due(is_due);
+        }
+    }
+
     /// The call stays no longer than any other.
     pub fn release(&mut self) {
         if let Some(open) = &mut self.open {
