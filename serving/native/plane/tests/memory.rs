@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use crate::support::infer::STREAM_INFER;
+use crate::support::infer::{STREAM_INFER, infer};
 use crate::support::messages::{Request, predict_x, tensor};
 use crate::support::{
     Gate, Model, Running, batching, eventually, grpc, publish, publish_with, scalar_signature, settings,
@@ -209,6 +209,24 @@ fn calls_that_stay_are_counted_until_they_end() {
     let talks: Vec<_> = (0..150).map(|_| talk(&mut client)).collect();
     eventually("some are refused", || running.sample("tidegate_request_memory_refusals_total") >= 30.0);
     drop((watches, talks, client));
+    eventually("all is given back", || used(&running) == 0.0);
+}
+
+#[test]
+fn what_comes_of_a_stream_while_nobody_reads_it_is_counted() {
+    const MUCH: usize = 900 << 10;
+    let (running, gate) = (Running::start(&bounded()), Arc::<Gate>::default());
+    let batching = Batching { max_queued_rows: 1024, ..batching() };
+    running.plane.apply(vec![publish_with("m", 1, &Model::gated(&gate), scalar_signature(), batching)]).unwrap();
+    let mut client = running.grpc();
+    let mut large = grpc::frame(&vec![0; 6 * MB]);
+    large.truncate(MUCH);
+    let sent = [grpc::frame(&infer(&[1.0])).repeat(40), large].concat();
+    let stream = client.open_ended(STREAM_INFER, &[], sent);
+    gate.wait_for(1);
+    eventually("all of it is counted", || used(&running) >= MUCH as f64);
+    gate.open();
+    drop((stream, client));
     eventually("all is given back", || used(&running) == 0.0);
 }
 

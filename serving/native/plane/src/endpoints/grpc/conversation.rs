@@ -2,14 +2,17 @@
 //! calls of one message.
 
 use std::future::poll_fn;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes, BytesMut};
-use h2::{Reason, RecvStream, SendStream};
+use h2::{FlowControl, Reason, RecvStream, SendStream};
 use http::{HeaderMap, request};
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::memory::{Reservation, Share};
+use tidegate_engine::sync::lock;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::aside::{Aside, LARGE};
@@ -38,10 +41,11 @@ pub struct Conversation {
 
 /// The messages that a client sends.
 pub struct Messages {
-    body: RecvStream,
-    so_far: BytesMut,
-    /// What the bytes take that have come.
-    memory: Reservation,
+    came: Arc<Came>,
+    /// Gathers what comes.
+    gathering: JoinHandle<()>,
+    room: FlowControl,
+    share: Arc<Share>,
     largest: usize,
     /// How messages are compressed that say so.
     encoding: String,
@@ -52,13 +56,69 @@ pub struct Messages {
     patience: Duration,
 }
 
+/// What has come of them. It is taken out of the connection and counted as it comes, whether anybody waits for it or not:
+/// a client may send as much as it has room for while nobody does.
+struct Came {
+    state: Mutex<State>,
+    more: Notify,
+}
+
+struct State {
+    so_far: BytesMut,
+    /// What the bytes take that have come.
+    memory: Reservation,
+    /// Bytes for which the client has no new room yet.
+    unreleased: usize,
+    /// How it ended, once nothing more comes.
+    end: Option<Result<(), Status>>,
+}
+
+impl Came {
+    /// Gathers all that comes. Where there is no memory for more, the rest is not kept.
+    async fn gather(self: Arc<Came>, mut body: RecvStream) {
+        let end = loop {
+            match poll_fn(|context| body.poll_data(context)).await {
+                Some(Ok(data)) => {
+                    if let Err(status) = self.add(&data) {
+                        break Err(status);
+                    }
+                }
+                None => break Ok(()),
+                Some(Err(_)) => break Err(Status::new(Code::Cancelled, "the client has gone")),
+            }
+        };
+        lock(&self.state).end = Some(end);
+        self.more.notify_one();
+    }
+
+    fn add(&self, data: &Bytes) -> Result<(), Status> {
+        let mut state = lock(&self.state);
+        let whole = state.so_far.len() + data.len();
+        state.memory.grow(data.len(), whole)?;
+        state.so_far.extend_from_slice(data);
+        state.unreleased += data.len();
+        self.more.notify_one();
+        Ok(())
+    }
+}
+
+impl Drop for Messages {
+    fn drop(&mut self) {
+        self.gathering.abort();
+    }
+}
+
 impl Messages {
     /// Of a call with this metadata; what has come of them counts to this share.
-    pub fn new(body: RecvStream, headers: &HeaderMap, peer: &Peer, share: &Arc<Share>) -> Messages {
+    pub fn new(mut body: RecvStream, headers: &HeaderMap, peer: &Peer, share: &Arc<Share>) -> Messages {
+        let (memory, room) = (share.reservation(), body.flow_control().clone());
+        let state = Mutex::new(State { so_far: BytesMut::new(), memory, unreleased: 0, end: None });
+        let came = Arc::new(Came { state, more: Notify::new() });
         Messages {
-            body,
-            so_far: BytesMut::new(),
-            memory: share.reservation(),
+            gathering: tokio::spawn(came.clone().gather(body)),
+            came,
+            room,
+            share: share.clone(),
             largest: LARGEST,
             encoding: encoding_of(headers).to_owned(),
             packed: None,
@@ -78,34 +138,41 @@ impl Messages {
             if let Some(packed) = self.packed.clone() {
                 let plain = self.inflate(&packed).await;
                 self.packed = None;
-                self.memory.shrink(packed.len());
+                lock(&self.came.state).memory.shrink(packed.len());
                 return plain.map(Some);
             }
             if let Some((compressed, message)) = self.take()? {
                 if !compressed {
-                    self.memory.shrink(message.len());
+                    lock(&self.came.state).memory.shrink(message.len());
                     return Ok(Some(message));
                 }
                 self.packed = Some(message);
                 continue;
             }
-            match poll_fn(|context| self.body.poll_data(context)).await {
-                Some(Ok(data)) => {
-                    self.memory.grow(data.len(), self.so_far.len() + data.len())?;
-                    self.so_far.extend_from_slice(&data);
-                    // The client may send more once what it sent is counted.
-                    let _ = self.body.flow_control().release_capacity(data.len());
-                }
-                None if self.so_far.is_empty() => return Ok(None),
-                None => return Err(Status::invalid("the call ended in the middle of a message")),
-                Some(Err(_)) => return Err(Status::new(Code::Cancelled, "the client has gone")),
+            if let Some(end) = self.make_room() {
+                return end.map(|()| None);
             }
+            self.came.more.notified().await;
         }
+    }
+
+    /// Lets the client send more, since no message has come in full; or how it ended where nothing more comes.
+    fn make_room(&mut self) -> Option<Result<(), Status>> {
+        let (bytes, end) = {
+            let mut state = lock(&self.came.state);
+            let in_the_middle = || Status::invalid("the call ended in the middle of a message");
+            let whole = state.so_far.is_empty();
+            let end = state.end.clone().map(|end| end.and_then(|()| if whole { Ok(()) } else { Err(in_the_middle()) }));
+            (std::mem::take(&mut state.unreleased), end)
+        };
+        let _ = self.room.release_capacity(bytes);
+        end
     }
 
     /// A message that has come in full, and whether it is compressed. It counts until whoever takes it says otherwise.
     fn take(&mut self) -> Result<Option<(bool, Bytes)>, Status> {
-        let Some(&[first, a, b, c, d]) = self.so_far.first_chunk::<FRAME_HEAD>() else { return Ok(None) };
+        let mut state = lock(&self.came.state);
+        let Some(&[first, a, b, c, d]) = state.so_far.first_chunk::<FRAME_HEAD>() else { return Ok(None) };
         let length = u32::from_be_bytes([a, b, c, d]) as usize;
         let (largest, compressed) = (self.largest, is_compressed(first)?);
         if length > largest {
@@ -113,17 +180,17 @@ impl Messages {
                 "the message of {length} bytes is larger than the limit of {largest} bytes for this method"
             )));
         }
-        if self.so_far.len() < FRAME_HEAD + length {
+        if state.so_far.len() < FRAME_HEAD + length {
             return Ok(None);
         }
-        self.so_far.advance(FRAME_HEAD);
-        self.memory.shrink(FRAME_HEAD);
-        Ok(Some((compressed, self.so_far.split_to(length).freeze())))
+        state.so_far.advance(FRAME_HEAD);
+        state.memory.shrink(FRAME_HEAD);
+        Ok(Some((compressed, state.so_far.split_to(length).freeze())))
     }
 
     /// The plain message, which counts for as long as it is there; what may be large or take long is decompressed aside.
     async fn inflate(&self, packed: &Bytes) -> Result<Bytes, Status> {
-        let (limit, share) = (self.largest, self.memory.share());
+        let (limit, share) = (self.largest, self.share.clone());
         if packed.len() <= LARGE
             && let Some(plain) = plain(&self.encoding, packed, limit.min(LARGE), Some(SOON), &share)?
         {
