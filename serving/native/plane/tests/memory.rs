@@ -231,6 +231,24 @@ fn what_comes_of_a_stream_while_nobody_reads_it_is_counted() {
 }
 
 #[test]
+fn what_is_told_of_all_models_is_counted_until_it_is_read() {
+    let running = Running::start(&bounded());
+    let one = |number| publish(&format!("n{number}"), 1, &Model::half_plus_two(), scalar_signature());
+    running.plane.apply((0..500).map(one).collect()).unwrap();
+    let (mut client, mut rest) = (running.grpc(), running.rest());
+    let statistics = "/inference.GRPCInferenceService/ModelStatistics";
+    let calls: Vec<_> = (0..60).map(|_| client.start(statistics, &[], grpc::frame(&[]))).collect();
+    eventually("answers of calls are counted", || used(&running) > MB as f64);
+    drop((calls, client));
+    eventually("they are given back", || used(&running) == 0.0);
+    (0..40).for_each(|_| rest.send("GET", "/openapi.json", "", b""));
+    let page = rest.receive().body.len();
+    eventually("so is a page that waits to be read", || used(&running) >= page as f64);
+    drop(rest);
+    eventually("all is given back", || used(&running) == 0.0);
+}
+
+#[test]
 fn messages_that_wait_for_python_are_counted() {
     const MESSAGE: usize = 60_000;
     let (running, gate) = (Running::start(&tight()), Arc::<Gate>::default());

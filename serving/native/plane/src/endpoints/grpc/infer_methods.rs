@@ -45,6 +45,11 @@ impl Method {
     pub fn is_about_health(self) -> bool {
         matches!(self, Method::ServerLive | Method::ServerReady)
     }
+
+    /// Whether its answer tells of all models, however many there are.
+    pub fn is_about_all(self) -> bool {
+        matches!(self, Method::RepositoryIndex | Method::ModelStatistics)
+    }
 }
 
 /// The methods that reflection tells of, by their names in the service.

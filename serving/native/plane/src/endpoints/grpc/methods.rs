@@ -113,7 +113,9 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
     }
 
     fn stays(&self, path: &str) -> bool {
-        path == health::WATCH || control::METHODS.contains(&path)
+        path == health::WATCH
+            || control::METHODS.contains(&path)
+            || infer_methods::method(path).is_some_and(infer_methods::Method::is_about_all)
     }
 
     fn converse(&self, call: Conversation) {

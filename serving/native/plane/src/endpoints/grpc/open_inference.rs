@@ -9,6 +9,7 @@ use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::{Reply, Tags};
 
 use crate::aside::LARGE;
+use crate::endpoints::body::counted;
 use crate::endpoints::grpc::fan_in::TaskReply;
 use crate::endpoints::grpc::infer_methods::Method;
 use crate::endpoints::grpc::methods::GrpcMethods;
@@ -93,12 +94,15 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
                 _ => Ok(index::message(&list(&engine, grant.as_deref(), index::parse_message(&message)?))),
             };
             let answer = state.aside.run(LARGE, call.deadline, work).await.and_then(|answer| answer);
+            // What nobody reads may be much, of many calls.
+            let answer = answer.and_then(|answer| Ok((call.reply.keep(answer.len())?, frame(&answer))));
             let tags = Tags { version: None, id: Some(&id) };
             let metrics = &state.engine.metrics;
             metrics.unrouted.count(Endpoint::Grpc, answer.as_ref().err().map_or(Code::Ok, |status| status.code));
             metrics.count_latency(Endpoint::Grpc, call.received.elapsed());
             match answer {
-                Ok(message) => call.reply.succeed(frame(&message), tags),
+                Ok((Some(memory), answer)) => call.reply.succeed(counted(answer, memory), tags),
+                Ok((None, answer)) => call.reply.succeed(answer, tags),
                 Err(status) => call.reply.fail(&status, tags),
             }
         });

@@ -11,7 +11,7 @@ use h2::{Reason, SendStream};
 use http::header::{CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, HeaderValue, Response, request};
 use tidegate_codec::status::{Code, Status};
-use tidegate_engine::memory::Share;
+use tidegate_engine::memory::{Reservation, Share};
 use tidegate_engine::request::Tags;
 use tidegate_engine::telemetry::Observation;
 use tokio::time::timeout;
@@ -78,6 +78,11 @@ impl GrpcReply {
         if let Some(open) = &mut self.open {
             open.note_due(is_due);
         }
+    }
+
+    /// Counts bytes of the answer to a call that is counted itself, until the client has taken them.
+    pub fn keep(&self, bytes: usize) -> Result<Option<Reservation>, Status> {
+        self.open.as_ref().map_or(Ok(None), |open| open.keep(bytes))
     }
 
     /// The call stays no longer than any other.

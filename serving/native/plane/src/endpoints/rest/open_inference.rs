@@ -16,6 +16,7 @@ use tidegate_engine::serving_map::Version;
 use tokio::sync::oneshot;
 
 use crate::aside::LARGE;
+use crate::endpoints::body::counted;
 use crate::endpoints::headers::ID_HEADER;
 use crate::endpoints::open_inference::{
     self, Infer, SERVER_VERSION, choose_id, configure, describe, list, open_places,
@@ -25,7 +26,7 @@ use crate::endpoints::rest::infer_response::JSON_LENGTH;
 use crate::endpoints::rest::path::{RegionCall, Target};
 use crate::endpoints::rest::prediction::RestReply;
 use crate::endpoints::rest::routes::{RestRoutes, context};
-use crate::endpoints::rest::service::{RestAnswer, RestCall, RestResponse, failure, with_body};
+use crate::endpoints::rest::service::{RestAnswer, RestCall, RestResponse, failure, with_body, with_bytes};
 use crate::endpoints::stream::StreamReply;
 use crate::security::gate::granted;
 
@@ -163,6 +164,9 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
         tokio::spawn(async move {
             let engine = state.engine.clone();
             let written = state.aside.run(LARGE, deadline, move || write(&engine)).await.and_then(|written| written);
+            // Until its client has read it, of whom there may be very many.
+            let mut memory = state.engine.limits.memory.of_connection().reservation();
+            let written = written.and_then(|body| memory.grow(body.len(), body.len()).map(|()| body));
             let (metrics, code) =
                 (&state.engine.metrics, written.as_ref().err().map_or(Code::Ok, |status| status.code));
             observation.note(|facts| facts.code = Some(code));
@@ -170,7 +174,7 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
             metrics.count_latency(Endpoint::Rest, received.elapsed());
             let tags = Tags { version: None, id: Some(&id) };
             let _ = sender.send(match written {
-                Ok(body) => with_body(StatusCode::OK, body, tags),
+                Ok(body) => with_bytes(StatusCode::OK, counted(body.into(), memory), tags),
                 Err(status) => failure(&status, tags),
             });
         });
