@@ -19,6 +19,8 @@ from tidegate_serving.contract.tensors import Array
 
 MOST_BYTES_OF_ID = 128
 NO_SEQUENCE = ("", "0")
+# Where there are too many, one that never went on makes room after this part of the time that others are kept for.
+LEFT = 0.1
 
 
 @dataclass(slots=True)
@@ -48,6 +50,8 @@ class Sequences:
         self._limits = limits
         self._now = now
         self._open: OrderedDict[str, tuple[float, dict[str, Any]]] = OrderedDict()
+        # Those that had their first request alone.
+        self._begun: OrderedDict[str, None] = OrderedDict()
 
     def ask(self, method: Callable[[dict[str, Array], Sequence], Any], inputs: Mapping[str, Array]) -> Any:
         """What the model's method returns for the request's own inputs and its sequence.
@@ -61,28 +65,31 @@ class Sequences:
             return method(given, sequence)
         finally:
             if sequence.end:
-                self._open.pop(sequence.id, None)
+                self._forget(sequence.id)
 
     def _sequence(self, inputs: Mapping[str, Array]) -> Sequence:
         name = _name(self._id, inputs[SEQUENCE_ID].item())
         start, end = bool(inputs[SEQUENCE_START].item()), bool(inputs[SEQUENCE_END].item())
         now = self._now()
         self._forget_idle(now)
-        known = self._open.pop(name, None)
+        known = self._open.get(name)
         if known is None and not start:
             raise InvalidInput(
                 f"inference request for sequence {name} to model '{self._id.name}' must specify the START flag on the "
                 "first request of the sequence: no sequence of that id is under way in version "
                 f"{self._id.version}, or it had no request for {self._limits.idle_seconds:g} s, or its process ended"
             )
-        if known is None and len(self._open) >= self._limits.most:
+        if known is None and len(self._open) >= self._limits.most and not self._forget_left(now):
             raise ResourceExhausted(
                 f"{self._id} has {len(self._open)} sequences under way, the most it may have: end some with "
                 "sequence_end, or raise metadata 'python.sequences' of the version"
             )
+        self._forget(name)
         # One that begins anew is another, as in Triton.
         state: dict[str, Any] = {} if known is None or start else known[1]
         self._open[name] = (now, state)
+        if start:
+            self._begun[name] = None
         return Sequence(name, start, end, state)
 
     def _forget_idle(self, now: float) -> None:
@@ -91,7 +98,19 @@ class Sequences:
             name, (last, _) = next(iter(self._open.items()))
             if now - last <= self._limits.idle_seconds:
                 return
-            del self._open[name]
+            self._forget(name)
+
+    def _forget_left(self, now: float) -> bool:
+        """Forgets the one that began longest ago and never went on, where there is one that is old enough."""
+        name = next(iter(self._begun), None)
+        if name is None or now - self._open[name][0] <= LEFT * self._limits.idle_seconds:
+            return False
+        self._forget(name)
+        return True
+
+    def _forget(self, name: str) -> None:
+        self._open.pop(name, None)
+        self._begun.pop(name, None)
 
 
 def _name(of: ServableId, sent: bytes | str) -> str:

@@ -78,17 +78,35 @@ def test_a_request_without_a_sequence_is_refused(sequences: Sequences) -> None:
 
 def test_one_without_requests_is_forgotten_and_makes_room(sequences: Sequences, clock: Clock) -> None:
     ask(sequences, 1, "a", start=True)
+    assert ask(sequences, 1, "a") == 2
     clock.now += 3
-    ask(sequences, 1, "b", start=True)
+    ask(sequences, 0, "b", start=True)
+    assert ask(sequences, 1, "b") == 1
     with pytest.raises(ResourceExhausted, match=r"m:3 has 2 sequences under way, the most it may have"):
         ask(sequences, 1, "c", start=True)
-    assert ask(sequences, 1, "a") == 2
-    clock.now += 4
     assert ask(sequences, 1, "a") == 3
+    clock.now += 4
+    assert ask(sequences, 1, "a") == 4
     clock.now += 2
     assert ask(sequences, 1, "c", start=True) == 1
     with pytest.raises(InvalidInput, match="or it had no request for 5 s"):
         ask(sequences, 1, "b")
+
+
+def test_one_that_began_and_never_went_on_makes_room_soon(sequences: Sequences, clock: Clock) -> None:
+    ask(sequences, 1, "goes on", start=True)
+    ask(sequences, 1, "left", start=True)
+    with pytest.raises(ResourceExhausted):
+        ask(sequences, 1, "new", start=True)
+    assert ask(sequences, 1, "goes on") == 2
+    clock.now += 0.6
+    assert ask(sequences, 1, "new", start=True) == 1
+    with pytest.raises(InvalidInput, match="for sequence left to model 'm' must specify the START flag"):
+        ask(sequences, 1, "left")
+    clock.now += 0.6
+    assert [ask(sequences, 1, "new"), ask(sequences, 1, "goes on")] == [2, 3]
+    with pytest.raises(ResourceExhausted):
+        ask(sequences, 1, "newer", start=True)
 
 
 def test_a_request_that_fails_leaves_its_sequence_unless_it_ends_it(sequences: Sequences) -> None:
