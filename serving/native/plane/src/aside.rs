@@ -37,6 +37,7 @@ type Permits = (Option<OfKind>, OwnedSemaphorePermit);
 #[expect(dead_code, reason = "they end when they are dropped")]
 enum OfKind {
     Huge(OwnedSemaphorePermit),
+    List(OwnedSemaphorePermit),
     Tls(FairTurn),
 }
 
@@ -65,6 +66,7 @@ pub struct Aside {
     threads: usize,
     turns: Arc<Semaphore>,
     huge_turns: Arc<Semaphore>,
+    list_turns: Arc<Semaphore>,
     tls_turns: Arc<FairTurns>,
     jobs: Arc<Jobs>,
     closed: watch::Sender<bool>,
@@ -87,6 +89,7 @@ pub fn aside(threads: usize) -> (Aside, AsideJobs) {
         threads,
         turns: turns(threads),
         huge_turns: turns(threads - 1),
+        list_turns: turns(1),
         tls_turns: FairTurns::new(threads - 1),
         jobs: jobs.clone(),
         closed: watch::channel(false).0,
@@ -137,6 +140,30 @@ impl Aside {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Status> {
         let turn = self.turn_by(bytes, deadline).await?;
+        self.wait(turn, deadline, work).await
+    }
+
+    /// The same for what tells of all models, however many there are: written one at a time, so that requests wait for one
+    /// of them, and not for those of all who ask.
+    pub async fn list<T: Send + 'static>(
+        &self,
+        deadline: Instant,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Status> {
+        let permits = async {
+            let own = self.list_turns.clone().acquire_owned().await?;
+            Ok::<_, AcquireError>((Some(OfKind::List(own)), self.turns.clone().acquire_owned().await?))
+        };
+        let permits = timeout_at(deadline.into(), permits).await.map_err(|_| late())?.map_err(|_| stopping())?;
+        self.wait(Turn { jobs: self.jobs.clone(), permits }, deadline, work).await
+    }
+
+    async fn wait<T: Send + 'static>(
+        &self,
+        turn: Turn,
+        deadline: Instant,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Status> {
         let (sender, result) = oneshot::channel();
         turn.begin(move || drop(sender.send(work())));
         let mut closed = self.closed.subscribe();
@@ -152,6 +179,7 @@ impl Aside {
         let idle = self.turns.available_permits() == self.threads;
         self.turns.close();
         self.huge_turns.close();
+        self.list_turns.close();
         self.tls_turns.close();
         self.jobs.close();
         self.closed.send_replace(true);

@@ -239,6 +239,36 @@ fn huge_work_leaves_a_thread_and_whoever_waits_too_long_is_told() {
 }
 
 #[test]
+fn however_many_ask_about_all_models_a_thread_is_left_for_requests() {
+    let (runtime, aside, _jobs) = threads(2);
+    let gate = Arc::new(Gate::default());
+    let list = |result: u32| {
+        let gate = gate.clone();
+        let work = move || {
+            gate.pass();
+            result
+        };
+        aside.list(soon(), work)
+    };
+    runtime.block_on(async {
+        let (mut first, mut second) = (pin!(list(1)), pin!(list(2)));
+        tokio::select! {
+            biased;
+            _ = &mut first => unreachable!("the gate is closed"),
+            _ = &mut second => unreachable!("the gate is closed"),
+            () = ready(()) => (),
+        }
+        assert_eq!(aside.run(100 << 10, soon(), || 7).await, Ok(7));
+        let late = aside.list(Instant::now() + Duration::from_millis(20), || ()).await;
+        assert_eq!(late.unwrap_err().code, Code::DeadlineExceeded);
+        gate.open();
+        assert_eq!(tokio::join!(first, second), (Ok(1), Ok(2)));
+        aside.close();
+        assert_eq!(list(3).await.unwrap_err().code, Code::Unavailable);
+    });
+}
+
+#[test]
 fn beginnings_of_tls_leave_a_thread_and_end_with_the_server() {
     let (runtime, aside, _jobs) = threads(2);
     let gate = Arc::new(Gate::default());

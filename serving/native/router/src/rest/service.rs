@@ -6,7 +6,6 @@ use std::sync::Arc;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::request::Tags;
-use tidegate_plane::aside::LARGE;
 use tidegate_plane::endpoints::reply::AnyReply;
 use tidegate_plane::endpoints::rest::inference::only_one;
 use tidegate_plane::endpoints::rest::path::{self, Route, Target};
@@ -115,7 +114,7 @@ impl RestForwarder {
         let (shared, deadline) = (self.lane.shared.clone(), call.deadline);
         RestAnswer::Coming(Box::pin(async move {
             let page = shared.clone();
-            match shared.state.aside.run(LARGE, deadline, move || render(&page)).await {
+            match shared.state.aside.list(deadline, move || render(&page)).await {
                 Ok(page) => text(StatusCode::OK, page, PROMETHEUS),
                 Err(status) => failure(&status, Tags::default()),
             }

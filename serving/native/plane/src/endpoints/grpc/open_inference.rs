@@ -8,7 +8,6 @@ use tidegate_engine::engine::Engine;
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::{Reply, Tags};
 
-use crate::aside::LARGE;
 use crate::endpoints::body::counted;
 use crate::endpoints::grpc::fan_in::TaskReply;
 use crate::endpoints::grpc::infer_methods::Method;
@@ -93,7 +92,7 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
                 Method::ModelStatistics => statistics_message(&engine, grant.as_deref(), &message),
                 _ => Ok(index::message(&list(&engine, grant.as_deref(), index::parse_message(&message)?))),
             };
-            let answer = state.aside.run(LARGE, call.deadline, work).await.and_then(|answer| answer);
+            let answer = state.aside.list(call.deadline, work).await.and_then(|answer| answer);
             // What nobody reads may be much, of many calls.
             let answer = answer.and_then(|answer| Ok((call.reply.keep(answer.len())?, frame(&answer))));
             let tags = Tags { version: None, id: Some(&id) };

@@ -15,7 +15,6 @@ use tidegate_engine::request_id::RequestId;
 use tidegate_engine::serving_map::Version;
 use tokio::sync::oneshot;
 
-use crate::aside::LARGE;
 use crate::endpoints::body::counted;
 use crate::endpoints::headers::ID_HEADER;
 use crate::endpoints::open_inference::{
@@ -163,7 +162,7 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
         let observation = call.observation.clone();
         tokio::spawn(async move {
             let engine = state.engine.clone();
-            let written = state.aside.run(LARGE, deadline, move || write(&engine)).await.and_then(|written| written);
+            let written = state.aside.list(deadline, move || write(&engine)).await.and_then(|written| written);
             // Until its client has read it, of whom there may be very many.
             let mut memory = state.engine.limits.memory.of_connection().reservation();
             let written = written.and_then(|body| memory.grow(body.len(), body.len()).map(|()| body));
