@@ -156,6 +156,7 @@ def run(config: HubConfig, ready_file: Path | None = None, on_ready: Callable[[s
         settings = uvicorn.Config(
             service.app,
             http=PatientProtocol,
+            loop="asyncio",
             log_config=None,
             access_log=False,
             proxy_headers=False,

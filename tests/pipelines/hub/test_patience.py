@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from tests.support.eventually import eventually
+from tests.support.eventually import at_best, eventually
 
 from tidegate_pipelines.hub.access import patience
 from tidegate_pipelines.hub.access.patience import PatientProtocol
@@ -22,6 +22,7 @@ LARGE = 32 << 20
 UNREAD = 8 << 20
 MOST = 20
 POST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n"
+CRUMBS = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\na\r\n" * 30_000 + b"0\r\n\r\n"
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
@@ -47,7 +48,8 @@ def crowded_port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 def serving() -> Iterator[int]:
     """The port of a server."""
-    settings = uvicorn.Config(application, http=PatientProtocol, lifespan="off", log_config=None, timeout_keep_alive=60)
+    protocol: Any = {"http": PatientProtocol, "loop": "asyncio"}
+    settings = uvicorn.Config(application, **protocol, lifespan="off", log_config=None, timeout_keep_alive=60)
     server = uvicorn.Server(settings)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, args=([listener],))
@@ -133,6 +135,23 @@ def taken(port: int) -> int:
             while data := one.recv(1 << 20):
                 came += len(data)
     return came
+
+
+def test_nobody_waits_for_a_body_of_crumbs_to_be_read(crowded_port: int) -> None:
+    def is_answered_soon() -> bool:
+        began = time.monotonic()
+        with contextlib.ExitStack() as stack:
+            *crowd, other = (
+                stack.enter_context(socket.create_connection(("127.0.0.1", crowded_port))) for _ in range(3)
+            )
+            for one in crowd:
+                one.sendall(CRUMBS)
+            assert is_answered(other)
+            soon = time.monotonic() - began
+            assert all(is_answered(one, b"") for one in crowd)
+            return soon < (time.monotonic() - began) / 4
+
+    at_best(3, is_answered_soon)
 
 
 def test_an_answer_that_nobody_takes_is_given_up(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
