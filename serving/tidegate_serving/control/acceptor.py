@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import grpc
@@ -125,6 +126,8 @@ class Acceptor:
             with self._lock:
                 self._open[name] = connection
             connection.task = asyncio.create_task(self._serve(name, connection, accepted))
+            # One that has to go before its task has begun is closed by nobody else.
+            connection.task.add_done_callback(partial(_close, accepted))
 
     def _make_room(self) -> bool:
         """Whether there was one to close."""
@@ -155,6 +158,10 @@ class Acceptor:
             with self._lock:
                 if self._open.get(name) is connection:
                     del self._open[name]
+
+
+def _close(accepted: socket.socket, _: asyncio.Task[None]) -> None:
+    accepted.close()
 
 
 class OpenCalls(grpc.ServerInterceptor):
