@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tidegate_serving.workers.process_files import running_threads, text_of, thread_count, threads
 
@@ -31,12 +31,13 @@ class BusyThreads:
         """Whether they weighed too much at the last look, so that the next one should come soon."""
         self._weighed_down = False
 
-    def look(self, pids: Sequence[int], processors: int) -> int:
+    def look(self, processes: Callable[[], Sequence[int]], processors: int) -> int:
         """About how many want a processor, where these weighed as more than four for each at two looks in a row; else
-        0. All threads of the processes weigh as one for each from then on, as more start, too."""
+        0. All threads of the processes weigh as one for each from then on, as more start, too. Only where so many run
+        is it asked which processes there are. OSError where that cannot be told."""
         most = processors if self._weighed_down else _MOST_EACH * processors
         many_before, self.seem_many = self.seem_many, False
-        if sum(map(thread_count, pids)) <= most or _few_run(most):
+        if _few_run(most) or sum(map(thread_count, pids := processes())) <= most:
             return 0
         tasks = [(pid, thread) for pid in pids for thread in threads(pid)]
         looked_at = tasks[:: len(tasks) // _SAMPLE + 1]

@@ -27,16 +27,15 @@ from collections.abc import Callable, Sequence
 import tidegate_native as native
 
 from tidegate_serving.workers import lost_gpu
-from tidegate_serving.workers.busy_threads import BusyThreads
+from tidegate_serving.workers.family import MOST_CHILDREN, Family
 from tidegate_serving.workers.kept import KeptProcess
-from tidegate_serving.workers.memory import Family, held_bytes
+from tidegate_serving.workers.memory import held_bytes
 from tidegate_serving.workers.place import WorkerPlace
 from tidegate_serving.workers.process_files import state
 from tidegate_serving.workers.standstill import STANDSTILL_SECONDS, Standstill
 
 _END_SECONDS = 1.0
-_BOUNDS_SECONDS, _LOOK_AGAIN_SECONDS = 0.25, 0.1
-_MOST_CHILDREN = 1000
+_BOUNDS_SECONDS = 0.25
 _PULSE_SECONDS = 0.5
 _log = logging.getLogger(__name__)
 
@@ -188,7 +187,7 @@ class Host:
             held, most = self._held / 2**20, self.place.memory_bytes / 2**20
             return f"it held {held:,.0f} MB of memory, and worker_memory_bytes allows {most:,.0f} MB"
         if self._crowded:
-            return f"it started more than {_MOST_CHILDREN:,} processes"
+            return f"it started more than {MOST_CHILDREN:,} processes"
         if self._overdue is not None:
             return f"a call in it took longer than the {self.place.call_seconds:g} s that call_seconds allows"
         if self._stood_still:
@@ -212,27 +211,17 @@ class Host:
 
     def _keep_bounds(self) -> None:
         """Ends the process once it holds too much, has started too many others, stands still, or a call in it takes too
-        long. Has threads weigh less that compute beside too many others."""
-        busy, standstill, family = BusyThreads(), Standstill(), Family(self._process.keeper_pid, _MOST_CHILDREN + 2)
-        found: Sequence[int] = [self.pid]
+        long."""
+        standstill, family = Standstill(), Family(self._process.keeper_pid, MOST_CHILDREN + 2)
         while not self._ended.wait(_BOUNDS_SECONDS):
             with contextlib.suppress(OSError):  # it has ended just now
-                self._weigh(busy, found)  # before all else, which takes long where there are too many
                 found = family.look()
-                self._crowded = self._crowded or len(found) > _MOST_CHILDREN + 1
+                self._crowded = self._crowded or len(found) > MOST_CHILDREN + 1
                 self._held = self._held or self._too_much(found)
                 self._stood_still = self._stood_still or standstill.lasts([self.pid, self._process.keeper_pid])
             self._overdue = self._overdue or self._too_long()
             if self._crowded or self._held or self._stood_still or self._overdue is not None:
                 self.kill()
-
-    def _weigh(self, busy: BusyThreads, family: Sequence[int]) -> None:
-        processors = len(os.sched_getaffinity(self.pid))
-        many = busy.look(family, processors)
-        if busy.seem_many and not self._ended.wait(_LOOK_AGAIN_SECONDS):
-            many = busy.look(family, processors)
-        if many:
-            _log.warning("process %d computes in %d threads at once: they weigh less from now on", self.pid, many)
 
     def _too_much(self, family: Sequence[int]) -> int:
         """What it holds with those that it started, if that is more than its place allows; else 0."""

@@ -1,6 +1,6 @@
 """Starts a worker's process, and ends all that this started with it, in whatever session that is: a program of its own.
 
-    python -I -S keeper.py ENGINE PASSED OUTPUT PROGRAM ARGUMENT...
+    python -I -S -c ... ENGINE PASSED OUTPUT PROGRAM ARGUMENT...
 
 ENGINE is a socket whose other end the engine has (`workers.kept`); PASSED is what the program gets too. Its last
 argument is the end of a pipe of which this process alone has the other one: by that it hears of this one's end. Of what
@@ -8,13 +8,15 @@ it writes to its output and its error stream OUTPUT bytes a second are passed on
 
     to the engine    PID                       the program's
                      silent NAME BYTES LINES   so much of what it wrote to a stream was left out: it was too much
+                     busy THREADS              so many of its threads computed at once: they weigh less from now on
                      traced                    it is ended since this process, its parent, was to trace a thread of it
                                                (`ptrace`)
                      ended STATUS              nothing of it is left; a status below 0 is the signal that ended it
     from it          its end: all is to be ended
 
-Processes whose parents have ended become this one's children. It imports next to nothing, since each worker's process
-has one.
+Processes whose parents have ended become this one's children. Threads that compute are looked at here and not in the
+engine, where whoever looks may have to wait for Python's lock while they take the processors from who has it. It
+imports next to nothing, since each worker's process has one.
 """
 
 from __future__ import annotations
@@ -25,9 +27,12 @@ import ctypes
 import os
 import select
 import signal
-import sys
 import time
 from collections.abc import Callable
+
+from tidegate_serving.workers.busy_threads import BusyThreads
+from tidegate_serving.workers.family import MOST_CHILDREN, Family
+from tidegate_serving.workers.short_turns import take_short_turns
 
 _ADOPT_ORPHANS = 36  # PR_SET_CHILD_SUBREAPER of prctl(2)
 _ANY_THREAD = 0x40000000  # __WALL of wait(2): threads that are traced, too
@@ -39,6 +44,7 @@ _BETWEEN_READS = 0.004
 _SAVED_UP, _TO_GO_ON = 16, 4  # seconds' worth
 _OUTPUT_SECONDS = 1.0
 _PATIENCE_MS = 250  # with whoever reads this process's streams
+_LOOK_SECONDS, _LOOK_AGAIN_SECONDS = 0.25, 0.1
 
 
 class Output:
@@ -142,6 +148,7 @@ class Keeper:
         self._tell(str(self._program))
         for one in self._outputs:
             one.start()
+        _thread.start_new_thread(self._weigh, ())
         waiting = select.poll()
         for descriptor in (self._engine, self._changed):
             waiting.register(descriptor, select.POLLIN)
@@ -159,6 +166,16 @@ class Keeper:
         for one in self._outputs:
             one.await_end()
         self._tell(f"ended {self._status}")
+
+    def _weigh(self) -> None:
+        """Has threads weigh less that compute beside too many others, as long as this process lives."""
+        take_short_turns()  # among so many threads it would be the last to look
+        busy, family = BusyThreads(), Family(os.getpid(), MOST_CHILDREN)
+        while True:
+            time.sleep(_LOOK_AGAIN_SECONDS if busy.seem_many else _LOOK_SECONDS)
+            with contextlib.suppress(OSError):  # it has ended just now
+                if many := busy.look(family.look, len(os.sched_getaffinity(self._program))):
+                    self._tell(f"busy {many}")
 
     def _reap(self, options: int) -> None:
         """Lets children go that have ended. Waits for one, unless it is told not to."""
@@ -210,7 +227,3 @@ def main(engine: str, passed: str, output: str, *program: str) -> None:
     if ctypes.CDLL(None, use_errno=True).prctl(_ADOPT_ORPHANS, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl: orphans cannot be adopted")
     Keeper(int(engine), int(passed), int(output), list(program)).keep()
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -8,10 +8,13 @@ import logging
 import socket
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 
 from tidegate_serving.workers import keeper
 from tidegate_serving.workers.standstill import stands_still
 
+_PACKAGES = str(Path(__file__).parents[2])
+_KEEPER = f"import sys; sys.path.append({_PACKAGES!r}); from {keeper.__name__} import main; main(*sys.argv[1:])"
 _START_SECONDS = 60.0
 _MOST_SAID = 1 << 10
 _log = logging.getLogger(__name__)
@@ -26,7 +29,7 @@ class KeptProcess:
         self._line, theirs = socket.socketpair()
         with theirs:
             numbers = [theirs.fileno(), passed]
-            command = [program[0], "-I", "-S", keeper.__file__, *map(str, [*numbers, output_bytes]), *program]
+            command = [program[0], "-I", "-S", "-c", _KEEPER, *map(str, [*numbers, output_bytes]), *program]
             try:
                 self._keeper = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, pass_fds=numbers, start_new_session=True
@@ -59,6 +62,9 @@ class KeptProcess:
                     self.traced = True
                 elif what == "ended":
                     status = int(more[0])
+                elif what == "busy":
+                    words = "process %d computes in %s threads at once: they weigh less from now on"
+                    _log.warning(words, self.pid, *more)
                 elif what == "silent":
                     self._log_left_out(*more)
         self._keeper.wait()

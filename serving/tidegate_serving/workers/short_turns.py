@@ -1,4 +1,4 @@
-"""Short turns of the processor for the thread of a worker that a request waits for.
+"""Short turns of the processor for the thread of a worker that a request waits for, and for its keeper's looks.
 
 As `enter_short_turns` of the native module, which a worker's process does not load.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
-import threading
 
 _SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}
 """The call's number by machine: the C library has no function for it."""
@@ -23,6 +22,6 @@ def take_short_turns() -> None:
     not. Where the system does not know that, nothing changes."""
     number = _SCHED_SETATTR.get(os.uname().machine)
     if number is not None and os.sched_getscheduler(0) == os.SCHED_OTHER:
-        nice = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+        nice = os.getpriority(os.PRIO_PROCESS, 0)
         fields = (_ATTRIBUTES.size, os.SCHED_OTHER, _RESET_ON_FORK, nice, 0, _TURN_NANOSECONDS, 0, 0)
         ctypes.CDLL(None).syscall(number, 0, _ATTRIBUTES.pack(*fields), 0)

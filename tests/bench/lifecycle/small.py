@@ -15,7 +15,7 @@ from tests.bench.lifecycle.engines import folder, python_version, resident, runn
 from tests.bench.rows import Row
 from tests.support.engine.control import push_and_wait
 
-from tidegate_serving.workers.memory import descendants
+from tidegate_serving.workers.family import descendants
 
 MOST_BEYOND = 60.0
 REQUESTS = 10_000

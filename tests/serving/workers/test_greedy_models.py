@@ -24,7 +24,8 @@ from tests.support.models.versions_in_workers import asked, versions_in_workers
 from tidegate_serving.contract.errors import ModelFailed
 from tidegate_serving.probing.state import resident_bytes
 from tidegate_serving.workers import host, process_files
-from tidegate_serving.workers.memory import Family, descendants, held_bytes, open_bytes
+from tidegate_serving.workers.family import Family, descendants
+from tidegate_serving.workers.memory import held_bytes, open_bytes
 from tidegate_serving.workers.place import WorkerPlace
 from tidegate_serving.workers.shared_hosts import SharedHosts
 from tidegate_serving.workers.version_workers import Staff, VersionWorkers
@@ -197,7 +198,7 @@ def test_memory_that_a_child_shares_with_its_parent_counts_once() -> None:
 
 
 def test_a_model_that_starts_processes_without_end_is_replaced(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "_MOST_CHILDREN", 20)
+    monkeypatch.setattr(host, "MOST_CHILDREN", 20)
     workers, neighbour = make("a"), make("b")
     before, others = workers.pids, neighbour.pids
     assert asked(workers, -4) == -8
