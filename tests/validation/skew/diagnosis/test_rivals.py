@@ -226,6 +226,17 @@ def test_what_is_left_of_a_number_is_no_offset() -> None:
     assert (older.cause or {})["kind"] == "constant offset"
 
 
+def test_what_lies_evenly_is_moved_and_not_turned_over() -> None:
+    """Large numbers in 32 bits: what a mirror explains as well, an offset tells."""
+    random = np.random.default_rng(2)
+    at = pd.to_datetime((19_500 + np.repeat(np.arange(37), 500)) * DAY, unit="s")
+    rows = pd.DataFrame({"at": at, "account": random.integers(39 * 10**8, 43 * 10**8, len(at))})
+    before, now = rows[: 30 * 500], rows[30 * 500 :]
+    report = report_on_tables(before, now.assign(account=now["account"] - 2**32), COLUMNS)
+
+    assert (report.feature("account").cause or {})["kind"] == "constant offset"
+
+
 @pytest.mark.parametrize("unit", [1.0, 1e-10])
 def test_values_on_another_scale_are_distributed_otherwise_and_no_steps_further(unit: float) -> None:
     """However small the values are: those of 1e-10 differ from each other, too."""

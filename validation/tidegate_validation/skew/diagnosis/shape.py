@@ -11,6 +11,7 @@ from tidegate_validation.skew.diagnosis.evidence import Evidence, days_move, is_
 from tidegate_validation.skew.diagnosis.scale import ScaleFit
 from tidegate_validation.skew.diagnosis.units import Conversion, affine, named_factors, only_common, only_rare
 from tidegate_validation.statistics.arrays import Floats
+from tidegate_validation.statistics.profile import FeatureProfile
 
 _SURE_NAME = 0.02
 _SLIGHT = 0.08
@@ -33,6 +34,8 @@ _OF_SHOWN = 0.25
 _OF_NORMAL = 1.349
 """The distance of a normal's quartiles in standard deviations."""
 _AROUND_ZERO = 0.45
+_LOPSIDED = 0.1
+"""By so many standard deviations the middles of training's levels lie apart where turning it over shows."""
 
 
 def offset_will_do(evidence: Evidence, cause: Cause) -> bool:
@@ -81,7 +84,7 @@ def _by_shape(evidence: Evidence, fit: ScaleFit | None) -> Iterator[Cause]:
         yield Cause(OFFSET if one.factor == 1.0 else AFFINE, one.factor, one.offset, name=one.words)
     yield _middle_offset(evidence)
     mirrored = _mirrored(evidence)
-    if not _is_left_of_a_whole(mirrored):
+    if _lopsided(evidence.feature) and not _is_left_of_a_whole(mirrored):
         yield mirrored
 
 
@@ -92,6 +95,15 @@ def _mirrored(evidence: Evidence) -> Cause:
     inner = (levels >= 0.1) & (levels <= 0.9)
     current = _quantiles(evidence.values, evidence.weights, levels)
     return Cause(AFFINE, -1.0, float(np.median((current + np.interp(1 - levels, levels, quantiles))[inner])))
+
+
+def _lopsided(feature: FeatureProfile) -> bool:
+    """Whether training's values lie otherwise when they are turned over: of others an offset says as much."""
+    levels, quantiles = np.array(feature.levels), np.array(feature.quantiles)
+    inner = (levels >= 0.1) & (levels <= 0.9)
+    middles = ((quantiles + np.interp(1 - levels, levels, quantiles)) / 2)[inner]
+    low, high = np.interp((0.25, 0.75), levels, quantiles)
+    return bool(np.ptp(middles) > _LOPSIDED * (high - low) / _OF_NORMAL)
 
 
 def _is_left_of_a_whole(mirrored: Cause) -> bool:
