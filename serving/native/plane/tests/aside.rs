@@ -9,7 +9,9 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::support::examples::{CLASSIFY, example, list_with_context, request, strings};
 use crate::support::grpc::{PREDICT, frame};
+use crate::support::inference::{CLASSIFY_METHOD, classes_and_scores, inputs, named, parses_itself};
 use crate::support::messages::{Request, content, tensor};
 use crate::support::{
     Gate, LONG, Model, Over, Running, answer, batching, column_of, eventually, far_less, publish, publish_with,
@@ -107,6 +109,23 @@ fn nobody_waits_for_a_small_body_to_become_large() {
         let call = client.start(PREDICT, &[("grpc-encoding", "gzip")], framed.clone());
         let answer = client.finish(call);
         assert_eq!(answer.code, 3, "{}", answer.message);
+    });
+}
+
+#[test]
+fn nobody_waits_for_examples_to_become_large_with_their_context() {
+    let running = running();
+    let many = Batching { max_queued_rows: 1 << 24, max_batch_rows: 1 << 24, ..batching() };
+    let signature = named("serving_default", CLASSIFY_METHOD, inputs(), classes_and_scores());
+    running.plane.apply(vec![publish_with("examples", 1, &parses_itself(), signature, many)]).unwrap();
+    let input = list_with_context(&example(&[("a", strings(&[&[0; 30_000]]))]), &vec![example(&[]); 5_000]);
+    assert!(input.len() < 64 << 10);
+    let message = request("examples", "", &input);
+    must_not_wait(&running, || assert_eq!(running.grpc().call(CLASSIFY, &[], &message).code, 0));
+    let body = format!(r#"{{"context":{{"a":"{}"}},"examples":[{}{{}}]}}"#, "a".repeat(30_000), "{},".repeat(4_999));
+    must_not_wait(&running, || {
+        let answer = running.rest().post("/v1/models/examples:classify", &body);
+        assert_eq!(answer.status, 200, "{}", answer.body);
     });
 }
 

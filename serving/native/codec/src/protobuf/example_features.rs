@@ -19,7 +19,7 @@ impl ExampleInput<'_> {
         }
         if takes_serialized(signature) {
             if let Column::Strings(strings) = &mut *page.columns[0] {
-                page.room.take(self.context.len().saturating_mul(self.examples.len()))?;
+                page.room.take(self.with_context())?;
                 self.examples.iter().for_each(|serialized| strings.push_pieces(&[&self.context, serialized]));
             }
         } else {

@@ -63,6 +63,11 @@ impl<'a> Examples<'a> {
 const EXAMPLES: u32 = 1;
 
 impl<'a> ExampleInput<'a> {
+    /// What they become in bytes where a model gets each with the context before it; the examples' own bytes left out.
+    pub fn with_context(&self) -> usize {
+        self.context.len().saturating_mul(self.examples.len())
+    }
+
     /// Reads an `Input` message: an `ExampleList`, or an `ExampleListWithContext`. The last kind sent counts.
     pub fn parse(message: &'a [u8]) -> Result<ExampleInput<'a>, Status> {
         const MESSAGE: &str = "Input";

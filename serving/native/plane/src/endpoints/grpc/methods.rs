@@ -19,6 +19,7 @@ use tidegate_engine::request_id::RequestId;
 use tidegate_engine::serving_map::Version;
 use tidegate_engine::trace_context::trace_of;
 
+use crate::aside::LARGE;
 use crate::control;
 use crate::endpoints::examples::Examples;
 use crate::endpoints::grpc::conversation::Conversation;
@@ -155,9 +156,9 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
         let path = call.head.uri.path();
         match path {
             PREDICT => return self.predict(call),
-            CLASSIFY => return self.examples(call, InferenceMethod::Classify),
-            REGRESS => return self.examples(call, InferenceMethod::Regress),
-            MULTI_INFERENCE => return self.multi_inference(call),
+            CLASSIFY => return self.examples(call, InferenceMethod::Classify, true),
+            REGRESS => return self.examples(call, InferenceMethod::Regress, true),
+            MULTI_INFERENCE => return self.multi_inference(call, true),
             SESSION_RUN => return self.session_run(call),
             METADATA => return self.metadata(call),
             MODEL_STATUS => return self.model_status(call),
@@ -225,19 +226,51 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
         }
     }
 
-    fn examples(&self, call: GrpcCall, method: InferenceMethod) {
-        let (head, message, context) = self.open(call);
+    /// `may_leave` where it is read aside if the examples become large with their context.
+    fn examples(&self, call: GrpcCall, method: InferenceMethod, may_leave: bool) {
+        let message = call.message.clone();
         match examples::parse_request(&message) {
+            Ok((_, input)) if may_leave && input.with_context() > LARGE => {
+                self.leave(input.with_context(), call, move |methods, call| methods.examples(call, method, false));
+            }
             Ok((spec, input)) => {
+                let (head, _, context) = self.open(call);
                 self.dispatch(&head, context, &spec, &Examples::new(method, &input));
             }
-            Err(status) => self.dispatcher.refuse(context, None, &status),
+            Err(status) => self.dispatcher.refuse(self.open(call).2, None, &status),
         }
     }
 
-    fn multi_inference(&self, call: GrpcCall) {
-        let (head, message, context) = self.open(call);
-        match MultiInferenceRequest::parse(&message) {
+    /// Has a call read aside, as it becomes so many bytes.
+    fn leave(&self, bytes: usize, call: GrpcCall, read: impl FnOnce(&GrpcMethods<R>, GrpcCall) + Send + 'static) {
+        let methods = GrpcMethods { dispatcher: self.dispatcher.clone(), state: self.state.clone() };
+        let mut memory = self.state.engine.limits.memory.of_connection().reservation();
+        if let Err(status) = memory.grow(call.message.len(), call.message.len()) {
+            return self.dispatcher.refuse(self.open(call).2, None, &status);
+        }
+        tokio::spawn(async move {
+            match methods.state.aside.turn_by(bytes, call.deadline).await {
+                Ok(turn) => turn.begin(move || {
+                    read(&methods, call);
+                    drop(memory);
+                }),
+                Err(status) => methods.dispatcher.refuse(methods.open(call).2, None, &status),
+            }
+        });
+    }
+
+    fn multi_inference(&self, call: GrpcCall, may_leave: bool) {
+        let message = call.message.clone();
+        let request = MultiInferenceRequest::parse(&message);
+        if let Ok(request) = &request
+            && may_leave
+            && request.input.with_context() > LARGE
+        {
+            return self
+                .leave(request.input.with_context(), call, |methods, call| methods.multi_inference(call, false));
+        }
+        let (head, _, context) = self.open(call);
+        match request {
             Ok(request) => match check_model(&head, request.spec().name) {
                 Ok(()) => multi_inference::dispatch(&self.dispatcher, context, &head.headers, &request),
                 Err(status) => self.dispatcher.refuse(context, None, &status),

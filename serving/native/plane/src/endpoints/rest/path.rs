@@ -106,7 +106,7 @@ pub enum RegionCall {
 }
 
 /// A model and which of its versions.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// The model's name.
     pub name: String,

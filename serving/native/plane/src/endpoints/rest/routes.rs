@@ -16,6 +16,7 @@ use tidegate_engine::request_id::RequestId;
 use tidegate_engine::trace_context::trace_of;
 use tokio::sync::oneshot;
 
+use crate::aside::LARGE;
 use crate::endpoints::examples::Examples;
 use crate::endpoints::headers::ID_HEADER;
 use crate::endpoints::rest::events::{EventAnswer, EventForm};
@@ -214,12 +215,48 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
             Ok((signature_name, input)) => {
                 let (reply, answer) = RestReply::new(Form::Row, call);
                 let context = context(call, reply, id);
+                if input.with_context() > LARGE {
+                    self.leave(input.with_context(), context, call, method, target.clone());
+                    return answer;
+                }
                 let (spec, payload) = (target.spec(&signature_name), Examples::new(method, &input));
                 self.dispatcher.dispatch(context, &spec, &call.head.headers, &payload);
                 answer
             }
             Err(status) => RestAnswer::Ready(self.fail(call, &status, &id)),
         }
+    }
+
+    /// Has examples read aside that become so many bytes with their context.
+    fn leave(
+        &self,
+        bytes: usize,
+        context: RequestContext<RestReply>,
+        call: &RestCall,
+        method: InferenceMethod,
+        target: Target,
+    ) {
+        let mut memory = self.state.engine.limits.memory.of_connection().reservation();
+        if let Err(status) = memory.grow(call.body.len(), call.body.len()) {
+            return self.dispatcher.refuse(context, None, &status);
+        }
+        let (dispatcher, state) = (self.dispatcher.clone(), self.state.clone());
+        let (headers, body) = (call.head.headers.clone(), call.body.clone());
+        tokio::spawn(async move {
+            match state.aside.turn_by(bytes, context.deadline).await {
+                Ok(turn) => turn.begin(move || {
+                    match examples::parse(&body) {
+                        Ok((signature_name, input)) => {
+                            let (spec, payload) = (target.spec(&signature_name), Examples::new(method, &input));
+                            dispatcher.dispatch(context, &spec, &headers, &payload);
+                        }
+                        Err(status) => dispatcher.refuse(context, None, &status),
+                    }
+                    drop(memory);
+                }),
+                Err(status) => dispatcher.refuse(context, None, &status),
+            }
+        });
     }
 
     fn status(&self, call: &RestCall, target: &Target, id: &RequestId) -> RestResponse {
