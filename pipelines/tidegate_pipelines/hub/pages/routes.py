@@ -15,9 +15,10 @@ from tidegate_pipelines.hub.access import Access, require
 from tidegate_pipelines.hub.access.guard import local_path
 from tidegate_pipelines.hub.app import Hub
 from tidegate_pipelines.hub.audit import AuditLog
+from tidegate_pipelines.hub.audit.chain_check import ChainCheck
 from tidegate_pipelines.hub.pages import queries, render
 from tidegate_pipelines.hub.pages.errors import SIGN_IN, show_errors
-from tidegate_pipelines.hub.pages.queries.audit import AuditQuestion, ChainCheck, audit_page
+from tidegate_pipelines.hub.pages.queries.audit import AuditQuestion, audit_page
 from tidegate_pipelines.hub.pages.queries.fleet import SORTS
 from tidegate_pipelines.hub.pages.queries.model import RANGES
 from tidegate_pipelines.hub.pages.queries.release import report_folder
