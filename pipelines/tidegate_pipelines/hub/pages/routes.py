@@ -135,7 +135,7 @@ def _single(router: APIRouter, hub: Hub, who: WhoLooks, clock: render.Clock) -> 
     def release(request: Request, number: int) -> Response:
         viewer, moment = who(request), clock()
         with hub.database.reading() as session:
-            found = queries.release(session, viewer, number, hub.config)
+            found = queries.release(session, viewer, number, hub.config, moment)
         return render.page("release.html.jinja", viewer, moment, view=found, address=hub.config.address_for_people)
 
 
