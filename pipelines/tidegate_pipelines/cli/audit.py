@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidegate_pipelines.cli.console import say
+from tidegate_pipelines.counts import counted
 
 if TYPE_CHECKING:
     from tidegate_pipelines.hub.config import HubConfig
@@ -72,7 +73,7 @@ def verify(
             say(f"{where}: {fault.sentence}", "FAIL")
         if one.whole:
             head = f", the last one's hash is {one.head}" if one.lines else ""
-            say(f"{where}: {one.lines} lines, {one.first} to {one.last}, nothing is wrong{head}", "PASS")
+            say(f"{where}: {counted(one.lines, 'line')}, {one.first} to {one.last}, nothing is wrong{head}", "PASS")
     if not all(one.whole for _, one in found):
         raise typer.Exit(1)
 
@@ -98,7 +99,7 @@ def export(
     database = Database(_read(config, directory).database_url)
     written = ExportStore(to, _options(config, directory)).export(AuditLog(database))
     database.close()
-    say(f"{written} lines were copied to {to}")
+    say(f"{counted(written, 'line was', 'lines were')} copied to {to}")
 
 
 def _read(config: Path | None, directory: Path | None) -> HubConfig:

@@ -10,6 +10,7 @@ import typer
 from tidegate_pipelines.cli.console import say, show_table
 from tidegate_pipelines.cli.durations import duration
 from tidegate_pipelines.cli.options import control_at, environment
+from tidegate_pipelines.counts import counted
 from tidegate_serving.connection import EngineConnection
 
 
@@ -58,6 +59,6 @@ def clean_up(
     if rows:
         show_table(f"Old versions in {repository}", ("version", "", "why"), rows)
     verb = "would free" if dry_run else "freed"
-    versions = "1 version" if len(done.removed) == 1 else f"{len(done.removed)} versions"
-    needed = "1 old one is" if len(done.spared) == 1 else f"{len(done.spared)} old ones are"
+    versions = counted(len(done.removed), "version")
+    needed = counted(len(done.spared), "old one is", "old ones are")
     say(f"{versions}, {verb} {done.freed_bytes / 1e6:.1f} MB; {needed} needed")

@@ -23,6 +23,10 @@ _STYLES: Mapping[str, str] = {
     "UNLOADING": "yellow",
     "END": "dim",
 }
+_BETWEEN, _EDGES = 2, 2
+"""Blanks between two columns of a table, and at both of its edges."""
+_LONGEST_NUMBER, _LONGEST_WORD = 24, 15
+"""What never folds: a version's number has 19 digits at most, a moment with its zone 20, `serving_default` 15."""
 
 
 def console() -> Console:
@@ -52,17 +56,50 @@ def harmless(text: str) -> str:
 
 
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table of texts; cells that are outcomes or states are coloured."""
+    """A table of texts; cells that are outcomes or states are coloured. Where the terminal is too narrow cells fold
+    between words, and within those alone that are longer than any number or version."""
     from rich import box
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(harmless(cell), style=style(cell)) for cell in row))
-    console().print(table, soft_wrap=False)
+    screen = console()
+    cells = [[harmless(cell) for cell in row] for row in rows]
+    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    widths = _widths([[heading, *column] for heading, *column in zip(columns, *cells, strict=True)], screen.width)
+    for column, width in zip(columns, widths, strict=True):
+        table.add_column(column, overflow="fold", width=width)
+    for row in cells:
+        table.add_row(*(Text(cell, style=style(cell)) for cell in row))
+    needed = sum(widths) + _blanks(columns)
+    if needed > screen.width:
+        screen = Console(highlight=False, width=needed)
+    screen.print(table, soft_wrap=False)
+
+
+def _widths(columns: Sequence[Sequence[str]], screen: int) -> list[int]:
+    """How wide columns of texts are on a screen: as their longest line, or where that is too much the widest ones as
+    little as it takes, but none narrower than its longest number, version or short word."""
+    from rich.cells import cell_len
+
+    longest = [max(cell_len(line) for cell in cells for line in cell.split("\n")) for cells in columns]
+    least = [max((_least(word) for cell in cells for word in cell.split()), default=0) for cells in columns]
+    room, most = screen - _blanks(columns), max(longest)
+    while True:
+        widths = [max(low, min(high, most)) for low, high in zip(least, longest, strict=True)]
+        if sum(widths) <= room or widths == least:
+            return widths
+        most -= 1
+
+
+def _least(word: str) -> int:
+    from rich.cells import cell_len
+
+    return min(cell_len(word), _LONGEST_NUMBER if any(map(str.isdigit, word)) else _LONGEST_WORD)
+
+
+def _blanks(columns: Sequence[object]) -> int:
+    return _EDGES + _BETWEEN * (len(columns) - 1)
 
 
 class _OneLine(logging.Formatter):

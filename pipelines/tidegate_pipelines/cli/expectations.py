@@ -9,6 +9,7 @@ import typer
 
 from tidegate_pipelines.cli.console import say, show_table
 from tidegate_pipelines.cli.options import Training
+from tidegate_pipelines.counts import counted
 
 if TYPE_CHECKING:
     from tidegate_validation.expectations import Suites
@@ -69,8 +70,8 @@ def infer(
     profile = _profile(version) if version is not None else _made(training, label, event_time)
     suites = Suites.inferred(profile, Policy.load(policy).expectations)
     write_suites(suites, out)
-    say(f"wrote {len(suites.rows)} expectations of every row to {out / 'suite.json'}")
-    say(f"wrote {len(suites.statistics)} expectations of the statistics to {out / 'statistics.json'}")
+    say(f"wrote {counted(len(suites.rows), 'expectation')} of every row to {out / 'suite.json'}")
+    say(f"wrote {counted(len(suites.statistics), 'expectation')} of the statistics to {out / 'statistics.json'}")
 
 
 @app.command()

@@ -9,6 +9,7 @@ import typer
 
 from tidegate_pipelines.cli.console import say
 from tidegate_pipelines.cli.options import version_number
+from tidegate_pipelines.counts import counted
 
 _HELP = """Record golden requests: what was asked and answered.
 
@@ -69,4 +70,4 @@ def record(
     wanted = Recording(model, version, requests, tuple(request or ()), signature, parse_time(since))
     golden = record_golden_requests(log, wanted, out)
     count = sum(1 for _ in golden.requests())
-    say(f"recorded {count} requests ({golden.table.num_rows} rows) of {golden.servable} in {out}")
+    say(f"recorded {counted(count, 'request')} ({counted(golden.table.num_rows, 'row')}) of {golden.servable} in {out}")

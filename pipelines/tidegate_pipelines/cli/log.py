@@ -9,6 +9,7 @@ import typer
 
 from tidegate_pipelines.cli.console import say
 from tidegate_pipelines.cli.durations import duration
+from tidegate_pipelines.counts import counted
 
 if TYPE_CHECKING:
     from tidegate_operators.steps.log_upkeep import Skipped
@@ -60,8 +61,8 @@ def compact(
 
     seconds = duration(settled, "--settled").total_seconds()
     done = compact_log(root, least_files=files, settled=seconds, target_bytes=target_mb << 20)
-    days = "1 day" if done.folders == 1 else f"{done.folders} days"
-    say(f"{done.files_before} files of {days} became {done.files_after}")
+    files_before = counted(done.files_before, "file")
+    say(f"{files_before} of {counted(done.folders, 'day')} became {done.files_after}")
     _require_all(done.skipped)
 
 
@@ -119,8 +120,7 @@ def erase(
     if where and not (column and equals):
         raise typer.BadParameter(f"{where!r} is not COLUMN=VALUE", param_hint="--where")
     done = erase_from_log(root, requests=tuple(request or ()), column=column, value=value, model=model)
-    rows, files = "row" if done.rows == 1 else "rows", "file" if done.files == 1 else "files"
-    say(f"erased {done.rows:,} {rows} from {done.files:,} {files}")
+    say(f"erased {counted(done.rows, 'row')} from {counted(done.files, 'file')}")
     _require_all(done.skipped)
 
 

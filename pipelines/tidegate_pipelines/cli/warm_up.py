@@ -9,6 +9,7 @@ import typer
 
 from tidegate_pipelines.cli.console import say
 from tidegate_pipelines.cli.options import version_number
+from tidegate_pipelines.counts import counted
 
 _HELP = """Warm versions up with requests that were really asked.
 
@@ -73,4 +74,5 @@ def capture(
 
     wanted = Recording(model, version, requests, tuple(request or ()), signature, parse_time(since))
     done = capture_warm_up(log, wanted, out, like=like)
-    say(f"captured {done.requests} requests ({done.rows} rows) of {model}:{version} in {done.path}")
+    captured = f"{counted(done.requests, 'request')} ({counted(done.rows, 'row')})"
+    say(f"captured {captured} of {model}:{version} in {done.path}")

@@ -65,6 +65,19 @@ def test_a_changed_line_is_named(database: Database, column: str) -> None:
     assert kinds(log) == [(3, "changed")]
 
 
+@pytest.mark.parametrize("changed", [{"detail": "no JSON"}, {"outcome": "bogus"}])
+def test_a_line_that_the_hub_could_not_have_written_is_shown_and_named(
+    database: Database, changed: dict[str, str]
+) -> None:
+    log = AuditLog(database, Clock())
+    log.add(Act("anna", "rollback", "model m", Outcome.FAILED))
+    with database.writing() as session:
+        session.execute(update(AuditLineRow).values(changed))
+
+    assert kinds(log) == [(1, "changed")]
+    assert next(iter(changed.values())) in str(log.newest(1)[0].act.detail["unreadable"])
+
+
 @pytest.mark.parametrize("number", [1, 3, 5])
 def test_a_missing_line_is_named(database: Database, number: int) -> None:
     log = filled(database)

@@ -19,6 +19,7 @@ from tests.support.neighbours.http_server import http_server
 
 from tidegate_operators.steps.canary import write_result
 from tidegate_pipelines.hub.api import api_router
+from tidegate_pipelines.hub.api.decisions import decision_routes
 from tidegate_pipelines.hub.app import create_app
 from tidegate_pipelines.hub.audit import AuditLog
 from tidegate_pipelines.hub.callers import LOCAL
@@ -302,8 +303,9 @@ def test_a_release_that_fails_after_its_canary_leaves_nothing_in_the_engine(
     assert ends() == ("FAILED", said)
 
 
+@pytest.mark.parametrize("way", ["/releases/{}/cancel", "/decisions/cancel"])
 def test_a_release_that_was_put_off_and_gave_way_or_was_cancelled_leaves_its_version_to_nobody(
-    database: Database, tmp_path: Path, engine: PlayedEngine
+    database: Database, tmp_path: Path, engine: PlayedEngine, way: str
 ) -> None:
     config = HubConfig(directory=tmp_path)
     away = Unavailable("engine 127.0.0.1:8502 does not answer")
@@ -321,10 +323,13 @@ def test_a_release_that_was_put_off_and_gave_way_or_was_cancelled_leaves_its_ver
     put, before = ask(2), put
     assert (state(database, before)[0], run_next(database, config)) == ("SUPERSEDED", "REQUESTED")
     assert engine.done[-4:] == ["take_out 1", "push", "canary", "promote"]
-    hub, access, _ = make_hub(database, AccessConfig())
-    client = TestClient(create_app(hub, [api_router], access=access), "http://127.0.0.1:8600")
+    hub, access, audit = make_hub(database, AccessConfig())
+    routers = [api_router, lambda hub: decision_routes(hub, access, audit, Decisions(database, config, audit))]
+    client = TestClient(create_app(hub, routers, access=access), "http://127.0.0.1:8600")
     engine.during["take_out"] = fail
-    answer = client.post(f"/api/v1/releases/{put}/cancel", json={"reason": "not now"}).json()
+    asked = {"reason": "not now"} | ({"release_id": put} if "decisions" in way else {})
+    assert client.post(f"/api/v1{way.format(put)}", json=asked).status_code == 200
+    answer = client.get(f"/api/v1/releases/{put}").json()
     assert (answer["state"], engine.done[-1]) == ("CANCELLED", "take_out 2")
     assert answer["sentence"].endswith(f": not now. flights:2 may still be in an engine: {away.message}")
 

@@ -76,7 +76,7 @@ def test_somebody_signs_in_approves_and_finds_it_in_the_audit_log(browser: Brows
         page.get_by_role("button", name="Approve").click()
         assert page.locator("textarea:invalid").count() == 1, "a reason has to be given"
         assert hub.state(8) == "WAITING"
-        page.get_by_label("Reason").fill("looked at the slices")
+        page.locator(".decide").get_by_label("Reason").fill("looked at the slices")
         page.get_by_role("button", name="Approve").click()
         expect(page.locator(".verdict")).to_contain_text("boss approved it: looked at the slices")
         assert hub.state(8) == "REQUESTED"
@@ -97,11 +97,23 @@ def test_somebody_signs_in_approves_and_finds_it_in_the_audit_log(browser: Brows
 def test_somebody_declines_and_the_release_says_so(browser: Browser, hub: Hub) -> None:
     with opened(browser, hub.address + WAITS, own=hub.address) as (page, _):
         sign_in(page, "boss")
-        page.get_by_label("Reason").fill("not on a Friday")
+        page.locator(".decide").get_by_label("Reason").fill("not on a Friday")
         page.get_by_role("button", name="Decline").click()
         expect(page.locator("h1")).to_contain_text("was declined")
         expect(page.locator(".verdict").first).to_contain_text("boss declined it: not on a Friday")
     assert hub.state(8) == "REFUSED"
+
+
+def test_somebody_cancels_a_release_with_a_reason(browser: Browser, hub: Hub) -> None:
+    with opened(browser, hub.address + WAITS, own=hub.address) as (page, _):
+        sign_in(page, "boss")
+        page.get_by_text("Cancel this release").click()
+        page.locator(".action").get_by_label("Reason").fill("trained on the wrong month")
+        page.get_by_role("button", name="Cancel the release").click()
+        expect(page.locator("h1")).to_contain_text("somebody called it off")
+        expect(page.locator(".verdict").first).to_contain_text("boss cancelled it: trained on the wrong month")
+        assert page.get_by_text("Cancel this release").count() == 0
+    assert hub.state(8) == "CANCELLED"
 
 
 def test_who_may_only_look_is_told_whom_to_ask_and_changes_nothing(browser: Browser, hub: Hub) -> None:
@@ -113,6 +125,7 @@ def test_who_may_only_look_is_told_whom_to_ask_and_changes_nothing(browser: Brow
         page.goto(hub.address + "/audit")
         expect(page.locator("h1")).to_have_text("This is not yours to do")
         page.goto(hub.address + WAITS)
+        assert page.get_by_text("Cancel this release").count() == 0
         page.get_by_label("Reason").fill("why not")
         page.get_by_role("button", name="Approve").click()
         expect(page.locator("h1")).to_have_text("This is not yours to do")

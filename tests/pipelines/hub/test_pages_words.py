@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 from starlette.testclient import TestClient
 from tests.support.hub.access import TOKENS, make_hub, people_file
+from tests.support.hub.history import note_last
 from tests.support.hub.pages import NOW
 from tests.support.hub.verdict import Texts, a_verdict
 
+from tidegate_pipelines.hub.alerts.wanted import what_is_wrong
 from tidegate_pipelines.hub.api.decisions import decision_routes
 from tidegate_pipelines.hub.app import create_app
 from tidegate_pipelines.hub.audit import AuditLog
@@ -132,6 +135,32 @@ def test_a_release_that_came_through_says_whether_its_version_still_serves(
     assert said in text_of(client, f"/releases/{number}")
 
 
+@pytest.mark.parametrize(
+    ("state", "run", "offered"),
+    [
+        ("REQUESTED", "", True),
+        ("WAITING", "", True),
+        ("RUNNING", "run-7", True),
+        ("RUNNING", "", False),
+        ("RELEASED", "", False),
+        ("CANCELLED", "run-7", False),
+    ],
+)
+def test_a_release_can_be_cancelled_on_its_page_while_that_is_possible(
+    client: TestClient, database: Database, state: str, run: str, offered: bool
+) -> None:
+    number = add_release(database, state, "validate", external_run=run)
+    text = text_of(client, f"/releases/{number}")
+    assert ("Cancel this release" in text, "Its run run-7 goes on: stop it" in text) == (
+        offered,
+        offered and bool(run),
+    )
+    body = {"release_id": number, "reason": "wrong month", "key": "k"}
+    status = client.post("/api/v1/decisions/cancel", json=body).status_code
+    assert status == (200 if offered else 409)
+    assert ("wrong month" in text_of(client, f"/releases/{number}").partition("Who decided")[2]) is offered
+
+
 def test_a_release_that_somebody_declined_is_not_told_to_be_pushed_or_overridden(
     client: TestClient, database: Database
 ) -> None:
@@ -143,6 +172,29 @@ def test_a_release_that_somebody_declined_is_not_told_to_be_pushed_or_overridden
     assert "tidegate push" not in text
     assert "tidegate override" not in text
     assert step(client, "validate") == "done, 2 s"
+
+
+def test_a_release_that_somebody_declined_needs_nobody(client: TestClient, database: Database) -> None:
+    number = add_release(database, "REFUSED", "validate", requested_at=datetime.now(UTC))
+    note_last(database)
+
+    def found() -> tuple[bool, list[str]]:
+        with database.reading() as session:
+            return "Nothing needs a person" in text_of(client, "/"), [one.key for one in what_is_wrong(session, NOW)]
+
+    assert found() == (False, [f"release:{number}"])
+    add_decision(database, "decline", release_id=number)
+    assert found() == (True, [])
+
+
+def test_a_verdict_that_is_over_allows_no_push_any_more(client: TestClient, database: Database) -> None:
+    number = add_release(database, "RELEASED", "promote")
+    assert "Push allowed: yes, because" in text_of(client, f"/releases/{number}")
+    with database.writing() as session:
+        row = session.scalars(select(VerdictRow)).one()
+        row.document = {**row.document, "expires_at": "2026-05-01T00:00:00Z"}
+    said = "Push allowed: no, because the verdict ended 1 May 2026 00:00 UTC: ask for a release for a new one."
+    assert said in text_of(client, f"/releases/{number}")
 
 
 def test_a_release_that_its_gates_refused_says_how_to_mend_it(client: TestClient, database: Database) -> None:
@@ -286,6 +338,16 @@ def test_an_error_gives_back_the_reason_that_somebody_wrote(client: TestClient, 
         form = {"release_id": str(number), "reason": "looked at <all> slices", "key": "k", "form_token": sent}
         answer = client.post("/api/v1/decisions/approve", data=form, headers={"origin": "http://127.0.0.1:8600"})
         assert (answer.status_code, "looked at &lt;all&gt; slices" in answer.text) == (status, True)
+
+
+@pytest.mark.parametrize(("cookie", "kept"), [("tidegate=ended", True), ("", False)])
+def test_who_is_no_longer_signed_in_gets_the_reason_back_that_they_wrote(
+    database: Database, tmp_path: Path, cookie: str, kept: bool
+) -> None:
+    client = pages_of(database, AccessConfig(file=people_file(tmp_path)), cookie=cookie)
+    form = {"release_id": "1", "reason": "looked at the slices", "key": "k", "form_token": "old"}
+    answer = client.post("/api/v1/decisions/approve", data=form)
+    assert (answer.status_code, "looked at the slices" in answer.text) == (401, kept)
 
 
 def test_what_an_engine_that_is_away_did_not_do_is_said_to_be_begun(client: TestClient, database: Database) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC
+from datetime import UTC, datetime
 
 from tidegate_serving.admission import GateResult, Outcome, Verdict
 from tidegate_serving.contract import times
@@ -14,8 +14,8 @@ from tidegate_validation.report.view import Seal, Tile, View, blind_spots, findi
 _MEASURED = ("distribution", "missing", "unseen", "range", "infinite", "schema")
 
 
-def verdict_view(verdict: Verdict, seal: Seal | None = None) -> View:
-    """The page of a verdict, with what is known of its signature."""
+def verdict_view(verdict: Verdict, seal: Seal | None = None, now: datetime | None = None) -> View:
+    """The page of a verdict, with what is known of its signature; `now` where it is made anew at every look."""
     by_gate = {gate.gate: [finding_view(one, gate.gate) for one in gate.findings] for gate in verdict.gates}
     everything = [one for found in by_gate.values() for one in found]
     overrides = seal.overrides if seal is not None else ()
@@ -31,7 +31,7 @@ def verdict_view(verdict: Verdict, seal: Seal | None = None) -> View:
         checks=tuple((gate, tuple(found)) for gate, found in by_gate.items() if found),
         blind_spots=blind_spots(everything),
         notes=verdict.notes,
-        push=push_words(verdict, seal, signed=seal is not None),
+        push=push_words(verdict, seal, signed=seal is not None, now=now),
         overrides=overrides,
         steps=next_steps(verdict, signed=seal is not None, overridden_until=_overridden_until(verdict, seal)),
         forest=forest_of(verdict.gates),
@@ -44,13 +44,17 @@ def _answer(verdict: Verdict, *, signed: bool) -> str:
     return "This version may serve." if signed else "This version may serve, once its verdict is signed."
 
 
-def push_words(verdict: Verdict, seal: Seal | None = None, *, signed: bool = True) -> str:
-    """Whether it may be pushed, and because of what, in one line; no engine takes a verdict that is not `signed`."""
+def push_words(verdict: Verdict, seal: Seal | None = None, *, signed: bool = True, now: datetime | None = None) -> str:
+    """Whether it may be pushed, and because of what, in one line; no engine takes a verdict that is not `signed`. `now`
+    is for words that are made anew at every look: from them it can be seen that the verdict is over."""
     if verdict.allowed:
         warned = [gate.gate for gate in verdict.gates if gate.outcome is not Outcome.PASS]
         why = f"no gate denies it; {', '.join(warned)} with a note" if warned else "every gate passes"
         if not signed:
             return f"Push allowed: no, because nothing is signed; else yes, because {why}."
+        if now is not None and times.from_text(verdict.expires_at, "the end of a verdict") <= now:
+            ended = _moment(verdict.expires_at)
+            return f"Push allowed: no, because the verdict ended {ended}: ask for a release for a new one."
         return f"Push allowed: yes, because {why}, until {_moment(verdict.expires_at)}."
     denials = ", ".join(f"{gate} is {_came_out(verdict, gate)}" for gate in verdict.denied_by)
     end = _overridden_until(verdict, seal)

@@ -43,7 +43,9 @@ FORM_HEADER = "x-form-token"
 """The header that holds it where a script asks."""
 _BROKEN_OFF = (Unavailable, DeadlinePassed, ModelFailed)
 _SAFE = ("GET", "HEAD", "OPTIONS")
-_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
+_SHORT_FORM = "application/x-www-form-urlencoded"
+"""As pages send decisions; such a form is short, whoever sends it."""
+_FORMS = (_SHORT_FORM, "multipart/form-data", "text/plain")
 _BEARER = "bearer "
 _MOST_PATH = 2000
 _MOST_BEGUN = 300
@@ -99,7 +101,7 @@ class Access:
         try:
             self._check_origin(request)
             if not self._is_public(request.url.path):
-                await run_in_threadpool(self, request)
+                await self._check_caller(request)
                 await self._check_form(request)
             yield
         except TidegateError as error:
@@ -189,6 +191,16 @@ class Access:
                 f"this was sent by a page of {origin or 'another site'}, not of this hub: open it here"
             )
 
+    async def _check_caller(self, request: Request) -> None:
+        """Unauthenticated for somebody unknown. What one whose session has ended wrote in a form is read all the same,
+        so that it is not lost."""
+        try:
+            await run_in_threadpool(self, request)
+        except Unauthenticated:
+            if self._cookie(request, _NAME) and request.method not in _SAFE and _content_type(request) == _SHORT_FORM:
+                request.state.reason = str((await request.form()).get("reason") or "")
+            raise
+
     async def _check_form(self, request: Request) -> None:
         """Whoever is known by a cookie, or by being on this machine, has to send back what their page had in it; a
         program sends a token, or no sign of a browser."""
@@ -200,7 +212,7 @@ class Access:
             return
         wanted = await run_in_threadpool(self.form_token, request)
         given: Any = request.headers.get(FORM_HEADER)
-        if given is None and request.headers.get("content-type", "").partition(";")[0].strip().lower() in _FORMS:
+        if given is None and _content_type(request) in _FORMS:
             form = await request.form()
             given, request.state.reason = form.get(FORM_TOKEN), str(form.get("reason") or "")
         if not isinstance(given, str) or not secrets.compare_digest(given.encode(), wanted.encode()):
@@ -251,6 +263,10 @@ class Access:
 def _cookie_name(request: HTTPConnection, name: str) -> str:
     """Under TLS a name that browsers take from this very host alone."""
     return f"__Host-{name}" if request.url.scheme == "https" else name
+
+
+def _content_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def _back(request: Request) -> str:

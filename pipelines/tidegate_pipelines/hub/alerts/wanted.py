@@ -9,7 +9,7 @@ from datetime import datetime
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from tidegate_pipelines.hub.decisions import muted_features
+from tidegate_pipelines.hub.decisions import declined, muted_features
 from tidegate_pipelines.hub.store import EngineRow, RegistryRow, ReleaseRow, ReleaseState, SkewWindowRow
 
 _ENDED_BADLY = {ReleaseState.FAILED: "critical", ReleaseState.REFUSED: "warning"}
@@ -60,7 +60,7 @@ def _registries(session: Session) -> Iterator[Wrong]:
 
 def _releases(session: Session) -> Iterator[Wrong]:
     newest = select(func.max(ReleaseRow.id)).where(ReleaseRow.state.in_(_ENDED)).group_by(ReleaseRow.model)
-    wanted = select(ReleaseRow).where(ReleaseRow.id.in_(newest), ReleaseRow.state.in_(_ENDED_BADLY))
+    wanted = select(ReleaseRow).where(ReleaseRow.id.in_(newest), ReleaseRow.state.in_(_ENDED_BADLY), ~declined())
     for row in session.scalars(wanted):
         what = f"release of {row.model}:{row.version} {row.state.value.lower()}"
         yield Wrong(

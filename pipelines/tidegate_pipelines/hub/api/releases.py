@@ -12,8 +12,8 @@ from tidegate_pipelines.hub.api.permissions import audited, caller
 from tidegate_pipelines.hub.app import Hub
 from tidegate_pipelines.hub.callers import check_model
 from tidegate_pipelines.hub.releases.requests import Request as Asked
-from tidegate_pipelines.hub.releases.requests import cancel, locked, note, request_release
-from tidegate_pipelines.hub.releases.stages import left_engine
+from tidegate_pipelines.hub.releases.requests import cancel, request_release
+from tidegate_pipelines.hub.releases.stages import out_of_engine
 from tidegate_pipelines.hub.store import ReleaseEventRow, ReleaseRow, ReleaseState, VerdictRow
 from tidegate_serving.contract.errors import NotFound
 
@@ -49,9 +49,9 @@ def releases_router(hub: Hub) -> APIRouter:
         check_model(user, row.model, "release")
         thing = f"model {row.model}:{row.version}"
         with audited(hub, request, user, "cancel", thing) as done, hub.database.writing() as session:
-            row = cancel(hub.database, session, release_id, by=user.name, reason=why.reason)
+            cancel(hub.database, session, release_id, by=user.name, reason=why.reason)
             done.reason = why.reason
-        return Release.model_validate(_out_of_engine(hub, row))
+        return Release.model_validate(out_of_engine(hub.database, hub.config, release_id))
 
     _add_looks(hub, router)
     _add_verdicts(hub, router)
@@ -117,19 +117,6 @@ def _add_verdicts(hub: Hub, router: APIRouter) -> None:
         if row is None:
             raise NotFound(f"there is no verdict {digest!r}: see /api/v1/verdicts")
         return WholeVerdict.model_validate(row)
-
-
-def _out_of_engine(hub: Hub, row: ReleaseRow) -> ReleaseRow:
-    """A cancelled release whose version may be in an engine, as one that was put off: the engine is told, and the
-    release says where that was in vain."""
-    sentence = left_engine(hub.config, row, row.stage, row.sentence)
-    if sentence == row.sentence:
-        return row
-    with hub.database.writing() as session:
-        ended = locked(session, row.id)
-        ended.sentence = sentence
-        note(session, ended, hub.database.now(session), "note", sentence)
-        return ended
 
 
 def _seen(hub: Hub, request: Request, release_id: int) -> ReleaseRow:

@@ -53,7 +53,8 @@ def verify_lines(lines: Iterable[Line], head: tuple[int, str] | None = None) -> 
     ordered = sorted(_once(kept), key=lambda line: line.number)
     faults += _beginning(ordered)
     for at, line in enumerate(ordered):
-        faults += _line(ordered[at - 1] if at else None, line)
+        before = ordered[at - 1] if at else None
+        faults += _line((before.number, before.hash) if before is not None else None, line)
     if head is not None:
         faults += _end(ordered, head)
     first, last = (ordered[0], ordered[-1]) if ordered else (None, None)
@@ -74,6 +75,24 @@ def verify_database(log: AuditLog) -> Verification:
         if found.whole or log.head() == head:
             break
     return found
+
+
+def verify_since(log: AuditLog, known: Verification) -> Verification | None:
+    """What is known of a whole log, carried on over the lines that came since, without the others being read again.
+    None where those do not follow: then nothing but a look at every line tells what is wrong."""
+    head = log.head()
+    first, last = known.first, (known.last, known.head)
+    for line in log.lines(after=known.last):
+        if line.number > head[0]:
+            break
+        if _line(last, line):
+            return None
+        first, last = first or line.number, (line.number, line.hash)
+        if line.act.action == PRUNE:
+            first = max(first, int(str(line.act.detail["up_to"])) + 1)
+    if last != head:
+        return None
+    return Verification(last[0] - first + 1 if first else 0, first, *last, ())
 
 
 def verify_export(store: ExportStore, log: AuditLog | None = None) -> Verification:
@@ -145,7 +164,8 @@ def _beginning(ordered: Sequence[Line]) -> list[Fault]:
     ]
 
 
-def _line(previous: Line | None, line: Line) -> list[Fault]:
+def _line(previous: tuple[int, str] | None, line: Line) -> list[Fault]:
+    """What is wrong with a line after the one of this number and hash."""
     faults = []
     if line.counted_hash() != line.hash:
         faults.append(Fault(line.number, "changed", f"line {line.number} was changed: its content has another hash"))
@@ -153,14 +173,13 @@ def _line(previous: Line | None, line: Line) -> list[Fault]:
         if line.number == 1 and line.before:
             faults.append(Fault(1, "replaced", "line 1 says that another line came before it: it was replaced"))
         return faults
-    between = line.number - previous.number - 1
+    number, hash_before = previous
+    between = line.number - number - 1
     if between > 0:
-        which = (
-            f"line {line.number - 1} is" if between == 1 else f"lines {previous.number + 1} to {line.number - 1} are"
-        )
-        faults.append(Fault(previous.number + 1, "missing", f"{which} missing: restore what is missing from an export"))
-    elif line.before != previous.hash:
-        sentence = f"line {line.number} does not follow line {previous.number} as it is now: one of both was replaced"
+        which = f"line {line.number - 1} is" if between == 1 else f"lines {number + 1} to {line.number - 1} are"
+        faults.append(Fault(number + 1, "missing", f"{which} missing: restore what is missing from an export"))
+    elif line.before != hash_before:
+        sentence = f"line {line.number} does not follow line {number} as it is now: one of both was replaced"
         faults.append(Fault(line.number, "replaced", sentence))
     return faults
 

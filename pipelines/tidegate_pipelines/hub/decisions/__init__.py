@@ -8,6 +8,6 @@ twice is one.
 from tidegate_pipelines.hub.decisions.asked import KINDS, Asked
 from tidegate_pipelines.hub.decisions.clearance import Approvals
 from tidegate_pipelines.hub.decisions.decide import Decisions
-from tidegate_pipelines.hub.decisions.lasting import active_freeze, freezes_of, muted_features
+from tidegate_pipelines.hub.decisions.lasting import active_freeze, declined, freezes_of, muted_features
 
-__all__ = ["KINDS", "Approvals", "Asked", "Decisions", "active_freeze", "freezes_of", "muted_features"]
+__all__ = ["KINDS", "Approvals", "Asked", "Decisions", "active_freeze", "declined", "freezes_of", "muted_features"]

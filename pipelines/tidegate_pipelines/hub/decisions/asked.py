@@ -28,6 +28,7 @@ class Kind:
 KINDS = {
     "approve": Kind("release", ("release_id",)),
     "decline": Kind("release", ("release_id",)),
+    "cancel": Kind("release", ("release_id",)),
     "override": Kind("operate", ("release_id",)),
     "freeze": Kind("operate", ("model", "until")),
     "unfreeze": Kind("operate", ("model",)),

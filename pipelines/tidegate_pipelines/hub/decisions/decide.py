@@ -28,12 +28,14 @@ from tidegate_pipelines.hub.decisions.signed import check_signed
 from tidegate_pipelines.hub.releases.requests import (
     VERDICT,
     Request,
+    cancel,
     finish,
     let_go_on,
     locked,
     look_again,
     request_release,
 )
+from tidegate_pipelines.hub.releases.stages import out_of_engine
 from tidegate_pipelines.hub.rounds import Rounds
 from tidegate_pipelines.hub.store import Database, DecisionRow, ReleaseRow, ReleaseState
 from tidegate_serving.contract import times
@@ -93,9 +95,13 @@ class Decisions:
                 session.add(row)
                 session.flush()
                 self._audit.add(_act(caller, asked, address, row.sentence), session)
-                return _decision(row)
+                made = _decision(row)
         except IntegrityError as error:
             return self._other(caller, asked, error)
+        if asked.kind == "cancel":
+            assert asked.release_id is not None
+            out_of_engine(self._database, self._config, asked.release_id)
+        return made
 
     def made(self, caller: Caller, *, model: str = "", kind: str = "", count: int = 100) -> list[Decision]:
         """The newest decisions about models that the caller sees, newest first."""
@@ -164,6 +170,9 @@ class Decisions:
         now = self._database.now(session)
         if asked.kind in ("approve", "decline"):
             return self._released(session, caller, asked, now)
+        if asked.kind == "cancel":
+            assert asked.release_id is not None
+            return cancel(self._database, session, asked.release_id, by=caller.name, reason=asked.reason).sentence
         if asked.kind == "override":
             return self._overridden(session, caller, asked)
         if asked.kind in ("unfreeze", "unmute"):

@@ -19,6 +19,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, delete, exists, insert, or_, select, update
 
+from tidegate_pipelines.counts import counted
 from tidegate_pipelines.hub.store import Database, LabelRow, LabelUploadRow
 from tidegate_serving.contract import times
 from tidegate_serving.contract.errors import Conflict, InvalidInput, NotFound, TidegateError
@@ -233,12 +234,12 @@ def _known(find_log: FindLog, model: str, ids: Collection[str]) -> set[str] | No
 
 
 def _said(count: int, unknown: Sequence[str] | None) -> str:
-    kept = "1 label is kept" if count == 1 else f"{count:,} labels are kept"
+    kept = counted(count, "label is kept", "labels are kept")
     if unknown is None:
         return f"{kept}; there is no inference log here to look their requests up in"
     if not unknown:
         return f"{kept}; the inference log has {'its request' if count == 1 else 'all their requests'}"
-    which = "1 request" if len(unknown) == 1 else f"{len(unknown):,} requests"
+    which = counted(len(unknown), "request")
     return (
         f"{kept}; of {which} the inference log has nothing: check these ids, or whether the log samples (they count "
         "once it has them)"

@@ -1,14 +1,14 @@
-"""Decisions that last: freeze windows, and mutes of skew findings."""
+"""Decisions that last: freeze windows, mutes of skew findings, and releases that were declined."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from fnmatch import fnmatchcase
 
-from sqlalchemy import select, update
+from sqlalchemy import ColumnElement, select, update
 from sqlalchemy.orm import Session
 
-from tidegate_pipelines.hub.store import DecisionRow
+from tidegate_pipelines.hub.store import DecisionRow, ReleaseRow
 
 
 def active_freeze(session: Session, model: str, now: datetime) -> DecisionRow | None:
@@ -24,6 +24,11 @@ def freezes_of(session: Session, model: str, now: datetime) -> list[DecisionRow]
 def muted_features(session: Session, model: str, now: datetime) -> dict[str, DecisionRow]:
     """The mute of each feature of a model whose skew is to alert nobody now; "" is the model as a whole."""
     return {row.feature: row for row in _active(session, "mute", now) if row.model == model}
+
+
+def declined() -> ColumnElement[bool]:
+    """Releases that a person declined: whoever did that knows, and nobody has to see to them."""
+    return select(DecisionRow.id).where(DecisionRow.kind == "decline", DecisionRow.release_id == ReleaseRow.id).exists()
 
 
 def end(session: Session, kind: str, model: str, feature: str, now: datetime) -> int:

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 
 from starlette.responses import HTMLResponse
 
+from tidegate_pipelines.counts import counted
 from tidegate_pipelines.hub.pages import words
 from tidegate_pipelines.hub.pages.viewer import Viewer
 from tidegate_serving.contract import times
@@ -87,7 +88,7 @@ def templates() -> jinja2.Environment:
         "seconds": words.seconds_words,
         "share": words.share_words,
         "span": lambda value: words.span_words(timedelta(seconds=value)),
-        "many": _many,
+        "many": counted,
         "path": lambda name: quote(name, safe=""),
         "iso": times.to_text,
     }
@@ -116,11 +117,6 @@ def static_version() -> str:
     for one in sorted(resources.files(PACKAGE).joinpath("static").iterdir(), key=lambda one: one.name):
         digest.update(one.read_bytes())
     return digest.hexdigest()[:12]
-
-
-def _many(number: int, one: str, several: str) -> str:
-    """`1 release came`, `2,000 releases came`."""
-    return f"{number:,} {one if number == 1 else several}"
 
 
 def _shape(state: str) -> tuple[str, str, str]:

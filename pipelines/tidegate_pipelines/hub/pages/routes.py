@@ -15,9 +15,10 @@ from tidegate_pipelines.hub.access import Access, require
 from tidegate_pipelines.hub.access.guard import local_path
 from tidegate_pipelines.hub.app import Hub
 from tidegate_pipelines.hub.audit import AuditLog
+from tidegate_pipelines.hub.audit.chain_check import ChainCheck
 from tidegate_pipelines.hub.pages import queries, render
 from tidegate_pipelines.hub.pages.errors import SIGN_IN, show_errors
-from tidegate_pipelines.hub.pages.queries.audit import AuditQuestion, ChainCheck, audit_page
+from tidegate_pipelines.hub.pages.queries.audit import AuditQuestion, audit_page
 from tidegate_pipelines.hub.pages.queries.fleet import SORTS
 from tidegate_pipelines.hub.pages.queries.model import RANGES
 from tidegate_pipelines.hub.pages.queries.release import report_folder
@@ -134,7 +135,7 @@ def _single(router: APIRouter, hub: Hub, who: WhoLooks, clock: render.Clock) -> 
     def release(request: Request, number: int) -> Response:
         viewer, moment = who(request), clock()
         with hub.database.reading() as session:
-            found = queries.release(session, viewer, number, hub.config)
+            found = queries.release(session, viewer, number, hub.config, moment)
         return render.page("release.html.jinja", viewer, moment, view=found, address=hub.config.address_for_people)
 
 

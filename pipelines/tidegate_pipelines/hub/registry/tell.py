@@ -11,6 +11,7 @@ from functools import partial
 from sqlalchemy import Select, exists, func, select, update
 from sqlalchemy.orm import aliased
 
+from tidegate_pipelines.counts import counted
 from tidegate_pipelines.hub.config import HubConfig
 from tidegate_pipelines.hub.registry.mlflow_rest import MlflowRegistry
 from tidegate_pipelines.hub.registry.reconcile import REGISTRY
@@ -67,7 +68,7 @@ class Teller:
     def refusals(self) -> str:
         """Models that the registry does not let the hub tell anything about, as a sentence; empty for none."""
         told = [f"nothing is told of {model}: {one.said}" for model, one in sorted(self._refused.items())]
-        more = [f"nor of {len(told) - _SHOWN} more models"] if len(told) > _SHOWN else []
+        more = [f"nor of {counted(len(told) - _SHOWN, 'more model')}"] if len(told) > _SHOWN else []
         return "; ".join(told[:_SHOWN] + more)
 
     def all(self) -> None:

@@ -29,8 +29,8 @@ from tidegate_pipelines.hub.config import HubConfig, ReleaseConfig
 from tidegate_pipelines.hub.releases.claims import ClaimLost
 from tidegate_pipelines.hub.releases.fetch import MLFLOW, fetch, is_of_registry
 from tidegate_pipelines.hub.releases.record import Change, Record
-from tidegate_pipelines.hub.releases.requests import VERDICT
-from tidegate_pipelines.hub.store import FINAL, ReleaseEventRow, ReleaseRow, ReleaseState, VerdictRow
+from tidegate_pipelines.hub.releases.requests import VERDICT, locked, note
+from tidegate_pipelines.hub.store import FINAL, Database, ReleaseEventRow, ReleaseRow, ReleaseState, VerdictRow
 from tidegate_serving.admission import Verdict, open_verdict
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract import times
@@ -321,6 +321,21 @@ def left_engine(config: HubConfig, row: ReleaseRow, stage: str, sentence: str) -
     except TidegateError as error:
         return f"{sentence}. {row.model}:{row.version} may still be in an engine: {error.message}"
     return sentence
+
+
+def out_of_engine(database: Database, config: HubConfig, release_id: int) -> ReleaseRow:
+    """A cancelled release whose version may be in an engine, as one that was put off: the engine is told, and the
+    release says where that was in vain."""
+    with database.reading() as session:
+        row = session.get_one(ReleaseRow, release_id)
+    sentence = left_engine(config, row, row.stage, row.sentence)
+    if sentence == row.sentence:
+        return row
+    with database.writing() as session:
+        ended = locked(session, row.id)
+        ended.sentence = sentence
+        note(session, ended, database.now(session), "note", sentence)
+        return ended
 
 
 def _settings(config: HubConfig, row: ReleaseRow) -> ReleaseConfig:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from tidegate_pipelines.hub.audit import AuditLog, Outcome, Verification, verify_database
+from tidegate_pipelines.hub.audit import AuditLog, Outcome
+from tidegate_pipelines.hub.audit.chain_check import ChainCheck, Checked
 from tidegate_pipelines.hub.audit.log import Wanted
 
 PER_PAGE = 50
 DAYS = (1, 7, 30, 90)
-_HOLDS = timedelta(hours=1)
-_NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,35 +47,18 @@ class AuditLine:
 
 @dataclass(frozen=True, slots=True)
 class AuditPage:
-    """One page; `more` is what the next one comes behind, None for the last. `found` is what the check at `checked_at`
-    found, `exported` up to which line there is a copy elsewhere."""
+    """One page; `more` is what the next one comes behind, None for the last. `checked` is the last check of
+    the chain, `checking` whether there is one at this moment, `exported` up to which line there is a copy elsewhere."""
 
     lines: tuple[AuditLine, ...]
     question: AuditQuestion
     actions: tuple[str, ...]
     outcomes: tuple[str, ...]
     more: int | None
-    found: Verification
-    checked_at: datetime
+    checked: Checked | None
+    checking: bool
     newest: int
     exported: int
-
-
-class ChainCheck:
-    """Whether every line follows the one before: looked at anew once an hour, and whenever somebody asks."""
-
-    def __init__(self, log: AuditLog) -> None:
-        self._log = log
-        self._guard = threading.Lock()
-        self._found: Verification | None = None
-        self._at = _NEVER
-
-    def found(self, now: datetime, *, anew: bool) -> tuple[Verification, datetime]:
-        """What was found, and when."""
-        with self._guard:
-            if self._found is None or anew or now - self._at > _HOLDS:
-                self._found, self._at = verify_database(self._log), now
-            return self._found, self._at
 
 
 def audit_page(log: AuditLog, check: ChainCheck, question: AuditQuestion, now: datetime, *, anew: bool) -> AuditPage:
@@ -93,7 +74,7 @@ def audit_page(log: AuditLog, check: ChainCheck, question: AuditQuestion, now: d
         before=question.before or None,
     )
     lines = log.newest(PER_PAGE + 1, wanted)
-    found, checked_at = check.found(now, anew=anew)
+    checked, checking = check.look(now, anew=anew)
     shown = tuple(
         AuditLine(
             line.number,
@@ -113,7 +94,7 @@ def audit_page(log: AuditLog, check: ChainCheck, question: AuditQuestion, now: d
     )
     more = shown[-1].number if len(lines) > PER_PAGE else None
     newest, exported = log.head()[0], log.exported()
-    return AuditPage(shown, question, log.actions(), outcomes, more, found, checked_at, newest, exported)
+    return AuditPage(shown, question, log.actions(), outcomes, more, checked, checking, newest, exported)
 
 
 def _detail(detail: Mapping[str, object]) -> tuple[tuple[str, str], ...]:

@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, func, or_, select
 from sqlalchemy.orm import Session
 
 from tidegate_pipelines.hub.alerts import alert_key
+from tidegate_pipelines.hub.decisions import declined
 from tidegate_pipelines.hub.pages.queries.common import (
     LINE,
     Alert,
@@ -163,10 +164,11 @@ def _drifted(session: Session) -> list[Drifted]:
 
 
 def _failed(session: Session, now: datetime) -> Sequence[ReleaseLine]:
-    """Last releases that came to nothing within the week, the newest first."""
+    """Last releases that came to nothing within the week, but for those that somebody declined, the newest first."""
     recent = or_(ReleaseRow.finished_at.is_(None), ReleaseRow.finished_at > now - _RECENT)
     states = ReleaseRow.state.in_((ReleaseState.REFUSED, ReleaseState.FAILED))
-    return release_lines(session, latest_releases(*LINE).where(states, recent).order_by(ReleaseRow.requested_at.desc()))
+    latest = latest_releases(*LINE).where(states, recent, ~declined())
+    return release_lines(session, latest.order_by(ReleaseRow.requested_at.desc()))
 
 
 def _releases(session: Session, viewer: Viewer, *conditions: ColumnElement[bool]) -> list[ReleaseLine]:

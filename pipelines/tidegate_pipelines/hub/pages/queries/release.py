@@ -99,6 +99,11 @@ class Release:
         return self.line.state in _OPEN
 
     @property
+    def can_be_cancelled(self) -> bool:
+        """Whether whoever may release can call it off: it has not begun, waits, or runs elsewhere."""
+        return self.open and (self.line.state != "RUNNING" or bool(self.external_run))
+
+    @property
     def overridden(self) -> bool:
         """Whether it goes on although its gates said no."""
         return any(one.kind == "override" and one.release_id != self.line.id for one in self.decisions)
@@ -171,7 +176,7 @@ class Release:
         )
 
 
-def release(session: Session, viewer: Viewer, number: int, config: HubConfig) -> Release:
+def release(session: Session, viewer: Viewer, number: int, config: HubConfig, now: datetime) -> Release:
     """The page of a release. NotFound where there is none that the viewer sees."""
     row = session.get(ReleaseRow, number)
     if row is None or not viewer.sees(row.model):
@@ -181,7 +186,7 @@ def release(session: Session, viewer: Viewer, number: int, config: HubConfig) ->
     ).all()
     line = release_line(session.execute(select(*LINE).where(ReleaseRow.id == number)).one())
     verdict = _verdict_row(session, row)
-    view, unreadable = _view(verdict)
+    view, unreadable = _view(verdict, now)
     canary = [one for one in events if canary_numbers(one.data) is not None]
     shown = events[-_EVENTS:]
     allowed = None if verdict is None else verdict.allowed
@@ -250,14 +255,14 @@ def _serves(session: Session, row: ReleaseRow, engine: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _view(row: VerdictRow | None) -> tuple[View | None, str]:
+def _view(row: VerdictRow | None, now: datetime) -> tuple[View | None, str]:
     if row is None:
         return None, ""
     try:
         verdict = Verdict.from_dict(row.document, f"the verdict of release {row.release_id}")
     except TidegateError as error:
         return None, error.message
-    return verdict_view(verdict, Seal(row.key_id, row.digest)), ""
+    return verdict_view(verdict, Seal(row.key_id, row.digest), now), ""
 
 
 def _steps(
