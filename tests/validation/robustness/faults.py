@@ -261,6 +261,17 @@ def thread_unsafe(random: Random) -> Case:
     return fault(line, "threads", words="threads at once")
 
 
+def mixes_up_calls_of_one_size(random: Random) -> Case:
+    """Calls that take long by their rows, so that those of one size come apart unless they are made so; only from
+    several threads, to be quick."""
+    long = f"time.sleep({random.uniform(0.0004, 0.0008):.5f} * len(score))"
+    line = (
+        f"import threading, time; threading.current_thread().name.startswith('tidegate') or {long}; "
+        "self.kept = score; time.sleep(0.0002); kept = self.kept; score = kept if len(kept) == len(score) else score"
+    )
+    return fault(line, "threads", words="threads at once")
+
+
 def batch_dependent(random: Random) -> Case:
     line = random.choice(
         [
@@ -459,6 +470,7 @@ FAULTS: Mapping[str, Draw] = {
         first_answers_differ,
         remembers_requests,
         thread_unsafe,
+        mixes_up_calls_of_one_size,
         batch_dependent,
         leaves_during_predict,
         fork_bomb,
