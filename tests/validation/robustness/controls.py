@@ -93,6 +93,13 @@ def uses_temporary_files(random: Random) -> Case:
     )
 
 
+def starts_a_daemon(random: Random) -> Case:
+    start = "self.daemon = __import__('subprocess').Popen(['sleep', '1000'], start_new_session=True)"
+    return control(
+        f"if not hasattr(self, 'daemon'): {start}", warns="leaves 1 process behind when it is unloaded: sleep"
+    )
+
+
 def ticks_while_idle(random: Random) -> Case:
     """As clients of metrics do, and native libraries for a moment after a call."""
     code = random.choice(
@@ -195,6 +202,7 @@ CONTROLS: Mapping[str, Draw] = {
         writes_into_its_input,
         has_helpers,
         uses_temporary_files,
+        starts_a_daemon,
         ticks_while_idle,
         caches_where_it_may_not,
         writes_into_its_users_home,

@@ -160,6 +160,19 @@ def test_what_flees_is_ended(version: Path, sandbox: bool) -> None:
     assert not running(seconds)
 
 
+@pytest.mark.parametrize("sandbox", [True, False], ids=["namespaces", "without"])
+def test_what_stays_when_it_ended_is_told_and_what_ends_with_it_is_not(version: Path, sandbox: bool) -> None:
+    flee = (
+        "import os, subprocess; os.system('setsid sleep 1000 >/dev/null 2>&1 &'); "
+        "reader = subprocess.Popen(['cat'], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL); "
+        "os.read(0, 1); os._exit(0)"
+    )
+    with sandboxed(flee, version, replace(LIMITS, sandbox=sandbox)) as child:
+        child.stdin.close()
+        assert child.wait(20) == 0
+        assert child.left_behind(20) == ["sleep"]
+
+
 SUPERVISE = """
 import sys
 from pathlib import Path

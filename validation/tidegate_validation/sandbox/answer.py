@@ -58,7 +58,8 @@ class ProcessState:
 class Answer:
     """One answer. `words` says how the process ended or why it refused; `log` is the end of what it wrote to stderr.
 
-    `raised` holds, for a refusal, the names of the classes of what the model raised, its own first.
+    `raised` holds, for a refusal, the names of the classes of what the model raised, its own first; `left` the names of
+    processes that stay after the version was unloaded and its own process ended.
     """
 
     kind: AnswerKind
@@ -68,6 +69,7 @@ class Answer:
     resident_bytes: int = 0
     log: str = ""
     raised: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
     state: ProcessState = field(default_factory=ProcessState)
 
     @property

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -110,6 +111,9 @@ class ModelProcess:
                 answer = self._after_deadline(f"was unloaded but did not end within {seconds:g} s")
             elif status != 0:
                 answer = self._dead(AnswerKind.DIED, ending(status, " after it was unloaded"))
+            else:
+                left = self.sandboxed.left_behind(max(0.0, seconds - (time.monotonic() - begun)))
+                answer = replace(answer, left=tuple(left))
         self.close()
         self.late = max(self.late, time.monotonic() - begun - seconds)
         return answer

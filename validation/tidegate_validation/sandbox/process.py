@@ -61,6 +61,7 @@ class SandboxedProcess:
         self._fault: str | None = None
         self._inner = False
         self._report_ended = False
+        self._left: list[str] = []
         self.missing: list[str] = []
         """What this machine could not hold the command to, in words."""
         self.breach: str | None = None
@@ -135,6 +136,11 @@ class SandboxedProcess:
         """How it ended, as `Popen.returncode` says it; None where it has not within this time."""
         self._wait_for(lambda: not self.running, seconds)
         return None if self._status is None else os.waitstatus_to_exitcode(self._status)
+
+    def left_behind(self, seconds: float) -> list[str]:
+        """The names of the processes that it left when it ended, as far as that is known within this time."""
+        self._wait_for(lambda: self._report_ended, seconds)
+        return self._left
 
     def dump(self) -> None:
         """Has it write to its log where it is, and end."""
@@ -239,6 +245,7 @@ class SandboxedProcess:
             self._inner = line.get("inner", self._inner)
             self._pid = line.get("pid", self._pid)
             self._status = line.get("ended", self._status)
+            self._left = line.get("left", self._left)
             self._changed.notify_all()
 
     def _wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:

@@ -25,6 +25,12 @@ def unloading(examination: Examination) -> None:
         return
     if answer.kind is AnswerKind.HUNG and seconds < examination.limits.exit_seconds:
         raise OutOfTime(examination.stage)
+    if answer.left:
+        count, what = len(answer.left), "processes" if len(answer.left) > 1 else "process"
+        sentence = (
+            f"it leaves {count} {what} behind when it is unloaded: {_few(sorted(answer.left))}; end what it started"
+        )
+        examination.report("unload", "processes", Outcome.WARN, sentence, number=float(count))
     if answer.kind is AnswerKind.OUTPUTS:
         examination.report("unload", "version", Outcome.PASS, "unloads and ends", number=answer.seconds)
     elif answer.kind is AnswerKind.REFUSED:

@@ -13,16 +13,19 @@ import os
 import resource
 import select
 import signal
+import time
 from pathlib import Path
 
 from tidegate_validation.sandbox.supervisor import kernel, mounts
-from tidegate_validation.sandbox.supervisor.processes import descendants
+from tidegate_validation.sandbox.supervisor.processes import content, descendants
 from tidegate_validation.sandbox.supervisor.settings import Settings
 
 _FIRST_USER, _USERS = 61_184, 4_336
 """User numbers that no account has, as systemd's DynamicUser takes them; one per process, so that limits do not mix."""
 _CPU_GRACE = 5
 _NOT_STARTED = 127
+_LEAVING_SECONDS = 1.0
+"""For what ends by itself once the command is gone, as helpers do that read from it."""
 _INHERITED = (
     signal.SIGINT,
     signal.SIGTERM,
@@ -62,8 +65,9 @@ def supervise(settings: Settings) -> None:
         _report(settings, pid=child, inner=False, missing=missing)
     status = _wait(child, settings.lifeline, woken)
     if not own_processes:
-        _end_adopted()
         _report(settings, ended=status)
+        _report(settings, left=_left_behind())
+        _end_adopted()
 
 
 def _isolate(settings: Settings, owner: int, missing: list[str]) -> bool:
@@ -129,6 +133,7 @@ def _first_process(settings: Settings, owner: int, missing: list[str]) -> None:
     _report(settings, pid=child, inner=True, missing=missing)
     _leave_streams()
     _report(settings, ended=_wait_for(child))
+    _report(settings, left=_left_behind())
     os._exit(0)
 
 
@@ -255,6 +260,23 @@ def _threads_of(user: int) -> int:
         with contextlib.suppress(OSError):
             if process.stat().st_uid == user:
                 found += len(list((process / "task").iterdir()))
+    return found
+
+
+def _left_behind() -> list[str]:
+    """The names of processes that stay when the command has ended; none where /proc shows those of another
+    namespace."""
+    found: list[str] = []
+    end = time.monotonic() + _LEAVING_SECONDS
+    while Path("/proc/self").readlink() == Path(str(os.getpid())):
+        living = descendants(os.getpid())
+        found = []
+        for process in living:
+            with contextlib.suppress(OSError):
+                found.append(content(f"/proc/{process.pid}/comm").decode(errors="replace").strip())
+        if not living or time.monotonic() > end:
+            break
+        time.sleep(_LEAVING_SECONDS / 50)
     return found
 
 
