@@ -119,13 +119,15 @@ impl Aside {
 
     /// What the work on the keys of a TLS connection with this peer gives, which takes long however few bytes came; None
     /// where the server stops, or the work panics. However many connections begin, a thread is left for requests, and
-    /// however many begin with one peer, those with others have their turns between them.
+    /// however many begin with one peer, those with others have their turns between them, and one that `goes_on` after a
+    /// first turn has its next before them.
     pub async fn begin_tls<T: Send + 'static>(
         &self,
         peer: IpAddr,
+        goes_on: bool,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
-        let own = self.tls_turns.turn(peer).await?;
+        let own = self.tls_turns.turn(peer, goes_on).await?;
         let permits = (Some(OfKind::Tls(own)), self.turns.clone().acquire_owned().await.ok()?);
         let (sender, result) = oneshot::channel();
         Turn { jobs: self.jobs.clone(), permits }.begin(move || drop(sender.send(work())));

@@ -33,8 +33,9 @@ impl FairTurns {
         Arc::new(FairTurns(Mutex::new(State { free, closed: false, waiting, order })))
     }
 
-    /// A turn of this peer's, once it is its own; none once they are closed.
-    pub(crate) async fn turn(self: &Arc<FairTurns>, peer: IpAddr) -> Option<FairTurn> {
+    /// A turn of this peer's, once it is its own; none once they are closed. Who goes on with what an earlier turn began
+    /// does not wait until all others of the same peer have begun.
+    pub(crate) async fn turn(self: &Arc<FairTurns>, peer: IpAddr, goes_on: bool) -> Option<FairTurn> {
         let coming = {
             let mut state = lock(&self.0);
             if state.closed {
@@ -44,7 +45,7 @@ impl FairTurns {
                 state.free -= 1;
                 return Some(FairTurn(Some(self.clone())));
             }
-            state.wait(network(peer))
+            state.wait(network(peer), goes_on)
         };
         coming.await.ok()
     }
@@ -78,13 +79,17 @@ impl FairTurns {
 }
 
 impl State {
-    fn wait(&mut self, peer: IpAddr) -> oneshot::Receiver<FairTurn> {
+    fn wait(&mut self, peer: IpAddr, goes_on: bool) -> oneshot::Receiver<FairTurn> {
         let (sender, coming) = oneshot::channel();
         let own = self.waiting.entry(peer).or_default();
         if own.is_empty() {
             self.order.push_back(peer);
         }
-        own.push_back(sender);
+        if goes_on {
+            own.push_front(sender);
+        } else {
+            own.push_back(sender);
+        }
         coming
     }
 
@@ -132,7 +137,7 @@ mod tests {
         let mut context = Context::from_waker(Waker::noop());
         let mut begin = || {
             let turns = turns.clone();
-            let mut waits = Box::pin(async move { turns.turn(ONE).await });
+            let mut waits = Box::pin(async move { turns.turn(ONE, false).await });
             (waits.as_mut().poll(&mut context), waits)
         };
         let (Poll::Ready(Some(first)), _) = begin() else { panic!("one is free") };
@@ -148,6 +153,22 @@ mod tests {
         };
         drop(own);
         assert_eq!(lock(&turns.0).free, 1);
+    }
+
+    #[test]
+    fn who_goes_on_does_not_wait_for_those_of_its_peer_who_begin() {
+        let turns = FairTurns::new(1);
+        let context = &mut Context::from_waker(Waker::noop());
+        let wait = |goes_on| {
+            let turns = turns.clone();
+            Box::pin(async move { turns.turn(ONE, goes_on).await })
+        };
+        let Poll::Ready(Some(first)) = wait(false).as_mut().poll(context) else { panic!("one is free") };
+        let mut waiting = [wait(false), wait(false), wait(true)];
+        assert!(waiting.iter_mut().all(|waits| waits.as_mut().poll(context).is_pending()));
+        drop(first);
+        let ready: Vec<bool> = waiting.iter_mut().map(|waits| waits.as_mut().poll(context).is_ready()).collect();
+        assert_eq!(ready, [false, false, true]);
     }
 
     #[test]

@@ -293,7 +293,7 @@ fn beginnings_of_tls_leave_a_thread_and_end_with_the_server() {
     let gate = Arc::new(Gate::default());
     let begin = |result: u32| {
         let gate = gate.clone();
-        aside.begin_tls(ONE, move || {
+        aside.begin_tls(ONE, false, move || {
             gate.pass();
             result
         })
@@ -309,7 +309,7 @@ fn beginnings_of_tls_leave_a_thread_and_end_with_the_server() {
         assert_eq!(aside.run(1, soon(), || 7).await, Ok(7), "a thread is left, though both have begun");
         gate.open();
         assert_eq!(tokio::join!(first, second), (Some(1), Some(2)));
-        assert_eq!(aside.begin_tls(ONE, || panic!("as planned")).await.map(|()| 0), None);
+        assert_eq!(aside.begin_tls(ONE, false, || panic!("as planned")).await.map(|()| 0), None);
         aside.close();
         assert_eq!(begin(3).await, None);
     });
@@ -326,7 +326,7 @@ fn a_flood_of_tls_from_one_address_leaves_turns_to_others() {
                 gate.pass();
                 lock(&order).push(peer);
             };
-            aside.begin_tls(peer, work).await.unwrap();
+            aside.begin_tls(peer, false, work).await.unwrap();
         })
     };
     let mut all: Vec<_> = (0..30).map(|_| begin(ONE)).collect();

@@ -117,9 +117,10 @@ async fn shake_hands(
 ) -> io::Result<TlsStream<TcpStream>> {
     let ready = Arc::new(Ready::default());
     let mut next: Box<dyn FnOnce() -> Box<Accept<TcpStream>> + Send> = Box::new(move || Box::new(begin()));
+    let mut goes_on = false;
     loop {
         let waker = Waker::from(ready.clone());
-        let shaken = aside.begin_tls(peer, move || {
+        let shaken = aside.begin_tls(peer, goes_on, move || {
             let mut accept = next();
             match Pin::new(&mut *accept).poll(&mut Context::from_waker(&waker)) {
                 Poll::Ready(ended) => Ok(ended),
@@ -128,7 +129,7 @@ async fn shake_hands(
         });
         match shaken.await.ok_or(io::ErrorKind::ConnectionAborted)? {
             Ok(ended) => return ended,
-            Err(accept) => next = Box::new(move || accept),
+            Err(accept) => (next, goes_on) = (Box::new(move || accept), true),
         }
         ready.0.notified().await;
     }
