@@ -29,6 +29,8 @@ _NEWEST_LABELS = """
 the last file."""
 _MOST_ANSWERS = 1000
 """Outputs of more different whole numbers are no places in classes."""
+_LEAST_LABELLED = 10
+"""Of texts on both sides, such as 0, 1, 2 and 3+, fewer may be numbers alone, or none, by chance."""
 
 
 def read_labels(connection: Any, place: str) -> str:
@@ -116,9 +118,10 @@ def is_wrong(connection: Any, one: Side, keys: str, rule: CanaryRule, named: Nam
             "name one with a value a row as quality_output, or with the probabilities of no and yes"
         )
     if not is_real(kind):
-        text = _class(connection, one, f"({numbers})[1]", kind.replace("[]", ""), named)
-        labelled = f"{one.source} t JOIN labels l USING ({keys}) WHERE t.status = 0"
-        _check_comparable(connection, text, labelled, output, rule)
+        answer, kind = f"({numbers})[1]", kind.replace("[]", "")
+        text = _class(connection, one, answer, kind, named)
+        if text == _text(answer, kind):
+            _check_comparable(connection, one, (text, kind), keys, output, rule)
         return f"{text} <> {_label(connection)}"
     if widest == 1:
         return f"(({numbers})[1]::DOUBLE >= 0.5) <> ({_yes_by_number(connection, rule, output)})"
@@ -142,15 +145,24 @@ def _class(connection: Any, one: Side, answer: str, kind: str, named: Named) -> 
     return f"coalesce([{', '.join(map(text_literal, own))}][{answer}::BIGINT + 1], {text})"
 
 
-def _check_comparable(connection: Any, answer: str, labelled: str, output: str, rule: CanaryRule) -> None:
-    """InvalidInput where labels are names and answers numbers, or the other way round: none of them would be right,
-    which would make any two versions equally good."""
-    found: list[str] = []
-    for one in (answer, _label(connection)):
-        found += (f"bool_or(TRY_CAST({one} AS DOUBLE) IS NOT NULL)", f"any_value({one})")
-    query = f"SELECT {', '.join(found)} FROM {labelled}"
-    answers_are, an_answer, labels_are, a_label = connection.execute(query).fetchone()
-    if answers_are != labels_are:
+def _check_comparable(
+    connection: Any, one: Side, answer: tuple[str, str], keys: str, output: str, rule: CanaryRule
+) -> None:
+    """InvalidInput where labels are names and answers, SQL and its type, numbers, or the other way round: none of them
+    would be right, which would make any two versions equally good."""
+    text, kind = answer
+    answered = f"{one.source} t WHERE t.status = 0"
+    labelled = f"{one.source} t JOIN labels l USING ({keys}) WHERE t.status = 0"
+    found: list[Any] = []
+    for value, rows in ((text, answered), (_label(connection), labelled)):
+        number = f"TRY_CAST({value} AS DOUBLE) IS NOT NULL"
+        query = f"SELECT bool_or({number}), bool_and({number}), any_value({value}), count({value}) FROM {rows}"
+        found.append(connection.execute(f"{query} AND {value} IS NOT NULL").fetchone())
+    (answers_some, answers_all, an_answer, _), (labels_some, labels_all, a_label, count) = found
+    typed = family(kind).numeric or family(_label_kind(connection)).numeric
+    if count < (1 if typed else _LEAST_LABELLED):
+        return
+    if (answers_all and not labels_some) or (labels_all and not answers_some):
         raise InvalidInput(
             f"label {str(a_label)!r} of {rule.labels} cannot be compared with answer {an_answer!r} of output "
             f"{output!r}, since one is a number and the other is not: write labels as the version answers, or publish "
@@ -201,8 +213,12 @@ def _labels(connection: Any) -> set[str]:
 
 def _label(connection: Any) -> str:
     """SQL for a label as the name of a class."""
-    kind = connection.execute("SELECT column_type FROM (DESCRIBE labels) WHERE column_name = 'label'").fetchone()[0]
-    return _text("l.label", kind)
+    return _text("l.label", _label_kind(connection))
+
+
+def _label_kind(connection: Any) -> str:
+    query = "SELECT column_type FROM (DESCRIBE labels) WHERE column_name = 'label'"
+    return str(connection.execute(query).fetchone()[0])
 
 
 def _distinct(connection: Any, query: str) -> set[str]:

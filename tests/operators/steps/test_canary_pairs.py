@@ -231,6 +231,39 @@ def test_answers_that_no_label_could_be_do_not_all_count_as_wrong(
         read(tmp_path / "log", rule)
 
 
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        (np.array([b"0", b"1", b"3+"], object), "3+"),
+        (np.array([b"nan", b"inf", b"dog"], object), "cat"),
+        (np.array([b"0", b"0", b"0"], object), "3+"),
+        (np.array([-1, 0, 1], "i8"), "cat"),
+        (np.array([-1, -1, -1], "i8"), "cat"),
+    ],
+)
+def test_names_that_are_numbers_beside_others_that_are_none_end_no_canary(
+    tmp_path: Path, answers: Any, told: str
+) -> None:
+    rule, begun = CanaryRule(mode=CanaryMode.TRAFFIC, labels=str(tmp_path / "labels.parquet")), StepBegun(0, ARRIVED)
+    label(tmp_path / "labels.parquet", {"v1-0": told, "v1-1": told, "v2-0": told})
+    write(tmp_path / "log", 1, [1, 2, 3], outputs={"y": answers})
+    write(tmp_path / "log", 2, [1.5, 2.5, 3.5], outputs={"y": answers})
+    classes = {1: ("cat", "dog"), 2: ("cat", "dog")}
+    found = read_pairs(tmp_path / "log", ServableId("m", 2), 1, SINCE, begun, rule, classes.__getitem__).beside
+    assert found.labelled == 1
+
+
+def test_texts_that_are_numbers_beside_names_end_a_canary_once_ten_have_labels(tmp_path: Path) -> None:
+    rule = CanaryRule(mode=CanaryMode.TRAFFIC, labels=str(tmp_path / "labels.parquet"))
+    for version in (1, 2):
+        write(tmp_path / "log", version, range(version, version + 10), outputs={"y": np.array([b"1"] * 10, object)})
+    label(tmp_path / "labels.parquet", {f"v{version}-{place}": "cat" for version in (1, 2) for place in range(9)})
+    assert read(tmp_path / "log", rule).beside.labelled > 0
+    label(tmp_path / "labels.parquet", {f"v1-{place}": "cat" for place in range(10)})
+    with pytest.raises(InvalidInput, match=r"label 'cat' of .* with answer '1' of output 'y'"):
+        read(tmp_path / "log", rule)
+
+
 def test_a_whole_number_is_the_label_of_a_real_one_and_of_a_truth_value(tmp_path: Path) -> None:
     rule = CanaryRule(mode=CanaryMode.TRAFFIC, labels=str(tmp_path / "labels.parquet"))
     label(tmp_path / "labels.parquet", {"v1-0": 1.0, "v1-1": 1.0, "v2-0": 1.0})
