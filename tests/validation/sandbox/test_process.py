@@ -23,6 +23,7 @@ from tests.support.eventually import eventually
 from tidegate_validation.sandbox.environment import ELSEWHERE, environment, import_path
 from tidegate_validation.sandbox.limits import SandboxLimits
 from tidegate_validation.sandbox.process import SandboxedProcess
+from tidegate_validation.sandbox.supervisor import supervise
 
 LIMITS = SandboxLimits(memory_mb=600, most_threads=80, disk_mb=8, open_files=64)
 
@@ -161,16 +162,32 @@ def test_what_flees_is_ended(version: Path, sandbox: bool) -> None:
 
 
 @pytest.mark.parametrize("sandbox", [True, False], ids=["namespaces", "without"])
-def test_what_stays_when_it_ended_is_told_and_what_ends_with_it_is_not(version: Path, sandbox: bool) -> None:
+@pytest.mark.parametrize("status", [0, 3])
+def test_what_stays_when_it_ended_well_is_told_and_what_ends_with_it_is_not(
+    version: Path, sandbox: bool, status: int
+) -> None:
+    """After another end there is no wait for what may still go by itself: it is ended at once."""
     flee = (
         "import os, subprocess; os.system('setsid sleep 1000 >/dev/null 2>&1 &'); "
         "reader = subprocess.Popen(['cat'], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL); "
-        "os.read(0, 1); os._exit(0)"
+        f"os.read(0, 1); os._exit({status})"
     )
     with sandboxed(flee, version, replace(LIMITS, sandbox=sandbox)) as child:
         child.stdin.close()
-        assert child.wait(20) == 0
-        assert child.left_behind(20) == ["sleep"]
+        assert child.wait(20) == status
+        assert child.left_behind(20) == ([] if status else ["sleep"])
+
+
+def test_what_stays_is_not_waited_for_once_the_gate_has_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervise, "_LEAVING_SECONDS", 5000.0)
+    lifeline, held = os.pipe()
+    os.close(held)
+    with subprocess.Popen(["sleep", "5000"]) as stays:
+        try:
+            assert "sleep" in supervise._left_behind([lifeline])
+        finally:
+            stays.kill()
+            os.close(lifeline)
 
 
 SUPERVISE = """

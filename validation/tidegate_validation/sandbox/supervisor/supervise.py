@@ -14,6 +14,7 @@ import resource
 import select
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from tidegate_validation.sandbox.supervisor import kernel, mounts
@@ -66,7 +67,8 @@ def supervise(settings: Settings) -> None:
     status = _wait(child, settings.lifeline, woken)
     if not own_processes:
         _report(settings, ended=status)
-        _report(settings, left=_left_behind())
+        if status == 0:
+            _report(settings, left=_left_behind([settings.lifeline]))
         _end_adopted()
 
 
@@ -132,8 +134,10 @@ def _first_process(settings: Settings, owner: int, missing: list[str]) -> None:
         _become(settings, owner, isolated=True)
     _report(settings, pid=child, inner=True, missing=missing)
     _leave_streams()
-    _report(settings, ended=_wait_for(child))
-    _report(settings, left=_left_behind())
+    status = _wait_for(child)
+    _report(settings, ended=status)
+    if status == 0:
+        _report(settings, left=_left_behind())
     os._exit(0)
 
 
@@ -263,9 +267,9 @@ def _threads_of(user: int) -> int:
     return found
 
 
-def _left_behind() -> list[str]:
-    """The names of processes that stay when the command has ended; none where /proc shows those of another
-    namespace."""
+def _left_behind(lifelines: Sequence[int] = ()) -> list[str]:
+    """The names of processes that stay when the command has ended by itself; none where /proc shows those of another
+    namespace. Waits no longer once a lifeline has ended, so that they are ended at once."""
     found: list[str] = []
     end = time.monotonic() + _LEAVING_SECONDS
     while Path("/proc/self").readlink() == Path(str(os.getpid())):
@@ -274,9 +278,8 @@ def _left_behind() -> list[str]:
         for process in living:
             with contextlib.suppress(OSError):
                 found.append(content(f"/proc/{process.pid}/comm").decode(errors="replace").strip())
-        if not living or time.monotonic() > end:
+        if not living or time.monotonic() > end or select.select(lifelines, [], [], _LEAVING_SECONDS / 50)[0]:
             break
-        time.sleep(_LEAVING_SECONDS / 50)
     return found
 
 
