@@ -25,6 +25,7 @@ from tidegate_serving.admission import Finding, Outcome
 from tidegate_serving.contract.signature import Signature, TensorSpec
 from tidegate_validation.outcomes import worst
 from tidegate_validation.robustness.output_range import OutputRange
+from tidegate_validation.robustness.stages import concurrency
 from tidegate_validation.sandbox.answer import Answer
 from tidegate_validation.sandbox.model_process import ModelProcess
 
@@ -234,6 +235,15 @@ def test_each_of_many_calls_at_once_has_its_own_deadline(tmp_path: Path) -> None
     limits = replace(LIMITS, call_seconds=6, threads=2)
     found = examined(tmp_path, before_return(AT_ONCE + "__import__('time').sleep(0.8)"), limits=limits)
     assert worst([one.outcome for one in found]) is Outcome.PASS, [one.sentence for one in found]
+
+
+def test_calls_of_two_sizes_are_asked_at_once_of_a_version_too_slow_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(concurrency, "_SECONDS", 0.0)
+    mixes = "self.kept = score; __import__('time').sleep(0.01); score = score * (len(self.kept) == len(score))"
+    found = failing(examined(tmp_path, before_return(AT_ONCE + mixes), limits=replace(LIMITS, threads=2)))
+    assert [one.check for one in found] == ["threads"]
 
 
 def test_calls_at_once_that_come_to_a_halt_are_told_by_their_deadline(tmp_path: Path) -> None:
