@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::support;
 use crate::support::{
-    Gate, LONG, Model, Running, eventually, far_less, grpc, patience, publish, rest, scalar_signature, settings,
+    Gate, LONG, Model, Running, eventually, far_less, grpc, infer, patience, publish, rest, scalar_signature, settings,
 };
 use tidegate_plane::settings::{Patience, Settings};
 
@@ -305,6 +305,43 @@ fn whoever_is_idle_for_longest_makes_room_for_others_and_whoever_waits_for_an_an
     eventually("one makes room", || running.rest().predict(r#"{"instances":[1]}"#).status == 200);
     gate.open();
     assert_eq!(waiting.receive().status, 200);
+}
+
+/// Newcomers ask something each and stay until three have made room for others; meanwhile somebody goes on between them.
+fn others_make_room(running: &Running, mut goes_on: impl FnMut()) {
+    let (mut others, mut last) = (Vec::new(), Instant::now());
+    let until = last + LONG;
+    while closed(running, "rest", "evicted") + closed(running, "grpc", "evicted") < 3.0 {
+        assert!(Instant::now() < until, "nobody makes room");
+        if last.elapsed() > SHORT / 20 {
+            last = Instant::now();
+            goes_on();
+        }
+        let mut other = running.rest();
+        others.extend((other.predict(r#"{"instances":[1]}"#).status == 200).then_some(other));
+    }
+    goes_on();
+}
+
+/// Few connections, and half a second at most without an answer due.
+fn few() -> Settings {
+    let long = Duration::from_secs(120);
+    let patience = Patience { header: 2 * SHORT, idle: long, keepalive: long, write: long };
+    Settings { max_connections: 4, patience, max_message_bytes: 256 << 20, ..settings() }
+}
+
+#[test]
+fn a_stream_of_requests_that_are_answered_fast_is_not_idle() {
+    let running = serving(&few());
+    let mut client = running.grpc();
+    let request = || grpc::frame(&infer::infer(&[2.0]));
+    let (call, mut sending) = client.open_ended(infer::STREAM_INFER, &[], request());
+    let mut answers = client.answers(call);
+    client.next(&mut answers).unwrap();
+    others_make_room(&running, || {
+        sending.send_data(request().into(), false).unwrap();
+        client.next(&mut answers).unwrap();
+    });
 }
 
 #[test]

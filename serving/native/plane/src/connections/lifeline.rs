@@ -63,6 +63,7 @@ pub struct Lifeline {
     /// The number of the write that the peer takes nothing of; 0 where there is none.
     pub(crate) blocked: AtomicU64,
     writes: AtomicU64,
+    /// Calls that began, and messages of theirs that came in full after others.
     calls: AtomicU64,
     open_calls: AtomicUsize,
     /// Those over gRPC that no answer is due to: their requests have not come, or they wait for news.
@@ -166,7 +167,7 @@ impl Lifeline {
         }
     }
 
-    /// How many calls began so far.
+    /// How many calls began so far, and messages of theirs that came in full after others.
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
@@ -323,6 +324,8 @@ impl OpenCall {
             return;
         }
         if is_due {
+            // However fast it is answered, it was asked for.
+            self.lifeline.calls.fetch_add(1, Ordering::Relaxed);
             self.lifeline.undue.fetch_sub(1, Ordering::Relaxed);
         } else {
             self.lifeline.undue.fetch_add(1, Ordering::Relaxed);
@@ -337,7 +340,9 @@ impl OpenCall {
 
 impl Drop for OpenCall {
     fn drop(&mut self) {
-        self.note_due(true);
+        if !self.is_due {
+            self.lifeline.undue.fetch_sub(1, Ordering::Relaxed);
+        }
         self.lifeline.completed.store(true, Ordering::Relaxed);
         self.lifeline.open_calls.fetch_sub(1, Ordering::Relaxed);
     }
