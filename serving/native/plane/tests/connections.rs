@@ -9,7 +9,10 @@ use std::time::{Duration, Instant};
 use crate::support;
 use crate::support::{
     Gate, LONG, Model, Running, eventually, far_less, grpc, infer, patience, publish, rest, scalar_signature, settings,
+    spec,
 };
+use tidegate_codec::dtype::DType;
+use tidegate_codec::tensors::{Column, Strings, Tensor};
 use tidegate_plane::settings::{Patience, Settings};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -342,6 +345,32 @@ fn a_stream_of_requests_that_are_answered_fast_is_not_idle() {
         sending.send_data(request().into(), false).unwrap();
         client.next(&mut answers).unwrap();
     });
+}
+
+#[test]
+fn whoever_takes_a_large_answer_slowly_is_not_idle() {
+    const LARGE: usize = 64 << 20;
+    let running = serving(&few());
+    let large = Model::new(|_| {
+        let mut strings = Strings::default();
+        strings.push(&vec![b'a'; LARGE]);
+        Ok(support::answer(Tensor { column: Column::Strings(strings), shape: vec![1] }))
+    });
+    let outputs = vec![spec("y", DType::String, &[-1])];
+    let signature = support::signature(vec![spec("x", DType::Float32, &[-1])], outputs);
+    running.plane.apply(vec![publish("large", 1, &large, signature)]).unwrap();
+    let mut client = running.rest();
+    client.send("POST", "/v1/models/large:predict", "", br#"{"instances":[1]}"#);
+    let (mut taken, mut piece) = (0, vec![0; 256 << 10]);
+    let mut take = || {
+        let bytes = client.stream.read(&mut piece).unwrap();
+        taken += bytes;
+        bytes > 0 && taken < LARGE
+    };
+    assert!(take());
+    others_make_room(&running, || assert!(take()));
+    while take() {}
+    assert!(taken >= LARGE, "{taken}");
 }
 
 #[test]

@@ -29,7 +29,7 @@ struct Seen {
     heard: Instant,
     calls: u64,
     busy: Instant,
-    /// When an answer was due last, or a call began.
+    /// When it was needed last.
     due: Instant,
     partial: (u64, Instant),
     blocked: (u64, Instant),
@@ -82,7 +82,7 @@ impl Connections {
         let full = state.open.len() - state.reserved >= self.limits.max_connections();
         let mut reserved = false;
         if full {
-            match state.dispensable(now, self.patience.header / GRACE) {
+            match state.dispensable(now, &self.patience) {
                 Some(number) => self.close(&mut state, number, Closing::Evicted),
                 None => reserved = true,
             }
@@ -107,7 +107,7 @@ impl Connections {
     /// Closes a connection that nobody needs, where there is one: the process may open no more files.
     pub fn make_room(&self) {
         let mut state = lock(&self.state);
-        if let Some(number) = state.dispensable(Instant::now(), self.patience.header / GRACE) {
+        if let Some(number) = state.dispensable(Instant::now(), &self.patience) {
             self.close(&mut state, number, Closing::Evicted);
         }
     }
@@ -167,15 +167,14 @@ impl State {
     }
 
     /// Who goes first where there are too many.
-    fn dispensable(&self, now: Instant, grace: Duration) -> Option<u64> {
-        let undue = || self.open.iter().filter(|(_, seen)| !seen.lifeline.reserved && !seen.lifeline.is_due());
+    fn dispensable(&self, now: Instant, patience: &Patience) -> Option<u64> {
+        let undue = || self.open.iter().filter(|(_, seen)| !seen.lifeline.reserved && !seen.is_needed(now, patience));
         let is_new = |seen: &Seen| !seen.lifeline.is_busy() && !seen.lifeline.has_completed();
         if let Some((number, _)) = undue().find(|(_, seen)| is_new(seen)) {
             return Some(*number);
         }
         let (number, longest) = undue().min_by_key(|(_, seen)| seen.due)?;
-        let undue_for = now.saturating_duration_since(longest.due);
-        (undue_for > grace && longest.lifeline.calls() == longest.calls).then_some(*number)
+        (now.saturating_duration_since(longest.due) > patience.header / GRACE).then_some(*number)
     }
 
     fn oldest_reserved(&self) -> Option<u64> {
@@ -192,17 +191,25 @@ impl Seen {
         Seen { lifeline, heard, calls: 0, busy, due, partial, blocked, pinged: None, left: None }
     }
 
+    /// Whether an answer is due, or taken, or there were requests since the last look.
+    fn is_needed(&self, now: Instant, patience: &Patience) -> bool {
+        let (lifeline, (write, since)) = (&self.lifeline, self.blocked);
+        let blocked = lifeline.blocked.load(Ordering::Relaxed);
+        let takes = || blocked != write || now.saturating_duration_since(since) <= patience.header;
+        lifeline.is_due() || lifeline.calls() != self.calls || blocked != 0 && takes()
+    }
+
     /// Notes what has changed, gives orders, and says why it has to go, where it has.
     fn look(&mut self, now: Instant, patience: &Patience) -> Option<Closing> {
-        let Seen { lifeline, heard, calls, busy, due, partial, blocked, pinged, left } = self;
+        if self.is_needed(now, patience) {
+            self.due = now;
+        }
+        let Seen { lifeline, heard, calls, busy, partial, blocked, pinged, left, .. } = self;
         if lifeline.heard.swap(false, Ordering::Relaxed) {
             *heard = now;
             *pinged = None;
         }
         let begun = lifeline.calls();
-        if lifeline.is_due() || begun != *calls {
-            *due = now;
-        }
         if lifeline.is_busy() || begun != *calls {
             (*calls, *busy) = (begun, now);
         }
