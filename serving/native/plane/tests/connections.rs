@@ -374,6 +374,24 @@ fn whoever_takes_a_large_answer_slowly_is_not_idle() {
 }
 
 #[test]
+fn whoever_sends_a_large_request_slowly_is_not_idle() {
+    let running = serving(&few());
+    let (mut client, mut grpc, mut left) = (running.rest(), running.grpc(), 32 << 20);
+    let head = format!("POST /v1/models/m:predict HTTP/1.1\r\nhost: t\r\ncontent-length: {left}\r\n\r\n");
+    client.stream.write_all(head.as_bytes()).unwrap();
+    let (_call, mut sending) = grpc.open_ended(infer::STREAM_INFER, &[], vec![0, 8, 0, 0, 0]);
+    let piece = vec![b' '; 32 << 10];
+    others_make_room(&running, || {
+        client.stream.write_all(&piece).unwrap();
+        left -= piece.len();
+        sending.send_data(piece.clone().into(), false).unwrap();
+    });
+    client.stream.write_all(&vec![b' '; left]).unwrap();
+    assert_eq!(client.receive().status, 400, "it has come in full");
+    assert_eq!(grpc.predict(&support::messages::predict_x(&[2.0])).code, 0);
+}
+
+#[test]
 fn whoever_is_one_too_many_and_idle_goes_soon() {
     let (short, long) = (Duration::from_secs(3), Duration::from_secs(120));
     let patience = Patience { header: short, idle: long, keepalive: long, write: long };

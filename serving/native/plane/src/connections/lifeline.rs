@@ -65,6 +65,8 @@ pub struct Lifeline {
     writes: AtomicU64,
     /// Calls that began, and messages of theirs that came in full after others.
     calls: AtomicU64,
+    /// Bytes of requests that came.
+    came: AtomicUsize,
     open_calls: AtomicUsize,
     /// Those over gRPC that no answer is due to: their requests have not come, or they wait for news.
     undue: AtomicUsize,
@@ -94,6 +96,7 @@ impl Lifeline {
             blocked: AtomicU64::new(0),
             writes: AtomicU64::new(0),
             calls: AtomicU64::new(0),
+            came: AtomicUsize::new(0),
             open_calls: AtomicUsize::new(0),
             undue: AtomicUsize::new(0),
             rows_under_way: AtomicUsize::new(0),
@@ -165,6 +168,16 @@ impl Lifeline {
             CUT_SHORT => None,
             known => Some(known == MAY_WAIT),
         }
+    }
+
+    /// Notes that so many more bytes of a request came.
+    pub(crate) fn note_came(&self, bytes: usize) {
+        self.came.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// How many bytes of requests came so far, less than this type's largest value.
+    pub(crate) fn came(&self) -> usize {
+        self.came.load(Ordering::Relaxed)
     }
 
     /// How many calls began so far, and messages of theirs that came in full after others.

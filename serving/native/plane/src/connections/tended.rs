@@ -21,6 +21,8 @@ const PONG: Duration = Duration::from_secs(20);
 const LOOK: [Duration; 2] = [Duration::from_millis(5), Duration::from_secs(1)];
 /// Where there are too many, whoever has no answer due keeps its place for this part of the time in which a head has to come.
 const GRACE: u32 = 4;
+/// Whoever sends so many bytes of its requests in that time does not keep others waiting for them.
+const PART: usize = 16 << 10;
 
 /// What was seen of a connection when it was last looked at.
 #[derive(Debug)]
@@ -31,6 +33,8 @@ struct Seen {
     busy: Instant,
     /// When it was needed last.
     due: Instant,
+    /// How much of its requests had come then.
+    came: usize,
     partial: (u64, Instant),
     blocked: (u64, Instant),
     pinged: Option<Instant>,
@@ -188,21 +192,24 @@ impl Seen {
     fn new(lifeline: Arc<Lifeline>, now: Instant) -> Seen {
         let nothing = (0, now);
         let (heard, busy, due, partial, blocked) = (now, now, now, nothing, nothing);
-        Seen { lifeline, heard, calls: 0, busy, due, partial, blocked, pinged: None, left: None }
+        Seen { lifeline, heard, calls: 0, busy, due, came: 0, partial, blocked, pinged: None, left: None }
     }
 
-    /// Whether an answer is due, or taken, or there were requests since the last look.
+    /// Whether an answer is due, or taken, or there were requests or much of one since the last look.
     fn is_needed(&self, now: Instant, patience: &Patience) -> bool {
         let (lifeline, (write, since)) = (&self.lifeline, self.blocked);
         let blocked = lifeline.blocked.load(Ordering::Relaxed);
         let takes = || blocked != write || now.saturating_duration_since(since) <= patience.header;
-        lifeline.is_due() || lifeline.calls() != self.calls || blocked != 0 && takes()
+        lifeline.is_due()
+            || lifeline.calls() != self.calls
+            || blocked != 0 && takes()
+            || lifeline.came().wrapping_sub(self.came) >= PART
     }
 
     /// Notes what has changed, gives orders, and says why it has to go, where it has.
     fn look(&mut self, now: Instant, patience: &Patience) -> Option<Closing> {
         if self.is_needed(now, patience) {
-            self.due = now;
+            (self.due, self.came) = (now, self.lifeline.came());
         }
         let Seen { lifeline, heard, calls, busy, partial, blocked, pinged, left, .. } = self;
         if lifeline.heard.swap(false, Ordering::Relaxed) {
