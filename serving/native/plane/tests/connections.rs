@@ -13,6 +13,7 @@ use crate::support::{
 };
 use tidegate_codec::dtype::DType;
 use tidegate_codec::tensors::{Column, Strings, Tensor};
+use tidegate_plane::endpoints::grpc::reflection::METHODS;
 use tidegate_plane::settings::{Patience, Settings};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -389,6 +390,20 @@ fn whoever_sends_a_large_request_slowly_is_not_idle() {
     client.stream.write_all(&vec![b' '; left]).unwrap();
     assert_eq!(client.receive().status, 400, "it has come in full");
     assert_eq!(grpc.predict(&support::messages::predict_x(&[2.0])).code, 0);
+}
+
+#[test]
+fn whoever_waits_to_learn_what_the_server_offers_is_not_idle() {
+    let running = serving(&few());
+    let gate = Arc::new(Gate::default());
+    *running.hooks.control_gate.lock().unwrap() = Some(gate.clone());
+    let mut client = running.grpc();
+    let (call, _sending) = client.open_ended(METHODS[0], &[], grpc::frame(b"what"));
+    let mut answers = client.answers(call);
+    gate.wait_for(1);
+    others_make_room(&running, || {});
+    gate.open();
+    assert_eq!(client.next(&mut answers), Err(5), "the hooks know nothing of it");
 }
 
 #[test]
