@@ -8,8 +8,12 @@ use std::time::{Duration, Instant};
 
 use crate::support;
 use crate::support::{
-    Gate, LONG, Model, Running, eventually, far_less, grpc, patience, publish, rest, scalar_signature, settings,
+    Gate, LONG, Model, Running, eventually, far_less, grpc, infer, patience, publish, rest, scalar_signature, settings,
+    spec,
 };
+use tidegate_codec::dtype::DType;
+use tidegate_codec::tensors::{Column, Strings, Tensor};
+use tidegate_plane::endpoints::grpc::reflection::METHODS;
 use tidegate_plane::settings::{Patience, Settings};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -305,6 +309,101 @@ fn whoever_is_idle_for_longest_makes_room_for_others_and_whoever_waits_for_an_an
     eventually("one makes room", || running.rest().predict(r#"{"instances":[1]}"#).status == 200);
     gate.open();
     assert_eq!(waiting.receive().status, 200);
+}
+
+/// Newcomers ask something each and stay until three have made room for others; meanwhile somebody goes on between them.
+fn others_make_room(running: &Running, mut goes_on: impl FnMut()) {
+    let (mut others, mut last) = (Vec::new(), Instant::now());
+    let until = last + LONG;
+    while closed(running, "rest", "evicted") + closed(running, "grpc", "evicted") < 3.0 {
+        assert!(Instant::now() < until, "nobody makes room");
+        if last.elapsed() > SHORT / 20 {
+            last = Instant::now();
+            goes_on();
+        }
+        let mut other = running.rest();
+        others.extend((other.predict(r#"{"instances":[1]}"#).status == 200).then_some(other));
+    }
+    goes_on();
+}
+
+/// Few connections, and half a second at most without an answer due.
+fn few() -> Settings {
+    let long = Duration::from_secs(120);
+    let patience = Patience { header: 2 * SHORT, idle: long, keepalive: long, write: long };
+    Settings { max_connections: 4, patience, max_message_bytes: 256 << 20, ..settings() }
+}
+
+#[test]
+fn a_stream_of_requests_that_are_answered_fast_is_not_idle() {
+    let running = serving(&few());
+    let mut client = running.grpc();
+    let request = || grpc::frame(&infer::infer(&[2.0]));
+    let (call, mut sending) = client.open_ended(infer::STREAM_INFER, &[], request());
+    let mut answers = client.answers(call);
+    client.next(&mut answers).unwrap();
+    others_make_room(&running, || {
+        sending.send_data(request().into(), false).unwrap();
+        client.next(&mut answers).unwrap();
+    });
+}
+
+#[test]
+fn whoever_takes_a_large_answer_slowly_is_not_idle() {
+    const LARGE: usize = 64 << 20;
+    let running = serving(&few());
+    let large = Model::new(|_| {
+        let mut strings = Strings::default();
+        strings.push(&vec![b'a'; LARGE]);
+        Ok(support::answer(Tensor { column: Column::Strings(strings), shape: vec![1] }))
+    });
+    let outputs = vec![spec("y", DType::String, &[-1])];
+    let signature = support::signature(vec![spec("x", DType::Float32, &[-1])], outputs);
+    running.plane.apply(vec![publish("large", 1, &large, signature)]).unwrap();
+    let mut client = running.rest();
+    client.send("POST", "/v1/models/large:predict", "", br#"{"instances":[1]}"#);
+    let (mut taken, mut piece) = (0, vec![0; 256 << 10]);
+    let mut take = || {
+        let bytes = client.stream.read(&mut piece).unwrap();
+        taken += bytes;
+        bytes > 0 && taken < LARGE
+    };
+    assert!(take());
+    others_make_room(&running, || assert!(take()));
+    while take() {}
+    assert!(taken >= LARGE, "{taken}");
+}
+
+#[test]
+fn whoever_sends_a_large_request_slowly_is_not_idle() {
+    let running = serving(&few());
+    let (mut client, mut grpc, mut left) = (running.rest(), running.grpc(), 32 << 20);
+    let head = format!("POST /v1/models/m:predict HTTP/1.1\r\nhost: t\r\ncontent-length: {left}\r\n\r\n");
+    client.stream.write_all(head.as_bytes()).unwrap();
+    let (_call, mut sending) = grpc.open_ended(infer::STREAM_INFER, &[], vec![0, 8, 0, 0, 0]);
+    let piece = vec![b' '; 32 << 10];
+    others_make_room(&running, || {
+        client.stream.write_all(&piece).unwrap();
+        left -= piece.len();
+        sending.send_data(piece.clone().into(), false).unwrap();
+    });
+    client.stream.write_all(&vec![b' '; left]).unwrap();
+    assert_eq!(client.receive().status, 400, "it has come in full");
+    assert_eq!(grpc.predict(&support::messages::predict_x(&[2.0])).code, 0);
+}
+
+#[test]
+fn whoever_waits_to_learn_what_the_server_offers_is_not_idle() {
+    let running = serving(&few());
+    let gate = Arc::new(Gate::default());
+    *running.hooks.control_gate.lock().unwrap() = Some(gate.clone());
+    let mut client = running.grpc();
+    let (call, _sending) = client.open_ended(METHODS[0], &[], grpc::frame(b"what"));
+    let mut answers = client.answers(call);
+    gate.wait_for(1);
+    others_make_room(&running, || {});
+    gate.open();
+    assert_eq!(client.next(&mut answers), Err(5), "the hooks know nothing of it");
 }
 
 #[test]

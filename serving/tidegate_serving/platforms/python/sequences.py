@@ -74,10 +74,12 @@ class Sequences:
         self._forget_idle(now)
         known = self._open.get(name)
         if known is None and not start:
+            idle, most = self._limits.idle_seconds, self._limits.most
             raise InvalidInput(
                 f"inference request for sequence {name} to model '{self._id.name}' must specify the START flag on the "
                 "first request of the sequence: no sequence of that id is under way in version "
-                f"{self._id.version}, or it had no request for {self._limits.idle_seconds:g} s, or its process ended"
+                f"{self._id.version}, or it had no request for {idle:g} s, or none but its first for {LEFT * idle:g} s "
+                f"while {most} were under way (metadata 'python.sequences'), or its process ended"
             )
         if known is None and len(self._open) >= self._limits.most and not self._forget_left(now):
             raise ResourceExhausted(

@@ -63,7 +63,10 @@ pub struct Lifeline {
     /// The number of the write that the peer takes nothing of; 0 where there is none.
     pub(crate) blocked: AtomicU64,
     writes: AtomicU64,
+    /// Calls that began, and messages of theirs that came in full after others.
     calls: AtomicU64,
+    /// Bytes of requests that came.
+    came: AtomicUsize,
     open_calls: AtomicUsize,
     /// Those over gRPC that no answer is due to: their requests have not come, or they wait for news.
     undue: AtomicUsize,
@@ -93,6 +96,7 @@ impl Lifeline {
             blocked: AtomicU64::new(0),
             writes: AtomicU64::new(0),
             calls: AtomicU64::new(0),
+            came: AtomicUsize::new(0),
             open_calls: AtomicUsize::new(0),
             undue: AtomicUsize::new(0),
             rows_under_way: AtomicUsize::new(0),
@@ -166,7 +170,17 @@ impl Lifeline {
         }
     }
 
-    /// How many calls began so far.
+    /// Notes that so many more bytes of a request came.
+    pub(crate) fn note_came(&self, bytes: usize) {
+        self.came.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// How many bytes of requests came so far, less than this type's largest value.
+    pub(crate) fn came(&self) -> usize {
+        self.came.load(Ordering::Relaxed)
+    }
+
+    /// How many calls began so far, and messages of theirs that came in full after others.
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
@@ -323,6 +337,8 @@ impl OpenCall {
             return;
         }
         if is_due {
+            // However fast it is answered, it was asked for.
+            self.lifeline.calls.fetch_add(1, Ordering::Relaxed);
             self.lifeline.undue.fetch_sub(1, Ordering::Relaxed);
         } else {
             self.lifeline.undue.fetch_add(1, Ordering::Relaxed);
@@ -337,7 +353,9 @@ impl OpenCall {
 
 impl Drop for OpenCall {
     fn drop(&mut self) {
-        self.note_due(true);
+        if !self.is_due {
+            self.lifeline.undue.fetch_sub(1, Ordering::Relaxed);
+        }
         self.lifeline.completed.store(true, Ordering::Relaxed);
         self.lifeline.open_calls.fetch_sub(1, Ordering::Relaxed);
     }

@@ -21,6 +21,8 @@ const PONG: Duration = Duration::from_secs(20);
 const LOOK: [Duration; 2] = [Duration::from_millis(5), Duration::from_secs(1)];
 /// Where there are too many, whoever has no answer due keeps its place for this part of the time in which a head has to come.
 const GRACE: u32 = 4;
+/// Whoever sends so many bytes of its requests in that time does not keep others waiting for them.
+const PART: usize = 16 << 10;
 
 /// What was seen of a connection when it was last looked at.
 #[derive(Debug)]
@@ -29,8 +31,10 @@ struct Seen {
     heard: Instant,
     calls: u64,
     busy: Instant,
-    /// When an answer was due last, or a call began.
+    /// When it was needed last.
     due: Instant,
+    /// How much of its requests had come then.
+    came: usize,
     partial: (u64, Instant),
     blocked: (u64, Instant),
     pinged: Option<Instant>,
@@ -82,7 +86,7 @@ impl Connections {
         let full = state.open.len() - state.reserved >= self.limits.max_connections();
         let mut reserved = false;
         if full {
-            match state.dispensable(now, self.patience.header / GRACE) {
+            match state.dispensable(now, &self.patience) {
                 Some(number) => self.close(&mut state, number, Closing::Evicted),
                 None => reserved = true,
             }
@@ -107,7 +111,7 @@ impl Connections {
     /// Closes a connection that nobody needs, where there is one: the process may open no more files.
     pub fn make_room(&self) {
         let mut state = lock(&self.state);
-        if let Some(number) = state.dispensable(Instant::now(), self.patience.header / GRACE) {
+        if let Some(number) = state.dispensable(Instant::now(), &self.patience) {
             self.close(&mut state, number, Closing::Evicted);
         }
     }
@@ -167,15 +171,14 @@ impl State {
     }
 
     /// Who goes first where there are too many.
-    fn dispensable(&self, now: Instant, grace: Duration) -> Option<u64> {
-        let undue = || self.open.iter().filter(|(_, seen)| !seen.lifeline.reserved && !seen.lifeline.is_due());
+    fn dispensable(&self, now: Instant, patience: &Patience) -> Option<u64> {
+        let undue = || self.open.iter().filter(|(_, seen)| !seen.lifeline.reserved && !seen.is_needed(now, patience));
         let is_new = |seen: &Seen| !seen.lifeline.is_busy() && !seen.lifeline.has_completed();
         if let Some((number, _)) = undue().find(|(_, seen)| is_new(seen)) {
             return Some(*number);
         }
         let (number, longest) = undue().min_by_key(|(_, seen)| seen.due)?;
-        let undue_for = now.saturating_duration_since(longest.due);
-        (undue_for > grace && longest.lifeline.calls() == longest.calls).then_some(*number)
+        (now.saturating_duration_since(longest.due) > patience.header / GRACE).then_some(*number)
     }
 
     fn oldest_reserved(&self) -> Option<u64> {
@@ -189,20 +192,31 @@ impl Seen {
     fn new(lifeline: Arc<Lifeline>, now: Instant) -> Seen {
         let nothing = (0, now);
         let (heard, busy, due, partial, blocked) = (now, now, now, nothing, nothing);
-        Seen { lifeline, heard, calls: 0, busy, due, partial, blocked, pinged: None, left: None }
+        Seen { lifeline, heard, calls: 0, busy, due, came: 0, partial, blocked, pinged: None, left: None }
+    }
+
+    /// Whether an answer is due, or taken, or there were requests or much of one since the last look.
+    fn is_needed(&self, now: Instant, patience: &Patience) -> bool {
+        let (lifeline, (write, since)) = (&self.lifeline, self.blocked);
+        let blocked = lifeline.blocked.load(Ordering::Relaxed);
+        let takes = || blocked != write || now.saturating_duration_since(since) <= patience.header;
+        lifeline.is_due()
+            || lifeline.calls() != self.calls
+            || blocked != 0 && takes()
+            || lifeline.came().wrapping_sub(self.came) >= PART
     }
 
     /// Notes what has changed, gives orders, and says why it has to go, where it has.
     fn look(&mut self, now: Instant, patience: &Patience) -> Option<Closing> {
-        let Seen { lifeline, heard, calls, busy, due, partial, blocked, pinged, left } = self;
+        if self.is_needed(now, patience) {
+            (self.due, self.came) = (now, self.lifeline.came());
+        }
+        let Seen { lifeline, heard, calls, busy, partial, blocked, pinged, left, .. } = self;
         if lifeline.heard.swap(false, Ordering::Relaxed) {
             *heard = now;
             *pinged = None;
         }
         let begun = lifeline.calls();
-        if lifeline.is_due() || begun != *calls {
-            *due = now;
-        }
         if lifeline.is_busy() || begun != *calls {
             (*calls, *busy) = (begun, now);
         }

@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::aside::{Aside, LARGE};
+use crate::connections::lifeline::Lifeline;
 use crate::connections::peer::Peer;
 use crate::endpoints::body::counted;
 use crate::endpoints::compression::{SOON, too_large};
@@ -75,10 +76,11 @@ struct State {
 
 impl Came {
     /// Gathers all that comes. Where there is no memory for more, the rest is not kept.
-    async fn gather(self: Arc<Came>, mut body: RecvStream) {
+    async fn gather(self: Arc<Came>, mut body: RecvStream, lifeline: Arc<Lifeline>) {
         let end = loop {
             match poll_fn(|context| body.poll_data(context)).await {
                 Some(Ok(data)) => {
+                    lifeline.note_came(data.len());
                     if let Err(status) = self.add(&data) {
                         break Err(status);
                     }
@@ -115,7 +117,7 @@ impl Messages {
         let state = Mutex::new(State { so_far: BytesMut::new(), memory, unreleased: 0, end: None });
         let came = Arc::new(Came { state, more: Notify::new() });
         Messages {
-            gathering: tokio::spawn(came.clone().gather(body)),
+            gathering: tokio::spawn(came.clone().gather(body, peer.lifeline.clone())),
             came,
             room,
             share: share.clone(),

@@ -209,14 +209,15 @@ impl<R: Reply + From<StreamReply>> InferStream<R> {
             Next::End(end) => end,
         };
         let Some(asked) = under_way.remove(index) else { return Ok(()) };
-        self.open.note_due(!under_way.is_empty());
-        match end {
+        let sent = match end {
             Err(status) => self.fail(status, &asked.id, stream).await,
             Ok(()) => match asked.last() {
                 Some(last) => self.send(last, stream).await,
                 None => Ok(()),
             },
-        }
+        };
+        self.open.note_due(!under_way.is_empty());
+        sent
     }
 
     /// Says why a request of this id has no answer, or no more of them.

@@ -147,6 +147,7 @@ impl Partial {
                 Poll::Ready(None) => ended = true,
                 Poll::Ready(Some(Ok(data))) => {
                     let length = data.len();
+                    peer.lifeline.note_came(length);
                     let expected =
                         frame_length(self.arriving.so_far(), most).ok().flatten().map_or(0, |more| more + FRAME_HEAD);
                     if let Err(status) = self.arriving.push(data, expected, share) {

@@ -27,7 +27,7 @@ pub const METHODS: [&str; 2] = [
 pub async fn converse(call: Conversation, state: Arc<PlaneState>, tags: Tags<'_>) -> Code {
     let Conversation { mut messages, deadline, patience, reply, .. } = call;
     let (observation, write) = (reply.observation.clone(), reply.patience());
-    let Some((mut stream, _open)) = reply.begin(tags) else { return Code::Cancelled };
+    let Some((mut stream, mut open)) = reply.begin(tags) else { return Code::Cancelled };
     let (mut readiness, mut sent) = (state.watch_readiness(), 0);
     let over = async {
         match deadline {
@@ -46,7 +46,10 @@ pub async fn converse(call: Conversation, state: Arc<PlaneState>, tags: Tags<'_>
             }
         };
         let answer = match question {
-            Ok(Some(question)) => control::wait(state.control.call(METHODS[0], question), gone(&mut stream)).await,
+            Ok(Some(question)) => {
+                open.note_due(true);
+                control::wait(state.control.call(METHODS[0], question), gone(&mut stream)).await
+            }
             Ok(None) => break Status::new(Code::Ok, ""),
             Err(status) => break status,
         };
@@ -55,6 +58,7 @@ pub async fn converse(call: Conversation, state: Arc<PlaneState>, tags: Tags<'_>
             Ok(_) => break Status::new(Code::Cancelled, "the client takes nothing"),
             Err(status) => break status,
         }
+        open.note_due(false);
     };
     observation.answered(ending.code, sent);
     let _ = stream.send_trailers(trailers_of(&ending));

@@ -145,6 +145,7 @@ pub async fn read(
         while let Some(frame) = body.as_mut().frame().await {
             let frame = frame.map_err(|why| bad_body(&why))?;
             let Ok(data) = frame.into_data() else { continue };
+            lifeline.note_came(data.len());
             let so_far = arriving.so_far().len() + data.len();
             if so_far > limit {
                 return Err(too_large(&format!("more than {limit}"), limit));
