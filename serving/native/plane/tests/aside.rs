@@ -112,20 +112,63 @@ fn nobody_waits_for_a_small_body_to_become_large() {
     });
 }
 
-#[test]
-fn nobody_waits_for_examples_to_become_large_with_their_context() {
-    let running = running();
+/// A model that takes examples as they are, and a small request that becomes 150 MB with its context.
+fn with_context(running: &Running) -> Vec<u8> {
     let many = Batching { max_queued_rows: 1 << 24, max_batch_rows: 1 << 24, ..batching() };
     let signature = named("serving_default", CLASSIFY_METHOD, inputs(), classes_and_scores());
     running.plane.apply(vec![publish_with("examples", 1, &parses_itself(), signature, many)]).unwrap();
     let input = list_with_context(&example(&[("a", strings(&[&[0; 30_000]]))]), &vec![example(&[]); 5_000]);
     assert!(input.len() < 64 << 10);
-    let message = request("examples", "", &input);
+    request("examples", "", &input)
+}
+
+fn with_context_in_json() -> String {
+    format!(r#"{{"context":{{"a":"{}"}},"examples":[{}{{}}]}}"#, "a".repeat(30_000), "{},".repeat(4_999))
+}
+
+#[test]
+fn nobody_waits_for_examples_to_become_large_with_their_context() {
+    let running = running();
+    let message = with_context(&running);
     must_not_wait(&running, || assert_eq!(running.grpc().call(CLASSIFY, &[], &message).code, 0));
-    let body = format!(r#"{{"context":{{"a":"{}"}},"examples":[{}{{}}]}}"#, "a".repeat(30_000), "{},".repeat(4_999));
+    let body = with_context_in_json();
     must_not_wait(&running, || {
         let answer = running.rest().post("/v1/models/examples:classify", &body);
         assert_eq!(answer.status, 200, "{}", answer.body);
+    });
+}
+
+#[test]
+fn examples_of_clients_that_went_before_their_turn_are_not_read() {
+    let running = running();
+    let message = with_context(&running);
+    let body = with_context_in_json();
+    let used = || running.sample("tidegate_request_memory_bytes");
+    let half_of_them = (20 * message.len()) as f64;
+    let given_up = || {
+        let began = Instant::now();
+        eventually("nothing is held", || used() == 0.0);
+        began.elapsed()
+    };
+    far_less(5, || {
+        let began = Instant::now();
+        assert_eq!(running.grpc().call(CLASSIFY, &[], &message).code, 0);
+        let one = began.elapsed();
+        let mut client = running.grpc();
+        let calls: Vec<_> = (0..100).map(|_| client.start(CLASSIFY, &[], frame(&message))).collect();
+        assert_eq!(client.call("/grpc.health.v1.Health/Check", &[], &[]).code, 0, "the others were read before");
+        drop((calls, client));
+        (given_up(), one * 10)
+    });
+    far_less(5, || {
+        let began = Instant::now();
+        assert_eq!(running.rest().post("/v1/models/examples:classify", &body).status, 200);
+        let one = began.elapsed();
+        let mut clients: Vec<_> = (0..60).map(|_| running.rest()).collect();
+        clients.iter_mut().for_each(|client| client.send("POST", "/v1/models/examples:classify", "", body.as_bytes()));
+        eventually("they wait", || used() > half_of_them);
+        drop(clients);
+        (given_up(), one * 10)
     });
 }
 

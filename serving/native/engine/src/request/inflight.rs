@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::batching::{Place, Queue};
-use crate::request::reply::Reply;
+use crate::request::reply::{Reply, SILENT};
 use crate::request_id::RequestId;
 
 /// A request that waits.
@@ -82,9 +82,6 @@ const LOOKED_AT: usize = 2048;
 
 /// The clients of requests younger than this are not checked for being gone.
 const SETTLED: Duration = Duration::from_millis(3);
-
-/// A request whose client may have gone, or wait without a word, runs by then unless there is much before it.
-const SILENT: Duration = Duration::from_millis(100);
 
 impl<R> Default for Inflight<R> {
     fn default() -> Inflight<R> {

@@ -10,7 +10,7 @@ use tidegate_codec::tensors::{Page, Room};
 
 use crate::batching::Queue;
 use crate::metrics::Call;
-use crate::request::reply::Reply;
+use crate::request::reply::{Reply, SILENT};
 use crate::request_id::RequestId;
 use crate::serving_map::Version;
 use crate::trace_context::TraceId;
@@ -29,6 +29,13 @@ pub struct RequestContext<R> {
     pub deadline: Instant,
     /// Bytes of its message.
     pub bytes: usize,
+}
+
+impl<R: Reply> RequestContext<R> {
+    /// Whether its client has gone while it waits for a thread that reads it.
+    pub fn is_gone(&mut self) -> bool {
+        self.reply.is_gone(self.received.elapsed() >= SILENT)
+    }
 }
 
 /// A request's inputs in the protocol they came in.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
 
 use http::HeaderValue;
 use tidegate_codec::signatures::Signature;
@@ -12,6 +13,9 @@ use crate::metrics::Endpoint;
 use crate::request::rows::Rows;
 use crate::request_id::RequestId;
 use crate::telemetry::{Facts, Observation};
+
+/// A request whose client may have gone, or wait without a word, runs by then unless there is much before it.
+pub(crate) const SILENT: Duration = Duration::from_millis(100);
 
 /// What every answer carries beside its content.
 #[derive(Clone, Copy, Debug, Default)]

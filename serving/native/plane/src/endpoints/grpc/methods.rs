@@ -241,15 +241,19 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
         }
     }
 
-    /// Has a call read aside, as it becomes so many bytes.
-    fn leave(&self, bytes: usize, call: GrpcCall, read: impl FnOnce(&GrpcMethods<R>, GrpcCall) + Send + 'static) {
+    /// Has a call read aside, as it becomes so many bytes, unless its client goes before.
+    fn leave(&self, bytes: usize, mut call: GrpcCall, read: impl FnOnce(&GrpcMethods<R>, GrpcCall) + Send + 'static) {
         let methods = GrpcMethods { dispatcher: self.dispatcher.clone(), state: self.state.clone() };
         let mut memory = self.state.engine.limits.memory.of_connection().reservation();
         if let Err(status) = memory.grow(call.message.len(), call.message.len()) {
             return self.dispatcher.refuse(self.open(call).2, None, &status);
         }
         tokio::spawn(async move {
-            match methods.state.aside.turn_by(bytes, call.deadline).await {
+            let turn = tokio::select! {
+                turn = methods.state.aside.turn_by(bytes, call.deadline) => turn,
+                () = call.reply.gone() => return,
+            };
+            match turn {
                 Ok(turn) => turn.begin(move || {
                     read(&methods, call);
                     drop(memory);

@@ -227,11 +227,11 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
         }
     }
 
-    /// Has examples read aside that become so many bytes with their context.
+    /// Has examples read aside that become so many bytes with their context, unless their client goes before.
     fn leave(
         &self,
         bytes: usize,
-        context: RequestContext<RestReply>,
+        mut context: RequestContext<RestReply>,
         call: &RestCall,
         method: InferenceMethod,
         target: Target,
@@ -245,6 +245,9 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
         tokio::spawn(async move {
             match state.aside.turn_by(bytes, context.deadline).await {
                 Ok(turn) => turn.begin(move || {
+                    if context.is_gone() {
+                        return;
+                    }
                     match examples::parse(&body) {
                         Ok((signature_name, input)) => {
                             let (spec, payload) = (target.spec(&signature_name), Examples::new(method, &input));
