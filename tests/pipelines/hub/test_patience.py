@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import ssl
 import threading
@@ -84,7 +85,9 @@ class Sealed:
                 return call()
             except ssl.SSLWantReadError:
                 self._stream.sendall(self._goes.read())
-                self._came.write(self._stream.recv(1 << 16))
+                came = self._stream.recv(1 << 16)
+                assert came, "the connection was cut off"
+                self._came.write(came)
 
 
 def serving(**tls: Path) -> Iterator[int]:
@@ -147,6 +150,11 @@ def test_all_records_of_a_tls_connection_are_read(sealed: Sealed) -> None:
     body = bytes(range(256)) * 40
     head = b"POST /sent HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
     assert sealed.ask(head, body[:1000], body[1000:1001], body[1001:]).endswith(b"\r\n\r\n" + body)
+
+
+def test_what_follows_a_request_that_is_none_makes_no_noise(sealed: Sealed, caplog: pytest.LogCaptureFixture) -> None:
+    assert sealed.ask(b"BAD\r\n\r\n" + bytes(6000)).startswith(b"HTTP/1.1 400")
+    assert [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR] == []
 
 
 def is_open(one: socket.socket) -> bool:

@@ -46,8 +46,9 @@ class PatientProtocol(H11Protocol, asyncio.BufferedProtocol):
         return self._piece
 
     def buffer_updated(self, nbytes: int) -> None:
-        """So much of it has come."""
-        self.data_received(bytes(self._piece[:nbytes]))
+        """So much of it has come; over TLS some more comes of a client that has had its 400."""
+        if self.conn.their_state is not h11.ERROR:
+            self.data_received(bytes(self._piece[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
         """As uvicorn's."""
