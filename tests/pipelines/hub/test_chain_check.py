@@ -140,6 +140,8 @@ def test_a_check_that_breaks_off_claims_nothing(log: WatchedLog, monkeypatch: py
     def broken(after: int = 0) -> Iterator[Line]:
         raise RuntimeError("a page of the database cannot be read")
 
+    check = ChainCheck(log, wait_seconds=30)
+    assert "none was changed" in shown(page(log, check))
     monkeypatch.setattr(log, "lines", broken)
-    text = shown(page(log, ChainCheck(log, wait_seconds=30)))
+    text = shown(page(log, check, anew=True))
     assert ("The check broke off" in text, "none was changed" in text) == (True, False)

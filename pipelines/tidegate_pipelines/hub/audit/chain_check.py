@@ -26,8 +26,9 @@ class Checked:
 
 
 class ChainCheck:
-    """The last finding. New lines are checked where it is older than an hour, every line where that is a day ago, where
-    something was wrong, and whenever somebody asks. Safe to use from several threads, which share one check.
+    """The last finding, none where the last check broke off. New lines are checked where it is older than an hour,
+    every line where that is a day ago, where something was wrong, and whenever somebody asks. Safe to use from several
+    threads, which share one check.
 
     Whoever asked for a check, or looks first, waits for `wait_seconds`: some ten thousand lines are read by then.
     """
@@ -62,7 +63,7 @@ class ChainCheck:
         except Exception:
             _log.exception("the audit log was not checked: this is a fault of Tidegate")
         with self._guard:
-            self._thread, self._last = None, found or self._last
+            self._thread, self._last = None, found
 
     def _check(self, now: datetime, anew: bool) -> Checked:
         last = self._last
