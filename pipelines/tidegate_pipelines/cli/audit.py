@@ -73,7 +73,7 @@ def verify(
             say(f"{where}: {fault.sentence}", "FAIL")
         if one.whole:
             head = f", the last one's hash is {one.head}" if one.lines else ""
-            say(f"{where}: {counted(one.lines, 'line')}, {one.first} to {one.last}, nothing is wrong{head}", "PASS")
+            say(f"{where}: {counted(one.lines, 'line')}, {one.first:,} to {one.last:,}, nothing is wrong{head}", "PASS")
     if not all(one.whole for _, one in found):
         raise typer.Exit(1)
 

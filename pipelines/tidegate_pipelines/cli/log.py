@@ -62,7 +62,7 @@ def compact(
     seconds = duration(settled, "--settled").total_seconds()
     done = compact_log(root, least_files=files, settled=seconds, target_bytes=target_mb << 20)
     files_before = counted(done.files_before, "file")
-    say(f"{files_before} of {counted(done.folders, 'day')} became {done.files_after}")
+    say(f"{files_before} of {counted(done.folders, 'day')} became {done.files_after:,}")
     _require_all(done.skipped)
 
 

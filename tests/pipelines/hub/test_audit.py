@@ -65,7 +65,16 @@ def test_a_changed_line_is_named(database: Database, column: str) -> None:
     assert kinds(log) == [(3, "changed")]
 
 
-@pytest.mark.parametrize("changed", [{"detail": "no JSON"}, {"outcome": "bogus"}])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"outcome": "bogus"},
+        *({"detail": text} for text in ("no JSON", '{"a": NaN}', '{"a": 1e999}', "5", "null", "[]", "[1]")),
+        {"detail": "[" * 9000 + "]" * 9000},
+        {"detail": r'{"a": "\ud800"}'},
+    ],
+    ids=lambda changed: str(changed)[:40],
+)
 def test_a_line_that_the_hub_could_not_have_written_is_shown_and_named(
     database: Database, changed: dict[str, str]
 ) -> None:

@@ -100,6 +100,18 @@ def test_lines_that_were_checked_are_read_again_after_a_day_or_when_somebody_ask
     assert not found(NOW + timedelta(days=2)).found.whole
 
 
+def test_who_asks_while_new_lines_are_checked_has_every_line_read(log: WatchedLog) -> None:
+    check = ChainCheck(log, wait_seconds=0)
+    check.look(NOW, anew=True)
+    eventually(lambda: not check.look(NOW, anew=False)[1])
+    log.gate.clear()
+    for anew in (False, True):
+        check.look(NOW + HOUR, anew=anew)
+    log.gate.set()
+    eventually(lambda: not check.look(NOW + HOUR, anew=False)[1])
+    assert log.read == [0, 5, 0]
+
+
 def test_a_line_that_does_not_follow_what_was_checked_has_every_line_read(log: WatchedLog, database: Database) -> None:
     check = ChainCheck(log, wait_seconds=30)
     check.look(NOW, anew=False)
@@ -140,6 +152,8 @@ def test_a_check_that_breaks_off_claims_nothing(log: WatchedLog, monkeypatch: py
     def broken(after: int = 0) -> Iterator[Line]:
         raise RuntimeError("a page of the database cannot be read")
 
+    check = ChainCheck(log, wait_seconds=30)
+    assert "none was changed" in shown(page(log, check))
     monkeypatch.setattr(log, "lines", broken)
-    text = shown(page(log, ChainCheck(log, wait_seconds=30)))
+    text = shown(page(log, check, anew=True))
     assert ("The check broke off" in text, "none was changed" in text) == (True, False)

@@ -43,6 +43,7 @@ from tidegate_serving.control.access.access_file import hash_of
 from tidegate_serving.control.status import EngineStatus, OverrideStatus, ProblemStatus, ServableStatus, VersionStatus
 
 HOUR = timedelta(hours=1)
+HERE = "http://127.0.0.1:8600"
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ def pages_of(database: Database, config: AccessConfig, **headers: str) -> TestCl
     with database.writing() as session:
         session.add(ModelRow(name="eta", team="", first_seen=NOW - 100 * HOUR))
     headers["accept"] = "text/html"
-    return TestClient(app, "http://127.0.0.1:8600", headers=headers, raise_server_exceptions=False)
+    return TestClient(app, HERE, headers=headers, raise_server_exceptions=False)
 
 
 def add_release(database: Database, state: str, stage: str, *, allowed: bool | None = True, **changes: object) -> int:
@@ -194,7 +195,7 @@ def test_a_verdict_that_is_over_allows_no_push_any_more(client: TestClient, data
         row = session.scalars(select(VerdictRow)).one()
         row.document = {**row.document, "expires_at": "2026-05-01T00:00:00Z"}
     said = "Push allowed: no, because the verdict ended 1 May 2026 00:00 UTC: ask for a release for a new one."
-    assert said in text_of(client, f"/releases/{number}")
+    assert f"This version was allowed to serve. {said}" in text_of(client, f"/releases/{number}")
 
 
 def test_a_release_that_its_gates_refused_says_how_to_mend_it(client: TestClient, database: Database) -> None:
@@ -336,17 +337,19 @@ def test_an_error_gives_back_the_reason_that_somebody_wrote(client: TestClient, 
     assert token is not None
     for sent, status in (("of a hub before its restart", 403), (token[1], 409)):
         form = {"release_id": str(number), "reason": "looked at <all> slices", "key": "k", "form_token": sent}
-        answer = client.post("/api/v1/decisions/approve", data=form, headers={"origin": "http://127.0.0.1:8600"})
+        answer = client.post("/api/v1/decisions/approve", data=form, headers={"origin": HERE})
         assert (answer.status_code, "looked at &lt;all&gt; slices" in answer.text) == (status, True)
 
 
-@pytest.mark.parametrize(("cookie", "kept"), [("tidegate=ended", True), ("", False)])
+@pytest.mark.parametrize(
+    ("sent", "kept"), [({"cookie": "tidegate=ended", "origin": HERE}, True), ({"origin": HERE}, True), ({}, False)]
+)
 def test_who_is_no_longer_signed_in_gets_the_reason_back_that_they_wrote(
-    database: Database, tmp_path: Path, cookie: str, kept: bool
+    database: Database, tmp_path: Path, sent: dict[str, str], kept: bool
 ) -> None:
-    client = pages_of(database, AccessConfig(file=people_file(tmp_path)), cookie=cookie)
+    client = pages_of(database, AccessConfig(file=people_file(tmp_path)))
     form = {"release_id": "1", "reason": "looked at the slices", "key": "k", "form_token": "old"}
-    answer = client.post("/api/v1/decisions/approve", data=form)
+    answer = client.post("/api/v1/decisions/approve", data=form, headers=sent)
     assert (answer.status_code, "looked at the slices" in answer.text) == (401, kept)
 
 

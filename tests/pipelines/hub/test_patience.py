@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
+import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import uvicorn
 from tests.support.eventually import at_best, eventually
+from tests.support.neighbours.certificates import Authority
 
 from tidegate_pipelines.hub.access import patience
 from tidegate_pipelines.hub.access.patience import PatientProtocol
@@ -26,9 +30,11 @@ CRUMBS = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + b
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
-    while (await receive()).get("more_body"):
-        pass
-    body = {"/large": bytes(LARGE), "/unread": bytes(UNREAD)}.get(scope["path"], b"OK")
+    sent, more = b"", True
+    while more:
+        message = await receive()
+        sent, more = sent + message.get("body", b""), message.get("more_body", False)
+    body = {"/large": bytes(LARGE), "/unread": bytes(UNREAD), "/sent": sent}.get(scope["path"], b"OK")
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
     await send({"type": "http.response.body", "body": body})
 
@@ -46,9 +52,47 @@ def crowded_port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     yield from serving()
 
 
-def serving() -> Iterator[int]:
+@pytest.fixture
+def sealed(tmp_path: Path) -> Iterator[Sealed]:
+    authority = Authority(tmp_path)
+    hub = authority.issue("hub")
+    for port in serving(ssl_certfile=hub.certificate, ssl_keyfile=hub.key):
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as stream:
+            yield Sealed(stream, ssl.create_default_context(cafile=authority.file))
+
+
+class Sealed:
+    """A client over TLS that knows what goes out in one write."""
+
+    def __init__(self, stream: socket.socket, context: ssl.SSLContext) -> None:
+        self._stream = stream
+        self._came, self._goes = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._came, self._goes, server_hostname="localhost")
+        self._wait(self._tls.do_handshake)
+
+    def ask(self, *records: bytes) -> bytes:
+        """The answer, all of it, to what is sent as so many TLS records at once."""
+        for record in records:
+            self._tls.write(record)
+        said = b""
+        while more := self._wait(lambda: self._tls.read(1 << 16)):
+            said += more
+        return said
+
+    def _wait(self, call: Callable[[], Any]) -> Any:
+        while True:
+            try:
+                return call()
+            except ssl.SSLWantReadError:
+                self._stream.sendall(self._goes.read())
+                came = self._stream.recv(1 << 16)
+                assert came, "the connection was cut off"
+                self._came.write(came)
+
+
+def serving(**tls: Path) -> Iterator[int]:
     """The port of a server."""
-    protocol: Any = {"http": PatientProtocol, "loop": "asyncio"}
+    protocol: Any = {"http": PatientProtocol, "loop": "asyncio", **tls}
     settings = uvicorn.Config(application, **protocol, lifespan="off", log_config=None, timeout_keep_alive=60)
     server = uvicorn.Server(settings)
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -100,6 +144,17 @@ def test_requests_that_come_are_answered(port: int, monkeypatch: pytest.MonkeyPa
         for _ in range(5):
             one.sendall(POST)
             assert is_answered(one, b"0123456789")
+
+
+def test_all_records_of_a_tls_connection_are_read(sealed: Sealed) -> None:
+    body = bytes(range(256)) * 40
+    head = b"POST /sent HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
+    assert sealed.ask(head, body[:1000], body[1000:1001], body[1001:]).endswith(b"\r\n\r\n" + body)
+
+
+def test_what_follows_a_request_that_is_none_makes_no_noise(sealed: Sealed, caplog: pytest.LogCaptureFixture) -> None:
+    assert sealed.ask(b"BAD\r\n\r\n" + bytes(6000)).startswith(b"HTTP/1.1 400")
+    assert [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR] == []
 
 
 def is_open(one: socket.socket) -> bool:

@@ -22,7 +22,7 @@ def verdict_view(verdict: Verdict, seal: Seal | None = None, now: datetime | Non
     return View(
         title=f"{verdict.id.name}, version {verdict.id.version}",
         outcome=verdict.outcome,
-        answer=_answer(verdict, signed=seal is not None),
+        answer=_answer(verdict, signed=seal is not None, now=now),
         sentence=verdict.sentence,
         facts=_facts(verdict, seal),
         tiles=(*(_tile(gate, verdict) for gate in verdict.gates),),
@@ -38,10 +38,17 @@ def verdict_view(verdict: Verdict, seal: Seal | None = None, now: datetime | Non
     )
 
 
-def _answer(verdict: Verdict, *, signed: bool) -> str:
+def _answer(verdict: Verdict, *, signed: bool, now: datetime | None) -> str:
     if not verdict.allowed:
         return "This version may not serve."
-    return "This version may serve." if signed else "This version may serve, once its verdict is signed."
+    if not signed:
+        return "This version may serve, once its verdict is signed."
+    return "This version was allowed to serve." if _is_over(verdict, now) else "This version may serve."
+
+
+def _is_over(verdict: Verdict, now: datetime | None) -> bool:
+    """Whether it can be seen that the verdict admits nothing any more."""
+    return now is not None and times.from_text(verdict.expires_at, "the end of a verdict") <= now
 
 
 def push_words(verdict: Verdict, seal: Seal | None = None, *, signed: bool = True, now: datetime | None = None) -> str:
@@ -52,7 +59,7 @@ def push_words(verdict: Verdict, seal: Seal | None = None, *, signed: bool = Tru
         why = f"no gate denies it; {', '.join(warned)} with a note" if warned else "every gate passes"
         if not signed:
             return f"Push allowed: no, because nothing is signed; else yes, because {why}."
-        if now is not None and times.from_text(verdict.expires_at, "the end of a verdict") <= now:
+        if _is_over(verdict, now):
             ended = _moment(verdict.expires_at)
             return f"Push allowed: no, because the verdict ended {ended}: ask for a release for a new one."
         return f"Push allowed: yes, because {why}, until {_moment(verdict.expires_at)}."

@@ -193,11 +193,12 @@ class Access:
 
     async def _check_caller(self, request: Request) -> None:
         """Unauthenticated for somebody unknown. What one whose session has ended wrote in a form is read all the same,
-        so that it is not lost."""
+        so that it is not lost; their browser may have dropped its cookie, and says with any form where that is from."""
         try:
             await run_in_threadpool(self, request)
         except Unauthenticated:
-            if self._cookie(request, _NAME) and request.method not in _SAFE and _content_type(request) == _SHORT_FORM:
+            browser = "origin" in request.headers
+            if browser and request.method not in _SAFE and _content_type(request) == _SHORT_FORM:
                 request.state.reason = str((await request.form()).get("reason") or "")
             raise
 

@@ -36,18 +36,19 @@ class PatientProtocol(H11Protocol, asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """As uvicorn's."""
         super().connection_made(transport)
-        self._piece = bytearray(PIECE)
+        self._piece = memoryview(bytearray(PIECE))
         self._look()
         if len(self.connections) > MOST_CONNECTIONS:
             self._make_room()
 
-    def get_buffer(self, sizehint: int) -> bytearray:
-        """Where the next piece goes."""
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next piece goes; asyncio reads TLS records into slices of it: no copies."""
         return self._piece
 
     def buffer_updated(self, nbytes: int) -> None:
-        """So much of it has come."""
-        self.data_received(bytes(self._piece[:nbytes]))
+        """So much of it has come; over TLS some more comes of a client that has had its 400."""
+        if self.conn.their_state is not h11.ERROR:
+            self.data_received(bytes(self._piece[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
         """As uvicorn's."""

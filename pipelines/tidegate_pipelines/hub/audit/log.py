@@ -29,6 +29,8 @@ _PAGE = 5000
 _MOST_ACTIONS = 200
 _COLUMNS = tuple(AuditLineRow.__table__.columns)
 """Rows of columns cost a quarter less than rows that could be changed, and every line is read in a check."""
+_AS_WRITTEN = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+"""Takes what a detail may hold: no NaN, no half of a surrogate pair, no nesting without end."""
 _log = logging.getLogger(__name__)
 
 
@@ -188,7 +190,10 @@ def _from_row(row: Row[Any]) -> Line:
     so instead, and its hash fits no more."""
     try:
         outcome, detail = Outcome(row.outcome), json.loads(row.detail)
-    except ValueError:
+        if not isinstance(detail, dict):
+            raise ValueError("the detail is no object")
+        _AS_WRITTEN.encode(detail).encode()
+    except (ValueError, RecursionError):
         outcome, detail = Outcome.FAILED, {"unreadable": f"{row.outcome} {row.detail}"}
     act = Act(row.who, row.action, row.thing, outcome, row.reason, detail, row.address, row.engine)
     return Line(row.number, row.at_us, act, row.before, row.hash)
