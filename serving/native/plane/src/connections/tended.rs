@@ -256,3 +256,27 @@ fn for_longer(known: &mut (u64, Instant), now_at: u64, now: Instant) -> Duration
     }
     if now_at == 0 { Duration::ZERO } else { now.saturating_duration_since(known.1) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_the_one_idle_for_longest_has_just_asked_something_the_next_makes_room() {
+        let second = Duration::from_secs(1);
+        let patience = Patience { header: second, idle: 600 * second, keepalive: 30 * second, write: 30 * second };
+        let (mut state, opened) = (State::default(), Instant::now());
+        let lifelines: Vec<Arc<Lifeline>> = (0..3).map(|_| Lifeline::new(Endpoint::Grpc, false)).collect();
+        for (number, lifeline) in (1..).zip(&lifelines) {
+            drop(lifeline.begin_call());
+            lifeline.note_head();
+            let mut seen = Seen::new(lifeline.clone(), opened);
+            assert!(seen.look(opened + number as u32 * second, &patience).is_none());
+            state.open.insert(number, seen);
+        }
+        let now = opened + 10 * second;
+        assert_eq!(state.dispensable(now, &patience), Some(1));
+        drop(lifelines[0].begin_call());
+        assert_eq!(state.dispensable(now, &patience), Some(2));
+    }
+}
