@@ -414,3 +414,23 @@ fn after_the_end_nothing_begins_and_the_threads_end() {
     ended.recv_timeout(LONG).unwrap();
     assert_eq!(runtime.block_on(aside.run(1, soon(), || 7)).unwrap_err().code, Code::Unavailable);
 }
+
+#[test]
+fn who_has_gone_keeps_no_place_in_the_line_of_those_who_ask_for_lists() {
+    const LIST: &str = "/inference.GRPCInferenceService/ModelStatistics";
+    let running = Running::start(&settings());
+    let models = (0..300).map(|one| publish(&format!("m{one}"), 1, &Model::half_plus_two(), scalar_signature()));
+    running.plane.apply(models.collect()).unwrap();
+    let mut client = running.grpc();
+    let given = || running.sample("tidegate_requests_total{endpoint=\"grpc\",model=\"\",version=\"\",status=\"OK\"}");
+    // On a busy machine they may all be answered before they have gone.
+    let are_few = (0..5).any(|_| {
+        let before = given();
+        let calls: Vec<_> = (0..300).map(|_| client.start(LIST, &[], frame(&[]))).collect();
+        assert_eq!(client.call("/grpc.health.v1.Health/Check", &[], &[]).code, 0, "they have come");
+        drop(calls);
+        assert_eq!(client.call(LIST, &[], &[]).code, 0);
+        given() - before < 200.0
+    });
+    assert!(are_few, "lists are written for clients that have gone");
+}

@@ -86,13 +86,17 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
     /// Lists models or their statistics, aside since there may be thousands.
     fn list(&self, method: Method, call: GrpcCall) {
         let (state, id, grant) = (self.state.clone(), self.id(&call), granted(&call.head).cloned());
+        let mut call = call;
         tokio::spawn(async move {
             let (engine, message) = (state.engine.clone(), call.message.clone());
             let work = move || match method {
                 Method::ModelStatistics => statistics_message(&engine, grant.as_deref(), &message),
                 _ => Ok(index::message(&list(&engine, grant.as_deref(), index::parse_message(&message)?))),
             };
-            let answer = state.aside.list(call.deadline, work).await.and_then(|answer| answer);
+            let answer = tokio::select! {
+                answer = state.aside.list(call.deadline, work) => answer.and_then(|answer| answer),
+                () = call.reply.gone() => return,
+            };
             // What nobody reads may be much, of many calls.
             let answer = answer.and_then(|answer| Ok((call.reply.keep(answer.len())?, frame(&answer))));
             let tags = Tags { version: None, id: Some(&id) };

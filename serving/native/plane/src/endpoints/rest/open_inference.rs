@@ -157,12 +157,16 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
         id: RequestId,
         write: impl FnOnce(&Engine) -> Result<Vec<u8>, Status> + Send + 'static,
     ) -> RestAnswer {
-        let (sender, later) = oneshot::channel();
+        let (mut sender, later) = oneshot::channel();
         let (state, received, deadline) = (self.state.clone(), call.received, call.deadline);
         let observation = call.observation.clone();
         tokio::spawn(async move {
             let engine = state.engine.clone();
-            let written = state.aside.list(deadline, move || write(&engine)).await.and_then(|written| written);
+            let written = tokio::select! {
+                written = state.aside.list(deadline, move || write(&engine)) => written.and_then(|written| written),
+                // Its client has gone.
+                () = sender.closed() => return,
+            };
             // Until its client has read it, of whom there may be very many.
             let mut memory = state.engine.limits.memory.of_connection().reservation();
             let written = written.and_then(|body| memory.grow(body.len(), body.len()).map(|()| body));
