@@ -74,7 +74,7 @@ def test_somebody_signs_in_approves_and_finds_it_in_the_audit_log(browser: Brows
         page.wait_for_url("**" + WAITS)
         expect(page.locator("h1")).to_contain_text("waits for a person")
         page.get_by_role("button", name="Approve").click()
-        assert page.locator("textarea:invalid").count() == 1, "a reason has to be given"
+        assert page.locator(".decide textarea:invalid").count() == 1, "a reason has to be given"
         assert hub.state(8) == "WAITING"
         page.locator(".decide").get_by_label("Reason").fill("looked at the slices")
         page.get_by_role("button", name="Approve").click()

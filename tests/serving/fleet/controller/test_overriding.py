@@ -178,7 +178,7 @@ def test_a_pinned_version_serves_on_all_nodes_until_it_is_unpinned(
     fleet: Fleet, controller: ControllerProcess, control: ControlClient
 ) -> None:
     pushed(fleet, controller, "pinned", 1, 2)
-    assert everywhere(fleet, "pinned") == {21.0}
+    eventually(lambda: everywhere(fleet, "pinned") == {21.0})
     outcome = control.pin("pinned", 1, **WHO)
     assert (outcome.changed, outcome.from_version, outcome.to_version) == (True, 2, 1)
     eventually(lambda: everywhere(fleet, "pinned") == {11.0})
