@@ -88,7 +88,7 @@ def test_a_host_with_many_connections_takes_none_from_another() -> None:
 def test_whoever_goes_before_it_is_served_is_closed_too() -> None:
     with accepting() as (_, address, _behind), contextlib.ExitStack() as stack:
         crowd = [stack.enter_context(connect(address)) for _ in range(20 * MOST)]
-        eventually(lambda: sum(not has_ended(client) for client in crowd) <= MOST)
+        assert eventually(lambda: sum(not has_ended(client) for client in crowd) <= MOST)
 
 
 def test_where_a_call_is_open_on_each_the_new_one_is_closed() -> None:

@@ -150,8 +150,8 @@ def test_many_small_bodies_leave_nothing_behind(place: Place) -> None:
         for _ in range(300):
             one = held.enter_context(socket.create_connection((host, int(port)), timeout=SECONDS))
             one.sendall(head + bytes((300 << 10) - 1))
-        eventually(lambda: place.resident - place.at_rest > 60 * MEGABYTE, SECONDS)
-    eventually(place.is_as_at_rest, SECONDS)
+        assert eventually(lambda: place.resident - place.at_rest > 60 * MEGABYTE, SECONDS)
+    assert eventually(place.is_as_at_rest, SECONDS)
 
 
 def test_arrays_that_a_model_gave_leave_nothing_behind_in_the_heap_of_its_thread(tmp_path: Path) -> None:
@@ -170,5 +170,5 @@ def test_arrays_that_a_model_gave_leave_nothing_behind_in_the_heap_of_its_thread
                 client.predict("long", {"x": np.ones(rows, np.float32)}, timeout=SECONDS)
             return resident(pid) > before + 8 * MEGABYTE
 
-        eventually(is_kept, SECONDS)
-        eventually(lambda: resident(pid) < before + 4 * MEGABYTE, SECONDS)
+        assert eventually(is_kept, SECONDS)
+        assert eventually(lambda: resident(pid) < before + 4 * MEGABYTE, SECONDS)

@@ -134,7 +134,7 @@ def test_calls_are_counted_as_those_of_this_protocol(engine: EngineProcess, http
 
     before = counted()
     http_client.infer("m", [tensor(over_http, "x", np.ones(3, np.float32))], model_version="2")
-    eventually(lambda: counted() == before + 1)
+    assert eventually(lambda: counted() == before + 1)
 
 
 def test_a_stream_to_a_method_that_is_not_here_ends_at_once(engine: EngineProcess) -> None:

@@ -73,7 +73,7 @@ def test_who_leads_again_tells_nodes_what_another_leader_told_them_otherwise(fle
         desired = fleet.view().models["m"].desired
         with fleet.operations() as operations:  # as a controller does that dies before it told the node
             operations.set_desired_state(replace(kept, requested_by="anna"), desired.revision)
-    eventually(lambda: answers(fleet, 11.0))
+    assert eventually(lambda: answers(fleet, 11.0))
 
 
 def test_who_led_before_tells_a_node_that_comes_back_nothing_any_more(fleet: Fleet) -> None:

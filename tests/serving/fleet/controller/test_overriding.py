@@ -137,7 +137,7 @@ def test_a_node_that_comes_back_obeys_the_fleet(
     fleet.nodes["b"].start()
     eventually(lambda: "it is late (by anna)" in str(said(fleet.nodes["b"], "late")))
     control.override("enable", "late", **WHO)
-    eventually(lambda: everywhere(fleet, "late") == {11.0})
+    assert eventually(lambda: everywhere(fleet, "late") == {11.0})
 
 
 def test_a_node_takes_no_decision_about_a_model_of_its_fleet_as_long_as_that_can_decide(

@@ -84,9 +84,8 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
     }
 
     /// Lists models or their statistics, aside since there may be thousands.
-    fn list(&self, method: Method, call: GrpcCall) {
+    fn list(&self, method: Method, mut call: GrpcCall) {
         let (state, id, grant) = (self.state.clone(), self.id(&call), granted(&call.head).cloned());
-        let mut call = call;
         tokio::spawn(async move {
             let (engine, message) = (state.engine.clone(), call.message.clone());
             let work = move || match method {
