@@ -78,7 +78,7 @@ def test_a_canary_in_traffic_takes_its_shares_in_percent_and_says_where_it_ended
     assert "let them grow" in tidegate(*traffic, "--shares", "50,5").stderr
     done = tidegate(*traffic, "--shares", "5%, 50")
     assert done.returncode == 1
-    assert "is at 5.00% of the traffic with 0 answers and none to compare within 0.5 s" in done.stderr
+    assert "is at 5.00 % of the traffic with 0 answers and none to compare within 0.5 s" in done.stderr
 
 
 def test_predict_takes_a_row_rows_and_columns(tidegate: Command, world: World, tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ class TrafficObservation:
         seconds = (self.clock() - self.step.at).total_seconds()
         step = Step(self.step.number, seconds, seen.in_step, seen.alone, held=missing.awaited)
         found = move(str(self.id), seen.beside, step, self.rule)
-        progress.at(f"answers compared, share {self.rule.shares[self.step.number]:.2%}", seen.beside.compared)
+        progress.at(f"answers compared, share {100 * self.rule.shares[self.step.number]:.2f} %", seen.beside.compared)
         if found.number != self.step.number:
             grown = StepBegun(found.number, self.clock())
             self.keep(grown)

@@ -85,7 +85,7 @@ def test_a_bad_version_is_taken_from_clients_with_the_reason(endpoints: Endpoint
         ended = len(versions)
         eventually(lambda: len(versions) > ended + 50)
     assert result.outcome is Outcome.FAIL, result.sentence
-    assert "stepped back at 10.00% of the traffic" in result.sentence
+    assert "stepped back at 10.00 % of the traffic" in result.sentence
     assert "it alone failed in" in result.sentence
     assert (splits(endpoints, name), available(endpoints, name)) == ([], [1])
     assert set(versions[ended + 1 :]) == {1}

@@ -28,7 +28,7 @@ def test_a_good_version_goes_from_share_to_share_and_passes_after_the_last() -> 
     assert numbers == [1, 2, 3]
     last = moved(GOOD, replace(DONE, number=3)).result
     assert (last.outcome, last.numbers.share) == (Outcome.PASS, 1.0)
-    assert "4100 requests of clients, in the end 100.00%" in last.sentence
+    assert "4100 requests of clients, in the end 100.00 %" in last.sentence
 
 
 @pytest.mark.parametrize("step", [Step(0, 9.0, 500), Step(0, 60.0, 99), Step(3, 9.0, 500), Step(3, 60.0, 99)])
@@ -54,14 +54,14 @@ def test_each_growth_needs_more_evidence_than_the_one_before() -> None:
     ("numbers", "words"),
     [
         (replace(GOOD, errors=200, primary_faults=20), "of 4000 pairs it alone failed in 200"),
-        (replace(GOOD, slow=2400, shadow_latency_us=9000.0), "2400 of 4000 answers took more than 20% longer"),
+        (replace(GOOD, slow=2400, shadow_latency_us=9000.0), "2400 of 4000 answers took more than 20 % longer"),
         (replace(GOOD, labelled=900, wrong=120, primary_wrong=10), "of 900 labelled pairs it alone was wrong in 120"),
     ],
 )
 def test_what_is_worse_steps_back_with_the_reason(numbers: CanaryNumbers, words: str) -> None:
     back = moved(numbers, replace(DONE, number=2), LABELLED).result
     assert (back.outcome, back.numbers.share) == (Outcome.FAIL, 0.0)
-    assert "stepped back at 25.00% of the traffic" in back.sentence
+    assert "stepped back at 25.00 % of the traffic" in back.sentence
     assert words in back.sentence
 
 

@@ -28,7 +28,7 @@ def test_enough_good_answers_pass_however_much_they_differ() -> None:
     assert passed.outcome is Outcome.PASS
     assert passed.allowed
     assert "600 shadowed requests" in passed.sentence
-    assert "sure to 95%" in passed.sentence
+    assert "sure to 95 %" in passed.sentence
     assert "0.4" in passed.sentence
 
 

@@ -61,7 +61,7 @@ def test_a_moment_without_a_few_odd_numbers_is_told_with_how_many_they_are() -> 
     assert report.days.words == "2023-11-14 to 2023-12-26 (43 days)"
     told = next(one for one in report.findings if one.check == "event times")
     assert told.outcome is Outcome.PASS
-    assert told.sentence == "`at`: 1 of 1,000 rows (0.10%) of the current data has no time that can be read"
+    assert told.sentence == "`at`: 1 of 1,000 rows (0.10 %) of the current data has no time that can be read"
 
 
 @pytest.mark.parametrize(

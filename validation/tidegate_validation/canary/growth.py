@@ -49,12 +49,12 @@ def move(what: str, numbers: CanaryNumbers, step: Step, rule: CanaryRule) -> Mov
     outcome, number, checks = decided.outcome, decided.number, decided.checks
     seen = replace(numbers, share=0.0 if outcome is Outcome.FAIL else rule.shares[number])
     if outcome is Outcome.FAIL:
-        at = f"at {rule.shares[step.number]:.2%} of the traffic"
+        at = f"at {100 * rule.shares[step.number]:.2f} % of the traffic"
         words = f"stepped back {at}: {_fault(step.alone if decided.alone and step.alone else numbers, rule, checks)}"
     elif outcome is Outcome.PASS:
         words = (
-            f"answered {numbers.answered} requests of clients, in the end {seen.share:.2%} of the traffic, as well as "
-            f"the serving version, which is sure to {1.0 - rule.error_rate:.0%}"
+            f"answered {numbers.answered} requests of clients, in the end {100 * seen.share:.2f} % of the traffic, "
+            f"as well as the serving version, which is sure to {100 * (1.0 - rule.error_rate):.0f} %"
         )
     else:
         words = _missing(seen, replace(step, number=number), rule, checks)
@@ -111,8 +111,8 @@ def _fault(seen: CanaryNumbers, rule: CanaryRule, checks: Sequence[Check]) -> st
     check = next(check for check in checks if check.refuses)
     if check.check == "slowness":
         return (
-            f"{seen.slow} of {seen.compared} answers took more than {rule.max_slowdown:.0%} longer than those of the "
-            f"serving version, {seen.shadow_latency_us / 1000:.1f} ms in the median against "
+            f"{seen.slow} of {seen.compared} answers took more than {100 * rule.max_slowdown:.0f} % longer than those "
+            f"of the serving version, {seen.shadow_latency_us / 1000:.1f} ms in the median against "
             f"{seen.primary_latency_us / 1000:.1f} ms"
         )
     if check.check == "quality":
@@ -127,7 +127,7 @@ def _fault(seen: CanaryNumbers, rule: CanaryRule, checks: Sequence[Check]) -> st
 
 
 def _missing(numbers: CanaryNumbers, step: Step, rule: CanaryRule, checks: Sequence[Check]) -> str:
-    at = f"is at {numbers.share:.2%} of the traffic with {numbers.answered} answers"
+    at = f"is at {100 * numbers.share:.2f} % of the traffic with {numbers.answered} answers"
     if not numbers.compared:
         return f"{at} and none to compare within {rule.seconds:g} s: send traffic to the model, or give it more time"
     needed = _needed(step.number, rule)
@@ -135,7 +135,7 @@ def _missing(numbers: CanaryNumbers, step: Step, rule: CanaryRule, checks: Seque
     if weakest.promote >= needed:
         return f"{at}: a step needs {rule.step_rows} answers and {rule.step_seconds:g} s"
     return (
-        f"{at} and not decided on {weakest.check}: {weakest.tally.excess:.2%} in {weakest.tally.pairs} pairs, "
-        f"{weakest.margin:.2%} is too much, evidence {weakest.promote:.3g} of {needed:.3g} that the next step needs: "
-        "send more traffic or wait longer"
+        f"{at} and not decided on {weakest.check}: {100 * weakest.tally.excess:.2f} % in {weakest.tally.pairs} pairs, "
+        f"{100 * weakest.margin:.2f} % is too much, evidence {weakest.promote:.3g} of {needed:.3g} that the next step "
+        "needs: send more traffic or wait longer"
     )

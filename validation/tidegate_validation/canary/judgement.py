@@ -147,7 +147,8 @@ def _bounded_exp(log: float) -> float:
 def _praise(numbers: CanaryNumbers, rule: CanaryRule, checks: Sequence[Check]) -> str:
     return (
         f"answered {numbers.compared} shadowed requests as well as the serving version, "
-        f"which is sure to {1.0 - rule.error_rate:.0%}; its answers differ by at most {numbers.max_difference:.3g}"
+        f"which is sure to {100 * (1.0 - rule.error_rate):.0f} %; "
+        f"its answers differ by at most {numbers.max_difference:.3g}"
     )
 
 
@@ -184,7 +185,7 @@ def _missing(numbers: CanaryNumbers, rule: CanaryRule, checks: Sequence[Check]) 
     have = (
         f"has {numbers.compared} {'answer' if numbers.compared == 1 else 'answers'} compared and is not decided on "
         f"{slowest.check}: "
-        f"{slowest.tally.excess:.2%} worse than the serving version, {slowest.margin:.2%} is too much, "
+        f"{100 * slowest.tally.excess:.2f} % worse than the serving version, {100 * slowest.margin:.2f} % is too much, "
         f"evidence {slowest.promote:.3g} of {slowest.promote_needs:g}"
     )
     if math.isinf(more):

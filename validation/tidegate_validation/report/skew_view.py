@@ -104,7 +104,8 @@ def _bars(shares: BinShares | None) -> tuple[Bar, ...]:
     if len(kept) > 2 * _WIDEST:
         kept = sorted(kept, key=lambda row: -max(row[1], row[2]))[: 2 * _WIDEST]
     highest = max((max(row[1], row[2]) for row in kept), default=1.0) or 1.0
-    return tuple(
-        Bar(label, before / highest, now / highest, f"{label}: {before:.1%} in training, {now:.1%} served")
-        for label, before, now in kept
-    )
+    bars = []
+    for label, before, now in kept:
+        words = f"{label}: {100 * before:.1f} % in training, {100 * now:.1f} % served"
+        bars.append(Bar(label, before / highest, now / highest, words))
+    return tuple(bars)

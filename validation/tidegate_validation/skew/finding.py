@@ -106,7 +106,7 @@ def explain(cause: Cause, who: str = "served values are", of: str = "those of tr
     """A cause in words, such as `served values are 1.609 times those of training (kilometres against miles?)`."""
     if not cause.is_conversion:
         return _OTHER[cause.kind](cause, {**dict(cause.details), "share": _percent(cause.share)})
-    share = _where(cause) or ("" if cause.share >= 0.9 else f" for {cause.share:.0%} of the rows")
+    share = _where(cause) or ("" if cause.share >= 0.9 else f" for {100 * cause.share:.0f} % of the rows")
     name = f" ({cause.name}?)" if cause.name else ""
     days = dict(cause.details).get("days")
     size = f"{abs(cause.offset):.4g}" if days is None else f"about {float(f'{abs(days):.3g}'):g} days"
@@ -122,7 +122,7 @@ def explain(cause: Cause, who: str = "served values are", of: str = "those of tr
 
 def _where(cause: Cause) -> str:
     where = dict(cause.details).get("where")
-    return f" {where_words(where)}, {cause.share:.0%} of the rows" if where else ""
+    return f" {where_words(where)}, {100 * cause.share:.0f} % of the rows" if where else ""
 
 
 def where_words(where: Mapping[str, Any]) -> str:

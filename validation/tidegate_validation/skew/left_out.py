@@ -30,8 +30,8 @@ class LeftOut:
         """How many, and one of them."""
         where, why = self.examples[0]
         return (
-            f"{self.requests:,} of {self.of:,} requests ({self.share:.2%}) were left out, for they cannot be read or "
-            f"do not fit in, such as {where}: {why}"
+            f"{self.requests:,} of {self.of:,} requests ({100 * self.share:.2f} %) were left out, for they cannot be "
+            f"read or do not fit in, such as {where}: {why}"
         )
 
     def finding(self) -> Finding:

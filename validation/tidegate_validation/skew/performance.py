@@ -87,7 +87,7 @@ class Performance:
             share = self.realised.rows / self.rows
             told.append(
                 f"{'it' if told else f'{self.metric.value} of `{self.output}`'} is {_words(self.realised)} by the "
-                f"labels of {self.realised.rows} rows ({share:.0%})"
+                f"labels of {self.realised.rows} rows ({100 * share:.0f} %)"
             )
         lost = [f"{self.unmatched} labels are of requests that the log does not have"] if self.unmatched else []
         if self.elsewhere:

@@ -243,9 +243,9 @@ def _sentence(
     told = ""
     if changes:
         told = (
-            f" Taken back on logged rows, {changes['serving_changes']:.1%} of the decisions of {serving} change and "
-            f"{changes['previous_changes']:.1%} of those of {previous}; a rollback would change "
-            f"{changes['rollback_changes']:.1%} of the decisions."
+            f" Taken back on logged rows, {100 * changes['serving_changes']:.1f} % of the decisions of {serving} "
+            f"change and {100 * changes['previous_changes']:.1f} % of those of {previous}; a rollback would change "
+            f"{100 * changes['rollback_changes']:.1f} % of the decisions."
         )
     if advice is Advice.HELPS:
         return f"A rollback to {previous} helps: what is sent in {shown} is what it was trained on.{told}"

@@ -271,8 +271,8 @@ def bin_bars(labels: Sequence[str], training: Sequence[float], served: Sequence[
             label,
             round(100 * before / highest, 2),
             round(100 * now / highest, 2),
-            f"{before:.1%}",
-            f"{now:.1%}",
+            f"{100 * before:.1f} %",
+            f"{100 * now:.1f} %",
             f"{100 * (now - before):+z.1f}",
         )
         for label, before, now in rows

@@ -82,7 +82,7 @@ def test_rows_are_told_by_no_column_that_nobody_sent() -> None:
 
     assert found.feature("guests").sentence.endswith("of the values are missing, 0.0 % were in training")
     assert found.feature("guests").cause == {"kind": "missing values", "share": share}
-    assert found.feature("weekday").sentence.endswith(f"those of training plus 1 for {share:.0%} of the rows")
+    assert found.feature("weekday").sentence.endswith(f"those of training plus 1 for {100 * share:.0f} % of the rows")
     assert found.feature("weekday").cause == {"kind": "constant offset", "share": share, "offset": 1.0}
 
 

@@ -151,7 +151,7 @@ def test_stamps_at_midnight_are_dates() -> None:
 
     told = of_born(lambda born: born - pd.Timedelta(hours=2)).feature("born")
     assert told.outcome is Outcome.FAIL
-    assert "100.0% of the rows have a time of day, where training had dates alone" in told.sentence
+    assert "100.0 % of the rows have a time of day, where training had dates alone" in told.sentence
 
 
 def test_unix_seconds_that_become_time_stamps_are_no_dates() -> None:

@@ -85,7 +85,7 @@ def test_what_goes_on_growing_passes_and_is_told_as_such(time: str | None) -> No
         (
             "worn",
             lambda values: values.where(values.index % 5 != 0, values * 25.4),
-            "25.4 times those of training for 20%",
+            "25.4 times those of training for 20 %",
         ),
         ("worn", lambda values: values + 30, "served values are those of training plus 30"),
         ("worn", lambda values: values + 30 + values % 1 * 20, "100.0 % of the values lie elsewhere than it leads to"),

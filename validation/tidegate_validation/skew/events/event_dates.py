@@ -95,7 +95,7 @@ def told_of_times_of_day(now: Relation, dates: Sequence[str], floor: float) -> l
         if share > floor:
             summer = max(beside) >= _NEARLY_ALL * given
             why = "summer time?" if summer else "another time zone?"
-            words = f"{share:.1%} of the rows have a time of day, where training had dates alone ({why})"
+            words = f"{100 * share:.1f} % of the rows have a time of day, where training had dates alone ({why})"
             cause = {"kind": "time zone", "share": round(share, 4)}
             outcome = Outcome.WARN if summer else Outcome.FAIL
             found.append(Finding(CHECK, name, outcome, f"`{name}`: {words}", number=share, limit=floor, cause=cause))

@@ -18,7 +18,8 @@ def told_of_untimed(timed: Relation, time: str | None, what: str) -> list[Findin
         return []
     share = rows / timed.rows
     verb = "has" if rows == 1 else "have"
-    sentence = f"`{time}`: {rows:,} of {timed.rows:,} rows ({share:.2%}) of the {what} {verb} no time that can be read"
+    of_all = f"{rows:,} of {timed.rows:,} rows ({100 * share:.2f} %)"
+    sentence = f"`{time}`: {of_all} of the {what} {verb} no time that can be read"
     outcome = Outcome.WARN if share > _WARNED else Outcome.PASS
     cause = {"kind": "no time", "share": round(share, 4)}
     return [Finding(CHECK, time, outcome, sentence, number=share, limit=_WARNED, cause=cause)]
