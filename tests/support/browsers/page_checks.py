@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
 WIDTHS = (390, 1920, 1280)
+PAPERS = (718, 740, 794)  # A4 and US Letter within their margins, A4 without any
 _CUT_OFF = """() => [...document.querySelectorAll('main *, header *, footer *')].filter(one => {
   if (one.closest('svg, .twin-table, pre, thead, select, .values') || !one.textContent.trim()) return false;
   const style = getComputedStyle(one);
@@ -34,9 +37,16 @@ def grave(page: Page) -> list[str]:
 
 
 def layout(page: Page) -> dict[int, tuple[int, list[str], list[str]]]:
-    """What is wrong with a page's layout, by its width; the page is left at the last of them."""
+    """What is wrong with a page's layout on paper and on screens, by its width; the page is left at the last of them."""
+    page.emulate_media(media="print")
+    found = _layout(page, PAPERS)
+    page.emulate_media(media="screen")
+    return found | _layout(page, WIDTHS)
+
+
+def _layout(page: Page, widths: Sequence[int]) -> dict[int, tuple[int, list[str], list[str]]]:
     found = {}
-    for width in WIDTHS:
+    for width in widths:
         page.set_viewport_size({"width": width, "height": 900})
         problems = page.evaluate(_SIDEWAYS), page.evaluate(_CUT_OFF), page.evaluate(_OUTSIDE)
         if problems != (0, [], []):

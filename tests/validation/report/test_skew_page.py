@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.support.browsers.browser import chromium, opened
+from tests.support.browsers.page_checks import grave, layout
 
 import tidegate
 from tidegate_serving.admission import Finding, Outcome
@@ -90,6 +92,13 @@ def test_every_kind_of_cause_has_its_advice(cause: dict[str, Any] | None, words:
 
 def test_it_says_which_days_were_compared_with_which(page: str) -> None:
     assert "2023-10-10 to 2023-10-16 (7 days), against training&#39;s 2023-08-31 to 2023-10-09 (40 days)" in page
+
+
+def test_nothing_is_cut_off_on_a_screen_or_on_paper(page: str, tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text(page)
+    with chromium() as browser, opened(browser, (tmp_path / "index.html").as_uri(), own="file://") as (shown, heard):
+        assert (layout(shown), grave(shown)) == ({}, [])
+        assert (heard.errors, heard.elsewhere) == ([], [])
 
 
 def test_a_week_as_it_was_asks_for_nothing(tmp_path: Path) -> None:
