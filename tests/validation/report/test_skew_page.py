@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.support.browsers.browser import chromium, opened
 
 import tidegate
 from tidegate_serving.admission import Finding, Outcome
@@ -105,3 +106,16 @@ def test_a_feature_that_failed_is_not_said_to_be_right_too() -> None:
     assert rows.count(("shop", Outcome.FAIL)) == 1
     assert ("shop", Outcome.PASS) not in rows
     assert ("price", Outcome.PASS) in rows
+
+
+def test_it_prints_on_a4_with_every_column(page: str, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(page)
+    address = (tmp_path / "page.html").as_uri()
+    with chromium() as browser, opened(browser, address, width=740) as (shown, _):
+        assert shown.locator(".features svg.bars").count() > 0
+        shown.emulate_media(media="print")
+        table = "() => [...document.querySelectorAll('.scroll')].map(one => one.scrollWidth - one.clientWidth)"
+        assert {*shown.evaluate(table)} == {0}
+        words = shown.get_by_role("columnheader", name="In words").bounding_box()
+        assert words is not None
+        assert 150 < words["width"] < 740 - words["x"]
