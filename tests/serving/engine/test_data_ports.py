@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import grpc
@@ -242,12 +243,17 @@ def test_what_a_long_key_costs_for_each_connection_is_not_the_io_threads_work(tm
     guarded.authority.issue("engine", rsa_bits=4096)
     with guarded as engine:
         context, address = engine.trust(), ("localhost", engine.port("rest"))
+        aside, io = [], []
         before = engine.thread_seconds()
         for _ in range(40):
             with socket.create_connection(address, timeout=30) as plain:
                 context.wrap_socket(plain, server_hostname="localhost").close()
-        spent = {name: after - before[name] for name, after in engine.thread_seconds().items()}
-    assert spent["tg-aside-0"] + spent["tg-aside-1"] > 2 * spent["tg-io-0"]
+            after = engine.thread_seconds()
+            spent = {name: after[name] - before[name] for name in ("tg-aside-0", "tg-aside-1", "tg-io-0")}
+            aside.append(spent["tg-aside-0"] + spent["tg-aside-1"])
+            io.append(spent["tg-io-0"])
+            before = after
+    assert median(aside) > 2 * median(io), "one that a busy machine held up counts no more than another"
 
 
 def test_a_new_certificate_is_shown_without_a_restart_and_a_broken_one_is_not(tmp_path: Path) -> None:

@@ -98,6 +98,11 @@ def test_nothing_is_cut_off_on_a_screen_or_on_paper(page: str, tmp_path: Path) -
     (tmp_path / "index.html").write_text(page)
     with chromium() as browser, opened(browser, (tmp_path / "index.html").as_uri(), own="file://") as (shown, heard):
         assert (layout(shown), grave(shown)) == ({}, [])
+        shown.emulate_media(media="print")
+        shown.set_viewport_size({"width": 740, "height": 900})
+        words = shown.get_by_role("columnheader", name="In words").bounding_box()
+        assert words is not None
+        assert 150 < words["width"] < 740 - words["x"]
         assert (heard.errors, heard.elsewhere) == ([], [])
 
 

@@ -39,16 +39,17 @@ SAME = MODEL.format('inputs["x"]')
 LONG = MODEL.format('np.full((len(inputs["x"]), 4 << 20), 0.1, np.float32)')
 NUMBERS = b'{"instances": [[' + b"1.25," * (12 * MEGABYTE) + b"1.25]]}"
 BODIES = {
-    "unpacked": ("first", gzip.compress(NUMBERS), "gzip"),
-    "of the wrong length": ("wide", b'{"instances": [[' + b"1," * (30 * MEGABYTE) + b"1]]}", "identity"),
-    "of escapes": ("texts", b'{"instances": ["' + b"\\u0041" * (10 * MEGABYTE) + b'"]}', "identity"),
+    "unpacked": ("first", gzip.compress(NUMBERS), "gzip", 200),
+    "of the wrong length": ("wide", b'{"instances": [[' + b"1," * (30 * MEGABYTE) + b"1]]}", "identity", 400),
+    "of escapes": ("texts", b'{"instances": ["' + b"\\u0041" * (10 * MEGABYTE) + b'"]}', "identity", 200),
     "nested": (
         "m",
         b'{"instances": [' + b"[" * 253 + b"1.0," * (MEGABYTE // 5) + b"1.0" + b"]" * 253 + b"]}",
         "identity",
+        400,
     ),
-    "good": ("first", NUMBERS, "identity"),
-    "with a long answer": ("long", b'{"instances": [[1]]}', "identity"),
+    "good": ("first", NUMBERS, "identity", 200),
+    "with a long answer": ("long", b'{"instances": [[1]]}', "identity", 200),
 }
 
 
@@ -58,10 +59,10 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
     drafts = {
         "m": adding(1),
         "other": adding(1),
-        "wide": Draft(signature=WIDE),
-        "first": Draft(files={"model.py": FIRST}, signature=ROWS),
+        "wide": Draft(signature=WIDE, example={"x": [1.0] * 1000}),
+        "first": Draft(files={"model.py": FIRST}, signature=ROWS, example={"x": [1.0]}),
         "texts": Draft(files={"model.py": SAME}, signature=TEXTS),
-        "long": Draft(files={"model.py": LONG}, signature=ROWS),
+        "long": Draft(files={"model.py": LONG}, signature=ROWS, example={"x": [1.0]}),
     }
     for name, draft in drafts.items():
         publish(folder / "models", name, 1, draft)
@@ -72,7 +73,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
 
 @pytest.mark.parametrize("name", BODIES)
 def test_others_are_answered_while_a_costly_body_is_read_and_answered(engine: EngineProcess, name: str) -> None:
-    model, body, encoding = BODIES[name]
+    model, body, encoding, status = BODIES[name]
     address = engine.addresses["rest"]
     host, _, port = address.rpartition(":")
     head = f"POST /v1/models/{model}:predict HTTP/1.1\r\nHost: x\r\nContent-Encoding: {encoding}\r\n"
@@ -83,7 +84,10 @@ def test_others_are_answered_while_a_costly_body_is_read_and_answered(engine: En
             costly.sendall(data[:-1])
             rest.predict(address, "other", [1])  # all but the last byte has been read
             costly.sendall(data[-1:])
-            return _others_are_quick(address, pool.submit(costly.recv, 12))
+            answered = pool.submit(costly.recv, 12)
+            are_quick = _others_are_quick(address, answered)
+            assert answered.result() == b"HTTP/1.1 %d" % status
+            return are_quick
 
     with ThreadPoolExecutor(1) as pool:
         at_best(MOST_TRIES, is_kept_by_nobody)

@@ -84,17 +84,18 @@ def _spellings(known: tuple[str, ...], new: list[str]) -> Iterator[tuple[str, di
         yield change, _alike(known, new, plain)
     yield "text encoding", _decoded(known, new)
     yield "letters lost", _several(_lost_letters(known, new))
-    cut = _cut_off(known, new)
-    yield "cut off", cut if len(new) > 1 and {one[: max(map(len, new))] for one in known} == {*new} else _several(cut)
+    cut, longest = _cut_off(known, new), max(map(len, new))
+    yield "cut off", cut if len(new) > 1 and {one[:longest] for one in known} == {*new} else _several(cut)
     for change, added in (("an addition", _added(known, new)), ("a part left out", _added(new, known, turned=True))):
         yield change, _several(added)
-    names = set(known)
+    names, others = set(known), set(new)
     for mark in _MARKS:
         parts = {name: name.split(mark)[0] for name in new if mark in name}
         yield "an addition", _several({name: part for name, part in parts.items() if part in names})
     yield "punctuation", _alike(known, new, lambda text: re.sub(r"[\W_]", "", text))
     for mark in _MARKS:
-        yield "cut off", _several({key: name for name in known if (key := name.split(mark)[0]) in new and key != name})
+        ends = {key: name for name in known if (key := name.split(mark)[0]) in others and key != name}
+        yield "cut off", _several(ends)
 
 
 def _alike(known: tuple[str, ...], new: list[str], plain: Callable[[str], str | None]) -> dict[str, str]:
