@@ -27,12 +27,13 @@ class _End(asyncio.Protocol):
         self.other.transport.write(data)
 
     def pause_writing(self) -> None:
-        assert self.other.transport is not None
-        self.other.transport.pause_reading()
+        if self.other.transport is not None:
+            self.other.transport.pause_reading()
 
     def resume_writing(self) -> None:
-        assert self.other.transport is not None
-        self.other.transport.resume_reading()
+        # What the other sent before it ended is still being written.
+        if self.other.transport is not None:
+            self.other.transport.resume_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
         if self.other.transport is not None:

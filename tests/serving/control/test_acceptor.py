@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 import threading
@@ -15,6 +16,7 @@ import pytest
 from tests.support.eventually import eventually
 
 from tidegate_serving.control.acceptor import Acceptor
+from tidegate_serving.control.relay import relay
 
 MOST = 4
 LARGE = 8 << 20
@@ -118,6 +120,31 @@ def test_bytes_pass_both_ways_however_slowly_they_are_taken() -> None:
         inner.close()
         assert client.recv(100) == b"last words"
         assert client.recv(1) == b""
+
+
+def test_who_still_sends_when_the_other_has_ended_takes_what_came_before() -> None:
+    faults: list[dict[str, Any]] = []
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, fault: faults.append(fault))
+        client, outer = socket.socketpair()
+        inner, server = socket.socketpair()
+        for one in (client, outer, inner, server):
+            one.setblocking(False)
+        relayed = asyncio.create_task(relay(outer, inner))
+        with server, pytest.raises(TimeoutError):
+            await asyncio.wait_for(loop.sock_sendall(server, bytes(LARGE)), 0.2)
+        with client:
+            await loop.sock_sendall(client, b"more")
+            while inner.fileno() != -1:
+                await asyncio.sleep(0)
+            while await loop.sock_recv(client, 1 << 16):
+                continue
+        await relayed
+
+    asyncio.run(run())
+    assert faults == []
 
 
 def test_an_answer_in_pieces_does_not_wait_until_the_client_acknowledges_the_first() -> None:
