@@ -58,6 +58,27 @@ fn a_chunk_that_is_announced_too_large_is_refused_at_once() {
 }
 
 #[test]
+fn a_large_body_that_nobody_would_read_is_refused_before_it_comes() {
+    let running = Running::with(&Model::half_plus_two());
+    for (method, path, small, large, why) in [
+        ("POST", "/nowhere", 404, 404, "no such path"),
+        ("POST", "/v1/models/m:predcit", 400, 400, "Malformed request"),
+        ("POST", "/v2/repository/models/m/load", 501, 501, "control port"),
+        ("GET", "/v2/health/live", 200, 413, "send none"),
+    ] {
+        for body in ["content-length: 100000\r\n\r\n{", "transfer-encoding: chunked\r\n\r\n20000\r\n{"] {
+            let refused = ask(&running, &format!("{method} {path} HTTP/1.1\r\nhost: t\r\n{body}"));
+            assert_eq!((refused.status, refused.body.contains(why)), (large, true), "{path}: {}", refused.body);
+        }
+        let mut client = running.rest();
+        for _ in 0..2 {
+            client.send(method, path, "", b"{}");
+            assert_eq!(client.receive().status, small, "a small one costs nobody its connection");
+        }
+    }
+}
+
+#[test]
 fn a_malformed_timeout_is_an_error() {
     let running = Running::with(&Model::half_plus_two());
     let mut client = running.grpc();

@@ -73,6 +73,10 @@ impl RestService for RestForwarder {
         self.local.admit(method, path, headers, names)
     }
 
+    fn takes(&self, method: &Method, path: &str, headers: &HeaderMap) -> Result<usize, Status> {
+        self.local.takes(method, path, headers)
+    }
+
     fn keeps(&self, _: &str) -> bool {
         true
     }

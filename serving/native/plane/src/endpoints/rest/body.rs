@@ -31,6 +31,30 @@ use crate::endpoints::rest::service::{
 /// A body, and the memory that it takes.
 pub type CountedBody = (Bytes, Option<Reservation>);
 
+/// Most bytes that a body may have.
+#[derive(Clone, Copy)]
+pub struct BodyLimit {
+    bytes: usize,
+    /// What a client can do that sends more.
+    cure: &'static str,
+}
+
+impl BodyLimit {
+    /// The limit of all bodies, or what one may have that nobody looks at.
+    pub fn new(limits: &Limits, most: usize) -> BodyLimit {
+        match limits.max_message_bytes() {
+            all if all <= most => BodyLimit { bytes: all, cure: LESS },
+            _ => BodyLimit { bytes: most, cure: "what is asked for has no use for a body, so send none" },
+        }
+    }
+
+    fn passed(self, size: &str) -> Box<RestResponse> {
+        let BodyLimit { bytes, cure } = self;
+        let message = format!("the request's body of {size} bytes is larger than the limit of {bytes} bytes: {cure}");
+        Box::new(with_body(StatusCode::PAYLOAD_TOO_LARGE, error_body(&message), Tags::default()))
+    }
+}
+
 /// A request whose body is there, as it was sent.
 pub struct WholeRequest {
     /// Method, path and headers.
@@ -125,17 +149,16 @@ fn with_status(status: StatusCode, why: &Status) -> RestResponse {
 /// The whole body, or why it cannot be had.
 pub async fn read(
     body: Incoming,
-    limits: &Limits,
+    limit: BodyLimit,
     lifeline: &Arc<Lifeline>,
     deadline: Instant,
     share: &Arc<Share>,
 ) -> Result<CountedBody, Box<RestResponse>> {
-    let limit = limits.max_message_bytes();
     if body.is_end_stream() {
         return Ok((Bytes::new(), None));
     }
-    if let Some(declared) = body.size_hint().exact().filter(|declared| *declared > limit as u64) {
-        return Err(too_large(&declared.to_string(), limit));
+    if let Some(declared) = body.size_hint().exact().filter(|declared| *declared > limit.bytes as u64) {
+        return Err(limit.passed(&declared.to_string()));
     }
     let expected = body.size_hint().exact().map_or(0, |declared| declared as usize);
     let mut body = pin!(body);
@@ -147,13 +170,13 @@ pub async fn read(
             let Ok(data) = frame.into_data() else { continue };
             lifeline.note_came(data.len());
             let so_far = arriving.so_far().len() + data.len();
-            if so_far > limit {
-                return Err(too_large(&format!("more than {limit}"), limit));
+            if so_far > limit.bytes {
+                return Err(limit.passed(&format!("more than {}", limit.bytes)));
             }
             if large.is_none() && so_far > LARGE {
                 large = Some(lifeline.begin_large());
             }
-            let most = if expected == 0 { limit } else { expected };
+            let most = if expected == 0 { limit.bytes } else { expected };
             let counted = match so_far == expected {
                 true => arriving.push(data, expected, share),
                 false => arriving.push(data, most, share).and_then(|()| arriving.wait(most, share)),
@@ -178,14 +201,14 @@ pub async fn read(
 /// A body in chunks, unless one of them is announced to be larger than the limit: its bytes need not be waited for.
 pub async fn unless_announced<T>(
     lifeline: &Lifeline,
-    limit: usize,
+    limit: BodyLimit,
     body: impl Future<Output = Result<T, Box<RestResponse>>>,
 ) -> Result<T, Box<RestResponse>> {
     let mut body = pin!(body);
     poll_fn(|context| match body.as_mut().poll(context) {
-        Poll::Pending if lifeline.largest_chunk() > limit as u64 => {
+        Poll::Pending if lifeline.largest_chunk() > limit.bytes as u64 => {
             let size = format!("at least {}", lifeline.largest_chunk());
-            Poll::Ready(Err(Box::new(close_after(*too_large(&size, limit)))))
+            Poll::Ready(Err(Box::new(close_after(*limit.passed(&size)))))
         }
         polled => polled,
     })
@@ -194,9 +217,4 @@ pub async fn unless_announced<T>(
 
 fn bad_body(why: &hyper::Error) -> Box<RestResponse> {
     Box::new(failure(&Status::invalid(format!("the request's body cannot be read: {why}")), Tags::default()))
-}
-
-fn too_large(size: &str, limit: usize) -> Box<RestResponse> {
-    let message = format!("the request's body of {size} bytes is larger than the limit of {limit} bytes: {LESS}");
-    Box::new(with_body(StatusCode::PAYLOAD_TOO_LARGE, error_body(&message), Tags::default()))
 }

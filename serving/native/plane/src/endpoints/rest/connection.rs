@@ -21,12 +21,13 @@ use tidegate_engine::request_id::RequestId;
 use tidegate_engine::telemetry::Observation;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::aside::LARGE;
 use crate::connections::lifeline::{LEAVE, Lifeline};
 use crate::connections::peer::Peer;
 use crate::drain::DrainWatch;
 use crate::endpoints::headers::{ID_HEADER, TRACEPARENT};
 use crate::endpoints::rest::answer_body::RestBody;
-use crate::endpoints::rest::body::{self, WholeRequest};
+use crate::endpoints::rest::body::{self, BodyLimit, WholeRequest};
 use crate::endpoints::rest::service::{RestAnswer, RestResponse, RestService, close_after, failure};
 use crate::endpoints::rest::{cors, framing, path};
 use crate::linger::linger;
@@ -57,6 +58,7 @@ where
         let observation = peer.observe(request.method(), request.uri().path(), request.headers());
         let refused = crowded.or_else(|| framing::check(&request).err());
         let refused = refused.or_else(|| admit(&mut request, &*service, &peer.names).err());
+        let taken = refused.map_or_else(|| most(&request, &*service), Err);
         let first = peer.lifeline.is_first_of_read();
         let has_body = !request.body().is_end_stream();
         let chunks = framing::is_chunked(&request).then(|| peer.lifeline.clone());
@@ -65,9 +67,9 @@ where
             if !first {
                 peer.pace.begin_one_more().await;
             }
-            let begun = match refused {
-                None => whole(request, peer, memory, chunks, &observation).await,
-                Some(status) => Err(Box::new(refuse(&status, &observation))),
+            let begun = match taken {
+                Ok(most) => whole(request, peer, memory, most, chunks, &observation).await,
+                Err(status) => Err(Box::new(refuse(&status, &observation))),
             };
             unread.store(has_body && begun.is_err(), Ordering::Relaxed);
             let mut response = match begun {
@@ -133,6 +135,15 @@ fn admit<S: RestService>(request: &mut Request<Incoming>, service: &S, names: &[
     Ok(())
 }
 
+/// Most bytes that a request's body may have, or why none of it is read.
+fn most<S: RestService>(request: &Request<Incoming>, service: &S) -> Result<usize, Status> {
+    let body = request.body();
+    match body.is_end_stream() || body.size_hint().exact().is_some_and(|bytes| bytes <= LARGE as u64) {
+        true => Ok(usize::MAX),
+        false => service.takes(request.method(), request.uri().path(), request.headers()),
+    }
+}
+
 fn refuse(status: &Status, observation: &Observation) -> RestResponse {
     observation.note(|facts| facts.code = Some(status.code));
     close_after(failure(status, Tags::default()))
@@ -154,16 +165,18 @@ async fn whole(
     request: Request<Incoming>,
     peer: &Peer,
     share: &Arc<Share>,
+    most: usize,
     chunks: Option<Arc<Lifeline>>,
     observation: &Observation,
 ) -> Result<WholeRequest, Box<RestResponse>> {
     let limits = &peer.limits;
     let deadline = Instant::now() + limits.request_timeout();
     let (head, incoming) = request.into_parts();
-    let read = body::read(incoming, limits, &peer.lifeline, deadline, share);
+    let limit = BodyLimit::new(limits, most);
+    let read = body::read(incoming, limit, &peer.lifeline, deadline, share);
     let sent = match chunks {
         None => read.await?,
-        Some(lifeline) => body::unless_announced(&lifeline, limits.max_message_bytes(), read).await?,
+        Some(lifeline) => body::unless_announced(&lifeline, limit, read).await?,
     };
     let received = Instant::now();
     observation.note(|facts| {

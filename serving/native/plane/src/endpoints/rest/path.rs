@@ -74,6 +74,21 @@ pub enum Route {
 }
 
 impl Route {
+    /// Whether the body of a request is looked at.
+    pub fn reads_body(&self) -> bool {
+        matches!(
+            self,
+            Route::Predict(_)
+                | Route::Examples(..)
+                | Route::Infer(_)
+                | Route::Inference(_)
+                | Route::Generate(_)
+                | Route::GenerateStream(_)
+                | Route::RepositoryIndex
+                | Route::SharedMemory(_)
+        )
+    }
+
     /// The model that it is about, where it is about one.
     pub fn target(&self) -> Option<&Target> {
         match self {

@@ -70,6 +70,18 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestService for RestRoutes<
         admitted
     }
 
+    /// What leads nowhere is told so before its body comes.
+    fn takes(&self, method: &Method, path: &str, headers: &HeaderMap) -> Result<usize, Status> {
+        let refused = match self.route(method.as_str(), path, headers) {
+            Ok(Route::Elsewhere(elsewhere)) => elsewhere.refusal(),
+            Ok(Route::Unknown) => unknown(method, path),
+            Ok(route) => return Ok(if route.reads_body() { usize::MAX } else { LARGE }),
+            Err(status) => status,
+        };
+        self.state.engine.metrics.unrouted.count(Endpoint::Rest, refused.code);
+        Err(refused)
+    }
+
     fn call(&self, call: RestCall) -> RestAnswer {
         let id = RequestId::choose(call.head.headers.get(ID_HEADER), &self.state.engine.ids);
         match self.route(call.head.method.as_str(), call.head.uri.path(), &call.head.headers) {
@@ -99,9 +111,8 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestService for RestRoutes<
             Ok(Route::SharedMemory(asked)) => RestAnswer::Ready(self.shared_memory(&call, asked, &id)),
             Ok(Route::Elsewhere(elsewhere)) => RestAnswer::Ready(self.fail(&call, &elsewhere.refusal(), &id)),
             Ok(Route::Unknown) => {
-                let (method, path) = (&call.head.method, call.head.uri.path());
-                let what = format!("no such path: {method} {path}; there are {PATHS}");
-                RestAnswer::Ready(self.fail(&call, &Status::not_found(what), &id))
+                let status = unknown(&call.head.method, call.head.uri.path());
+                RestAnswer::Ready(self.fail(&call, &status, &id))
             }
             Err(status) => RestAnswer::Ready(self.fail(&call, &status, &id)),
         }
@@ -302,6 +313,10 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
         let code = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
         with_body(code, health::ready_json(readiness.ready, &readiness.reason), tags(id))
     }
+}
+
+fn unknown(method: &Method, path: &str) -> Status {
+    Status::not_found(format!("no such path: {method} {path}; there are {PATHS}"))
 }
 
 /// The methods that a path has, or some path.

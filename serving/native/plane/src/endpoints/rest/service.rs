@@ -69,6 +69,11 @@ pub trait RestService: Send + Sync + 'static {
         Ok(None)
     }
 
+    /// Most bytes that the body of this request may have, or why none of it is read; asked of those that may be large.
+    fn takes(&self, _method: &Method, _path: &str, _headers: &HeaderMap) -> Result<usize, Status> {
+        Ok(usize::MAX)
+    }
+
     /// Whether a body at this path may stand for more bytes than it has, so that it is read aside.
     fn reads_more(&self, _path: &str) -> bool {
         false
