@@ -111,7 +111,7 @@ impl Memory {
         let all = self.limit;
         Status::exhausted(format!(
             "{owner} memory for requests is used up: {bytes} bytes more would pass the limit of {limit} bytes \
-             (request_memory_bytes is {all}): send less at a time, or try again later"
+             (request_memory_bytes is {all}): send less at a time, read what is answered, or try again later"
         ))
     }
 }

@@ -4,13 +4,13 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use http::request;
 use tidegate_codec::status::Status;
-use tidegate_engine::memory::{Reservation, Share};
+use tidegate_engine::memory::{Memory, Reservation, Share};
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::sync::lock;
 
@@ -79,6 +79,7 @@ pub struct Lifeline {
     silence: AtomicU8,
     orders: AtomicU8,
     task: Mutex<Option<Waker>>,
+    memory: OnceLock<Arc<Share>>,
 }
 
 impl Lifeline {
@@ -105,6 +106,7 @@ impl Lifeline {
             silence: AtomicU8::new(CUT_SHORT),
             orders: AtomicU8::new(0),
             task: Mutex::new(None),
+            memory: OnceLock::new(),
         })
     }
 
@@ -114,6 +116,11 @@ impl Lifeline {
         self.silence.store(CUT_SHORT, Ordering::Relaxed);
         self.open_calls.fetch_add(1, Ordering::Relaxed);
         OpenCall { lifeline: self.clone(), held: None, is_due: true }
+    }
+
+    /// What its requests may hold together.
+    pub fn share(&self, memory: &Arc<Memory>) -> &Arc<Share> {
+        self.memory.get_or_init(|| memory.of_connection())
     }
 
     /// The largest chunk of the present body that was announced, in bytes, whether it has come or not.
@@ -363,8 +370,6 @@ impl Drop for OpenCall {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_engine::memory::Memory;
-
     use super::*;
 
     const MB: usize = 1 << 20;

@@ -48,7 +48,7 @@ where
         return;
     };
     let pings = connection.ping_pong();
-    let memory = peer.limits.memory.of_connection();
+    let memory = peer.lifeline.share(&peer.limits.memory).clone();
     let leaving = false;
     GrpcConnection { connection, pings, service, peer, memory, drain, partial: PartialCalls::default(), leaving }.await;
 }

@@ -244,8 +244,11 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
     /// Has a call read aside, as it becomes so many bytes, unless its client goes before.
     fn leave(&self, bytes: usize, mut call: GrpcCall, read: impl FnOnce(&GrpcMethods<R>, GrpcCall) + Send + 'static) {
         let methods = GrpcMethods { dispatcher: self.dispatcher.clone(), state: self.state.clone() };
-        let mut memory = self.state.engine.limits.memory.of_connection().reservation();
-        if let Err(status) = memory.grow(call.message.len(), call.message.len()) {
+        let all = &self.state.engine.limits.memory;
+        let own = call.reply.lifeline().map_or_else(|| all.of_connection(), |lifeline| lifeline.share(all).clone());
+        let mut memory = own.reservation();
+        // Very many may wait, so that none has anything of what is kept for small requests.
+        if let Err(status) = memory.grow(call.message.len(), usize::MAX) {
             return self.dispatcher.refuse(self.open(call).2, None, &status);
         }
         tokio::spawn(async move {

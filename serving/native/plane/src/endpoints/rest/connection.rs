@@ -49,7 +49,7 @@ where
 {
     let any_origin = service.any_origin();
     let lifeline = peer.lifeline.clone();
-    let memory = peer.limits.memory.of_connection();
+    let memory = lifeline.share(&peer.limits.memory).clone();
     let unread = AtomicBool::new(false);
     let handler = service_fn(|mut request: Request<Incoming>| {
         let open = peer.lifeline.begin_call();

@@ -70,7 +70,8 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
 
     fn plain<'a, Q>(&self, call: &'a RestCall, media_type: MediaType) -> Plain<'a, Q> {
         let limits = &self.state.engine.limits;
-        let room = TextRoom { memory: limits.memory.of_connection().reservation(), most: limits.max_message_bytes() };
+        let memory = call.lifeline.share(&limits.memory).reservation();
+        let room = TextRoom { memory, most: limits.max_message_bytes() };
         Plain { body: &call.body, media_type, room: room.into(), text: RefCell::default(), reply: PhantomData }
     }
 

@@ -159,7 +159,7 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
     ) -> RestAnswer {
         let (mut sender, later) = oneshot::channel();
         let (state, received, deadline) = (self.state.clone(), call.received, call.deadline);
-        let observation = call.observation.clone();
+        let (observation, lifeline) = (call.observation.clone(), call.lifeline.clone());
         tokio::spawn(async move {
             let engine = state.engine.clone();
             let written = tokio::select! {
@@ -168,8 +168,8 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
                 () = sender.closed() => return,
             };
             // Until its client has read it, of whom there may be very many.
-            let mut memory = state.engine.limits.memory.of_connection().reservation();
-            let written = written.and_then(|body| memory.grow(body.len(), body.len()).map(|()| body));
+            let mut memory = lifeline.share(&state.engine.limits.memory).reservation();
+            let written = written.and_then(|body| memory.grow(body.len(), usize::MAX).map(|()| body));
             let (metrics, code) =
                 (&state.engine.metrics, written.as_ref().err().map_or(Code::Ok, |status| status.code));
             observation.note(|facts| facts.code = Some(code));

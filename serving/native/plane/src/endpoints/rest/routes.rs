@@ -247,8 +247,9 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
         method: InferenceMethod,
         target: Target,
     ) {
-        let mut memory = self.state.engine.limits.memory.of_connection().reservation();
-        if let Err(status) = memory.grow(call.body.len(), call.body.len()) {
+        let mut memory = call.lifeline.share(&self.state.engine.limits.memory).reservation();
+        // Very many may wait, so that none has anything of what is kept for small requests.
+        if let Err(status) = memory.grow(call.body.len(), usize::MAX) {
             return self.dispatcher.refuse(context, None, &status);
         }
         let (dispatcher, state) = (self.dispatcher.clone(), self.state.clone());
