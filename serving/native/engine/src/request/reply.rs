@@ -15,7 +15,7 @@ use crate::request_id::RequestId;
 use crate::telemetry::{Facts, Observation};
 
 /// A request whose client may have gone, or wait without a word, runs by then unless there is much before it.
-pub(crate) const SILENT: Duration = Duration::from_millis(100);
+pub const SILENT: Duration = Duration::from_millis(100);
 
 /// What every answer carries beside its content.
 #[derive(Clone, Copy, Debug, Default)]

@@ -10,6 +10,7 @@ use tidegate_codec::open_inference::{index, json_request, metadata, shared_memor
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::engine::Engine;
 use tidegate_engine::metrics::Endpoint;
+use tidegate_engine::request::reply::SILENT;
 use tidegate_engine::request::{Reply, RequestContext, Tags};
 use tidegate_engine::request_id::RequestId;
 use tidegate_engine::serving_map::Version;
@@ -161,12 +162,16 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
         let (state, received, deadline) = (self.state.clone(), call.received, call.deadline);
         let (observation, lifeline) = (call.observation.clone(), call.lifeline.clone());
         tokio::spawn(async move {
-            let engine = state.engine.clone();
+            let (engine, asker) = (state.engine.clone(), lifeline.clone());
+            // Very many that have closed their side alone look like as many that have gone.
+            let is_there = move || !asker.is_half_closed() || received.elapsed() < SILENT;
+            let write = move || is_there().then(|| write(&engine));
             let written = tokio::select! {
-                written = state.aside.list(deadline, move || write(&engine)) => written.and_then(|written| written),
+                written = state.aside.list(deadline, write) => written.transpose(),
                 // Its client has gone.
                 () = sender.closed() => return,
             };
+            let Some(written) = written.map(|written| written.and_then(|written| written)) else { return };
             // Until its client has read it, of whom there may be very many.
             let mut memory = lifeline.share(&state.engine.limits.memory).reservation();
             let written = written.and_then(|body| memory.grow(body.len(), usize::MAX).map(|()| body));
