@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import os
@@ -16,7 +17,6 @@ from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
-from fastapi.concurrency import run_in_threadpool
 
 from tidegate_operators.steps.keys import new_key
 from tidegate_pipelines.hub.access import Access
@@ -94,7 +94,8 @@ class Service:
             try:
                 yield
             finally:
-                await run_in_threadpool(self._stop)
+                # Requests may have all threads that are there for them.
+                await asyncio.to_thread(self._stop)
 
         app = create_app(hub, routers, lifespan, self.access)
         add_pages(app, hub)

@@ -45,6 +45,17 @@ def test_labels_are_kept_and_unknown_ids_are_named(database: Database, tmp_path:
     assert rows == {"a": True, "b": True, "x1": False, "x2": False}
 
 
+def test_an_upload_ends_where_the_hub_stops(database: Database) -> None:
+    labels = read_labels(lines({"request_id": "a", "label": 1}))
+
+    with pytest.raises(Unavailable, match="the hub stops"):
+        keep(database, lambda model: database.close(), "flights", labels, "anna")
+
+    again = Database(database.url.render_as_string(hide_password=False))
+    assert dict(newest_labels(again, "flights")) == {}
+    again.close()
+
+
 def test_the_newest_label_of_a_request_wins_and_all_are_kept(database: Database) -> None:
     def send(*labels: dict[str, Any]) -> int:
         return keep(database, lambda model: None, "flights", read_labels(lines(*labels)), "anna").again

@@ -188,7 +188,7 @@ def _again(database: Database, upload: LabelUploadRow, batch: Sequence[Label]) -
     kept = LabelRow.request_id, LabelRow.label, LabelRow.labelled_at
     mine = LabelRow.model == upload.model, LabelRow.request_id.in_(ids), or_(_counts(), LabelRow.upload == upload.id)
     with database.reading() as session:
-        for request_id, label, at in session.execute(select(*kept).where(*mine)):
+        for request_id, label, at in session.execute(select(*kept).where(*mine).distinct()):
             there |= {(request_id, label, at), (request_id, label, None)}
     again = 0
     for one in batch:

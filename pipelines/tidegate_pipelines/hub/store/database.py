@@ -62,6 +62,7 @@ class Database:
         self.is_postgresql = kind == _POSTGRESQL
         self._engine = self._connect()
         self._away_since: datetime | None = None
+        self._closed = False
 
     def __str__(self) -> str:
         return self.url.render_as_string(hide_password=True)
@@ -118,7 +119,9 @@ class Database:
                 ) from error
 
     def close(self) -> None:
-        """Closes all connections."""
+        """Closes all connections. What goes on in other threads ends with its present transaction: the next one is
+        Unavailable."""
+        self._closed = True
         self._engine.dispose()
 
     def _connect(self) -> Engine:
@@ -144,6 +147,8 @@ class Database:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
+        if self._closed:
+            raise Unavailable("the hub stops: send this again once it is back, or to another hub")
         try:
             yield
             self._away_since = None
