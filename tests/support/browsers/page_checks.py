@@ -40,7 +40,7 @@ def grave(page: Page) -> list[str]:
 
 
 def layout(page: Page) -> dict[int, tuple[int, list[str], list[str]]]:
-    """What is wrong with a page's layout on paper and on screens, by its width; the page is left at the last of them."""
+    """What is wrong with a page's layout on paper and on screens, by its width; the page is left at the last."""
     page.emulate_media(media="print")
     found = _layout(page, PAPERS)
     page.emulate_media(media="screen")
