@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from tests.bench.attack import floods, full_queues, trickles, wire
+from tests.bench.attack import crowds, floods, full_queues, trickles, wire
 from tests.bench.attack.models import PIXELS, TABLES
 from tests.bench.attack.wire import CLASSIFY, MEGABYTE, PREDICT, Target
 from tests.bench.rows import Row
@@ -266,6 +266,12 @@ ATTACKS: dict[str, Attack] = {
     "held-heads": Attack(trickles.held_heads, config=LITTLE),
     "health-watches": Attack(trickles.health_watches, config=LITTLE),
     "unread-conversations": Attack(trickles.unread_conversations),
+    "bodies-for-nobody": Attack(crowds.bodies_for_nobody, 60),
+    "held-watches": Attack(crowds.held_watches, 20),
+    "held-calls": Attack(crowds.held_calls, 20),
+    "held-bodies": Attack(crowds.held_bodies, 20),
+    "crowd-of-lists": Attack(crowds.crowd_of_lists, tables=300, config=LITTLE),
+    "half-closed-lists": Attack(crowds.half_closed_lists, tables=300),
 }
 
 
