@@ -171,7 +171,7 @@ def _report(
     comparison = with_examples(comparison, profile, window, left_out=measured)
     comparison = told_of_stamps(comparison, profile, relation, delays, columns.time or "", clocks)
     comparison = told_of_dates(comparison, profile, now, dates, columns.time or "")
-    comparison = told_of_calendar(comparison, profile, calendar, columns.time or "")
+    comparison = told_of_calendar(comparison, profile, now, calendar, columns.time or "")
     findings = {name: list(found) for name, found in comparison.findings.items()}
     for finding in further:
         findings.setdefault(finding.subject, []).insert(0, finding)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tidegate_serving.admission import Outcome
-from tidegate_validation.skew import Columns, SkewReport
+from tidegate_validation.skew import Columns, SkewReport, report_on_tables
 from tidegate_validation.skew.two_tables import profile_table, report_on_table
 from tidegate_validation.statistics import Profile
 from tidegate_validation.tables import as_table
@@ -105,3 +105,31 @@ def test_a_part_of_the_date_that_training_knew_one_of_is_told_by_its_name() -> N
     assert found.outcome is Outcome.PASS, [one.sentence for one in found.findings]
     assert "beside the quarter of `at`" in found.feature("quarter").sentence
     assert "beside" not in found.feature("grade").sentence
+
+
+def in_berlin(first: str, days: int) -> pd.DataFrame:
+    """Events around the clock, with their local weekday, day of the month and date."""
+    random = np.random.default_rng(days)
+    start = pd.Timestamp(first, tz="UTC").timestamp()
+    at = np.sort(start + random.integers(0, days * DAY, days * 3 * ROWS))
+    local = pd.Series(pd.to_datetime(at, unit="s", utc=True).tz_convert("Europe/Berlin"))
+    parts = {"weekday": local.dt.day_of_week, "day": local.dt.day, "date": local.dt.date, "hour": local.dt.hour}
+    return pd.DataFrame({"at": at, **parts})
+
+
+@pytest.mark.parametrize(("first", "outcome"), [("2022-08-31", Outcome.WARN), ("2022-09-28", Outcome.PASS)])
+def test_dates_of_the_hour_that_summer_time_moves_do_not_fail(first: str, outcome: Outcome) -> None:
+    """Summer time ends with training, or within it."""
+    rows = in_berlin(first, 67)
+    cut = rows["at"].min() // DAY * DAY + 60 * DAY
+    found = report_on_tables(rows[rows["at"] < cut], rows[rows["at"] >= cut], COLUMNS)
+
+    assert not [one.sentence for one in found.findings if one.outcome is Outcome.FAIL]
+    assert {found.feature(name).outcome for name in ("weekday", "day", "date")} == {outcome}
+    assert outcome is Outcome.PASS or "earlier than in training (summer time?)" in found.feature("weekday").sentence
+    late = rows.assign(
+        day=rows["day"] + (rows["hour"] < 2),
+        date=rows["date"].where(rows["hour"] != 9, rows["date"] + pd.Timedelta(days=1)),
+    )
+    moved = report_on_tables(rows[rows["at"] < cut], late[late["at"] >= cut], COLUMNS)
+    assert (moved.feature("day").outcome, moved.feature("date").outcome) == (Outcome.FAIL, Outcome.FAIL)

@@ -10,22 +10,26 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tidegate_serving.admission import Finding
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.compare import Comparison
 from tidegate_validation.skew.diagnosis.beyond import NEW_VALUE
 from tidegate_validation.skew.diagnosis.cause import OFFSET, Cause
+from tidegate_validation.skew.diagnosis.clock import CLOCK
 from tidegate_validation.skew.diagnosis.frozen import ONE_VALUE
 from tidegate_validation.skew.diagnosis.rivals import DEFAULT
 from tidegate_validation.skew.finding import explain
+from tidegate_validation.skew.rule import Aspect
 from tidegate_validation.statistics.arrays import Floats, Integers, Mask, to_numpy
 from tidegate_validation.statistics.blocks import SECONDS
-from tidegate_validation.statistics.profile import Profile
+from tidegate_validation.statistics.profile import FeatureProfile, Profile
 from tidegate_validation.statistics.relation import Relation
 from tidegate_validation.statistics.sql import Family, as_number, family, quote
 
 _HOURS = sorted(range(-12, 15), key=abs)
 _HOUR = 3600.0
 _ALL = 0.995
+_IN_ONE_ZONE = 0.8
+"""Summer time moves the dates of the one hour before midnight alone."""
 _WEEK = 7
 _FROM = (0, -1)
 """Parts are counted from one or from zero."""
@@ -44,6 +48,8 @@ _PARTS = {
     "year": ("year", *_YEARS),
 }
 """DuckDB's function for each part of a date, and the least and the largest number of it."""
+_SEEN = (Outcome.FAIL, Outcome.WARN)
+_OF_VALUES = tuple(one.value for one in Aspect if one not in (Aspect.MISSING, Aspect.INFINITE))
 _OF_ONE_DISTANCE = (ONE_VALUE, NEW_VALUE, DEFAULT)
 _LONG = ("month", "week", "quarter", "year")
 """Parts of which training may hold a single one: a column of one number is such a part where it is called so."""
@@ -61,9 +67,9 @@ class CalendarColumn:
         """What the column of distances from the event's date is called."""
         return f"{self.column} against {self.part} of {time} at {self.hours:+d} h"
 
-    def distance(self, time: str, types: Mapping[str, str]) -> str:
-        """SQL for how far the column is from the event's date."""
-        seconds = f"{as_number(time, types[time])} + {self.hours * _HOUR}"
+    def distance(self, time: str, types: Mapping[str, str], later: int = 0) -> str:
+        """SQL for how far the column is from the event's date, at local times so many hours `later`."""
+        seconds = f"{as_number(time, types[time])} + {(self.hours + later) * _HOUR}"
         moment = f"make_timestamp(TRY_CAST(floor({seconds}) AS BIGINT) * 1000000)"
         gap = f"{as_number(self.column, types[self.column])} - {_PARTS[self.part][0]}({moment})"
         return f"({gap}) - {_WEEK} * floor(({gap}) / {_WEEK})" if self.part == "weekday" else gap
@@ -85,8 +91,8 @@ def calendar_columns(relation: Relation, columns: Sequence[str], time: str) -> l
     told = {(name, part): found for name, parts in shares.items() for part, found in parts.items()}
     if not told:
         return []
-    place = int(np.argmax(np.sum(list(told.values()), axis=0)))
-    return [CalendarColumn(name, part, _HOURS[place]) for (name, part), found in told.items() if found[place] >= _ALL]
+    place = int(np.argmax(np.sum([found.at for found in told.values()], axis=0)))
+    return [CalendarColumn(one, part, _HOURS[place]) for (one, part), found in told.items() if found.fits(place)]
 
 
 def known_calendar_columns(features: Iterable[str], time: str) -> list[CalendarColumn]:
@@ -107,14 +113,19 @@ def distances(columns: Sequence[CalendarColumn], time: str, types: Mapping[str, 
 
 
 def told_of_calendar(
-    comparison: Comparison, profile: Profile, columns: Sequence[CalendarColumn], time: str
+    comparison: Comparison, profile: Profile, now: Relation, columns: Sequence[CalendarColumn], time: str
 ) -> Comparison:
-    """The comparison with what was found of distances from the event's date told of their columns."""
+    """The comparison with what was found of distances from the event's date told of their columns, which `now` has:
+    what summer time does to them is no more than a WARN, and nothing where training had both."""
     names = {one.name(time): one for one in columns}
-    findings = {
-        names[name].column if name in names else name: [_told(one, profile, names.get(name), time) for one in found]
-        for name, found in comparison.findings.items()
-    }
+    findings = dict[str, Sequence[Finding]]()
+    for name, found in comparison.findings.items():
+        column = names.get(name)
+        if column is None:
+            findings[name] = found
+            continue
+        excused = _by_summer_time(found, profile.features[name], now, column, time)
+        findings[column.column] = [_told(one, profile, column, time) for one in excused]
     return replace(
         comparison,
         findings=findings,
@@ -124,9 +135,40 @@ def told_of_calendar(
     )
 
 
-def _told(finding: Finding, profile: Profile, column: CalendarColumn | None, time: str) -> Finding:
-    if column is None:
-        return finding
+def _by_summer_time(
+    found: Sequence[Finding], distance: FeatureProfile, now: Relation, column: CalendarColumn, time: str
+) -> Sequence[Finding]:
+    """The findings of a column's `distance`, those of its values as one where all other dates than usual are those of
+    an hour later, or of an hour earlier."""
+    values = [one for one in found if one.outcome in _SEEN and one.check in _OF_VALUES]
+    usual = distance.points.listed
+    if not values or not usual or column.column not in now.types or not _is_number(now.types[column.column]):
+        return found
+    value = float(max(usual, key=lambda one: one.share).value)
+    off = {later: f"({column.distance(time, now.types, later)}) <> {value}" for later in (0, 1, -1)}
+    counted = ", ".join(f"count(*) FILTER (WHERE {off[0]} AND {one})" for one in off.values())
+    rows, *left = now.connection.execute(f"SELECT count(*), {counted} FROM {now.name}").fetchall()[0]
+    later = min((1, -1), key=lambda one: left[[*off].index(one)])
+    if not left[0] or left[[*off].index(later)] > (1 - _ALL) * rows:
+        return found
+    start, way = f"`{distance.name}`:", "later" if later > 0 else "earlier"
+    if sum(one.share for one in usual if float(one.value) != value) > 1 - _ALL:
+        words, outcome, cause = f"{start} as in training, in summer time and out of it", Outcome.PASS, None
+    else:
+        since = (values[0].cause or {}).get("since")
+        words = f"{start} that of an hour {way} than in training (summer time?){f', since {since}' if since else ''}"
+        outcome = Outcome.WARN
+        cause = {
+            "kind": CLOCK,
+            "share": round(left[0] / rows, 4),
+            "offset": later,
+            **({"since": since} if since else {}),
+        }
+    told = Finding(Aspect.DISTRIBUTION.value, distance.name, outcome, words, example=values[0].example, cause=cause)
+    return [told, *(one for one in found if one not in values)]
+
+
+def _told(finding: Finding, profile: Profile, column: CalendarColumn, time: str) -> Finding:
     start, words = f"`{finding.subject}`:", f"`{column.column}`, beside the {column.part} of `{time}`:"
     told, usual = finding.cause or {}, profile.features[finding.subject].points.listed
     if told.get("kind") in _OF_ONE_DISTANCE and usual:
@@ -169,9 +211,21 @@ def _called(name: str, part: str) -> bool:
     return part == "year" or (part in _LONG and part in name.lower())
 
 
-def _read_off(name: str, values: Floats, usable: Mask, dates: _Dates) -> dict[str, Floats]:
-    """The part of the event's date that a column is, with the share of rows for which it is, in a place so many hours
-    east as in `_HOURS`; none where it is no part anywhere."""
+@dataclass(frozen=True, slots=True)
+class _Shares:
+    """Shares of rows for which a column is a part of the event's date `at` so many hours east as in `_HOURS`, and there
+    or an hour from there, which is summer time."""
+
+    at: Floats
+    about: Floats
+
+    def fits(self, place: int) -> bool:
+        """Whether a column is that part in this place, summer time aside."""
+        return bool(self.about[place] >= _ALL and self.at[place] >= _IN_ONE_ZONE)
+
+
+def _read_off(name: str, values: Floats, usable: Mask, dates: _Dates) -> dict[str, _Shares]:
+    """The part of the event's date that a column is; none where it is no part anywhere."""
     usable = usable & np.isfinite(values)
     values = values[usable]
     if len(np.unique(np.floor(dates.seconds[usable] / SECONDS))) < _LEAST_DAYS or (values % 1).any():
@@ -180,18 +234,23 @@ def _read_off(name: str, values: Floats, usable: Mask, dates: _Dates) -> dict[st
     for part, (_, least, most) in _PARTS.items():
         if low < least or high > most or (low == high and not _called(name, part)):
             continue
-        if _share(part, values, dates.part(part, 0)[usable]) >= _NEARBY:
-            shares = np.array([_share(part, values, dates.part(part, hours)[usable]) for hours in _HOURS])
-            if shares.max() >= _ALL:
-                return {part: shares}
+        if _are(part, values, dates.part(part, 0)[usable]).mean() >= _NEARBY:
+            are = {hours: _are(part, values, dates.part(part, hours)[usable]) for hours in _HOURS}
+            at = np.array([are[hours].mean() for hours in _HOURS])
+            about = [max((are[one] | are[hours]).mean() for one in are if abs(one - hours) <= 1) for hours in _HOURS]
+            found = _Shares(at, np.array(about))
+            if any(found.fits(place) for place in range(len(_HOURS))):
+                return {part: found}
     return {}
 
 
-def _share(part: str, values: Floats, dates: Integers) -> float:
+def _are(part: str, values: Floats, dates: Integers) -> Mask:
+    """Which values are that part of their dates, counted from where most of them are."""
     gaps = values.astype(np.int64) - dates
     if part == "weekday":
-        return float(np.unique(gaps % _WEEK, return_counts=True)[1].max()) / len(gaps)
-    return max(float(np.mean(gaps == one)) for one in _FROM)
+        gaps = gaps % _WEEK
+        return np.asarray(gaps == np.bincount(gaps).argmax())
+    return np.asarray(max((gaps == one for one in _FROM), key=np.mean))
 
 
 def _part_of(part: str, seconds: Floats) -> Integers:

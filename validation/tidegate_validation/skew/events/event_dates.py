@@ -5,6 +5,7 @@ The dates themselves are others in every window. A date of birth does not run wi
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -41,6 +42,10 @@ _HALF = 0.5
 _FEWEST = 3
 _ONE_SIDED = 0.995
 _LAST = 0.98
+_HOUR = 3600.0
+_PLACES = range(-12, 15)
+"""Hours east of UTC."""
+_AS_USUAL = 0.03
 _NEAR = 0.25
 """A part of training's days within which dates reach up to the event."""
 _TOLD = (Outcome.FAIL, Outcome.WARN)
@@ -139,8 +144,41 @@ def told_of_dates(
             first = replace(found[0], sentence=f"`{name}`: {explain(cause)}", cause=cause.to_dict())
             findings[name] = [first, *(one for one in found[1:] if one.check == Aspect.MISSING)]
         else:
-            findings[name] = [_in_days(one, time) for one in found]
+            later = _by_summer_time(profile.features[name], now, name, time) if told else None
+            findings[name] = [_in_days(_excused(one, name, later), time) for one in found]
     return replace(comparison, findings=findings, causes=causes)
+
+
+def _by_summer_time(distance: FeatureProfile, now: Relation, name: str, time: str) -> int | None:
+    """By how many hours, from a day of the window on, the events' local dates are those of another time of day than
+    they were in training; None where they are no local dates, or others for another reason."""
+    date, event = _beside(now, name, time)
+    usual = {float(one.value): one.share for one in distance.points.listed}
+    if not len(date) or not usual:
+        return None
+    days = _day_of(event)
+    are = {hours: date == _day_of(event + hours * _HOUR) for hours in _PLACES}
+    for hours, later in itertools.product(_PLACES[1:-1], (1, -1)):
+        told = max(np.mean(np.where(days >= first, are[hours + later], are[hours])) for first in np.unique(days))
+        gaps = (_day_of(event + hours * _HOUR) - days) / SECONDS
+        if told >= _ONE_SIDED and np.mean(are[hours]) < _ONE_SIDED and _apart(usual, gaps) <= _AS_USUAL:
+            return later
+    return None
+
+
+def _apart(usual: Mapping[float, float], gaps: Floats) -> float:
+    """The total variation between training's shares of days after the event and these."""
+    values, n = np.unique(gaps, return_counts=True)
+    shares = dict(zip(values.tolist(), (n / len(gaps)).tolist(), strict=True))
+    return float(sum(abs(usual.get(one, 0.0) - shares.get(one, 0.0)) for one in {*usual, *shares})) / 2
+
+
+def _excused(finding: Finding, name: str, later: int | None) -> Finding:
+    """A finding of values, no more than a WARN where dates are those of an hour later or earlier."""
+    if later is None or finding.outcome not in _TOLD or finding.check == Aspect.MISSING:
+        return finding
+    words = f"`{name}`: those of an hour {'later' if later > 0 else 'earlier'} than in training (summer time?)"
+    return replace(finding, outcome=Outcome.WARN, sentence=words, cause=None)
 
 
 def _in_days(finding: Finding, time: str) -> Finding:
@@ -155,7 +193,8 @@ def _swapped(profile: Profile, now: Relation, name: str, time: str) -> Cause | N
     feature, (date, event) = profile.features[name], _beside(now, name, time)
     if feature.minimum is None or feature.maximum is None:
         return None
-    return swapped_back(date, event + feature.minimum * SECONDS, event + feature.maximum * SECONDS)
+    day = _day_of(event)
+    return swapped_back(date, day + feature.minimum * SECONDS, day + feature.maximum * SECONDS)
 
 
 def _one_date(profile: Profile, now: Relation, name: str, time: str) -> Cause | None:
@@ -163,7 +202,7 @@ def _one_date(profile: Profile, now: Relation, name: str, time: str) -> Cause | 
     feature, (date, event) = profile.features[name], _beside(now, name, time)
     if feature.minimum is None or feature.maximum is None:
         return None
-    gaps = (date - event) / SECONDS
+    gaps = (date - _day_of(event)) / SECONDS
     strange = date[(gaps < feature.minimum) | (gaps > feature.maximum)]
     values, n = np.unique(strange, return_counts=True)
     if len(n) == 0 or n.max() < max(_FEWEST, _HALF * len(strange)):
@@ -173,11 +212,16 @@ def _one_date(profile: Profile, now: Relation, name: str, time: str) -> Cause | 
 
 
 def _beside(now: Relation, name: str, time: str) -> tuple[Floats, Floats]:
-    """Dates that are there, and the days of their events, both in Unix seconds."""
+    """Dates that are there, and their events, both in Unix seconds."""
     table = now.sample({"date": as_number(name, now.types[name]), "moment": as_number(time, now.types[time])})
     date, moment = (to_numpy(table[one]).astype(np.float64) for one in ("date", "moment"))
     there = np.isfinite(date) & np.isfinite(moment)
-    return date[there], np.floor(moment[there] / SECONDS) * SECONDS
+    return date[there], moment[there]
+
+
+def _day_of(moment: Floats) -> Floats:
+    """The first second of each moment's day (UTC)."""
+    return np.asarray(np.floor(moment / SECONDS) * SECONDS)
 
 
 def _days(column: pa.ChunkedArray) -> Floats:
