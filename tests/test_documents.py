@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.browsers.browser import chromium, opened
 
 from tidegate_pipelines.cli.app import whole_command
 from tidegate_pipelines.hub import config as hub_config
@@ -182,3 +183,20 @@ def test_the_table_of_margins_has_the_defaults_of_the_quality_gate() -> None:
     rule = QualityRule()
     assert {"absolute_margin", "loss_floor", "slice_floor", "slice_groups"} <= {name for name, _ in rows}
     assert dict(rows) == {name: str(getattr(rule, name)) for name, _ in rows}
+
+
+def test_the_search_of_the_site_runs_where_it_is_read_as_files(tmp_path: Path) -> None:
+    assert "polyfills: [scripts/iframe-worker.js]" in told("mkdocs.yml")
+    (tmp_path / "shim.js").write_text(told("docs/scripts/iframe-worker.js"))
+    (tmp_path / "worker.js").write_text("addEventListener('message', event => postMessage(event.data + 1))")
+    (tmp_path / "index.html").write_text("<!doctype html><head><script src='shim.js'></script></head><body></body>")
+    asks = """() => new Promise((resolve, reject) => {
+      const worker = new Worker("worker.js");
+      worker.addEventListener("message", event => resolve(event.data));
+      worker.addEventListener("error", reject);
+      worker.postMessage(41);
+    })"""
+    address = (tmp_path / "index.html").as_uri()
+    with chromium() as browser, opened(browser, address, own=tmp_path.as_uri()) as (page, heard):
+        assert page.evaluate(asks) == 42
+        assert (heard.errors, heard.elsewhere) == ([], [])

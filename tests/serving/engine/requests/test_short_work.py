@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -37,20 +37,31 @@ class Model:
 FIRST = MODEL.format('inputs["x"][:, :1]')
 SAME = MODEL.format('inputs["x"]')
 LONG = MODEL.format('np.full((len(inputs["x"]), 4 << 20), 0.1, np.float32)')
-NUMBERS = b'{"instances": [[' + b"1.25," * (12 * MEGABYTE) + b"1.25]]}"
-BODIES = {
-    "unpacked": ("first", gzip.compress(NUMBERS), "gzip", 200),
-    "of the wrong length": ("wide", b'{"instances": [[' + b"1," * (30 * MEGABYTE) + b"1]]}", "identity", 400),
-    "of escapes": ("texts", b'{"instances": ["' + b"\\u0041" * (10 * MEGABYTE) + b'"]}', "identity", 200),
-    "nested": (
-        "m",
-        b'{"instances": [' + b"[" * 253 + b"1.0," * (MEGABYTE // 5) + b"1.0" + b"]" * 253 + b"]}",
+
+
+def numbers() -> bytes:
+    return b'{"instances": [[' + b"1.25," * (12 * MEGABYTE) + b"1.25]]}"
+
+
+BODIES: dict[str, tuple[str, Callable[[], bytes], str, int]] = {
+    "unpacked": ("first", lambda: gzip.compress(numbers()), "gzip", 200),
+    "of the wrong length": (
+        "wide",
+        lambda: b'{"instances": [[' + b"1," * (30 * MEGABYTE) + b"1]]}",
         "identity",
         400,
     ),
-    "good": ("first", NUMBERS, "identity", 200),
-    "with a long answer": ("long", b'{"instances": [[1]]}', "identity", 200),
+    "of escapes": ("texts", lambda: b'{"instances": ["' + b"\\u0041" * (10 * MEGABYTE) + b'"]}', "identity", 200),
+    "nested": (
+        "m",
+        lambda: b'{"instances": [' + b"[" * 253 + b"1.0," * (MEGABYTE // 5) + b"1.0" + b"]" * 253 + b"]}",
+        "identity",
+        400,
+    ),
+    "good": ("first", numbers, "identity", 200),
+    "with a long answer": ("long", lambda: b'{"instances": [[1]]}', "identity", 200),
 }
+"""The model that is asked, its body, which is large and made where it is sent, the encoding, and the status to come."""
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +84,8 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
 
 @pytest.mark.parametrize("name", BODIES)
 def test_others_are_answered_while_a_costly_body_is_read_and_answered(engine: EngineProcess, name: str) -> None:
-    model, body, encoding, status = BODIES[name]
+    model, make, encoding, status = BODIES[name]
+    body = make()
     address = engine.addresses["rest"]
     host, _, port = address.rpartition(":")
     head = f"POST /v1/models/{model}:predict HTTP/1.1\r\nHost: x\r\nContent-Encoding: {encoding}\r\n"
