@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from tidegate_pipelines.cli.audit import app
-from tidegate_pipelines.counts import counted
 from tidegate_pipelines.hub.audit import Act, AuditLog
 from tidegate_pipelines.hub.store import Database
+from tidegate_validation.counts import counted
 
 
 @pytest.mark.parametrize(

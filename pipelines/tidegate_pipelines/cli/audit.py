@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidegate_pipelines.cli.console import say
-from tidegate_pipelines.counts import counted
+from tidegate_validation.counts import counted
 
 if TYPE_CHECKING:
     from tidegate_pipelines.hub.config import HubConfig

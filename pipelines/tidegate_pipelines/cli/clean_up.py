@@ -10,8 +10,8 @@ import typer
 from tidegate_pipelines.cli.console import say, show_table
 from tidegate_pipelines.cli.durations import duration
 from tidegate_pipelines.cli.options import control_at, environment
-from tidegate_pipelines.counts import counted
 from tidegate_serving.connection import EngineConnection
+from tidegate_validation.counts import counted
 
 
 def register(app: typer.Typer) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from tidegate_pipelines.cli.console import say, show_table
 from tidegate_pipelines.cli.options import Training
-from tidegate_pipelines.counts import counted
+from tidegate_validation.counts import counted
 
 if TYPE_CHECKING:
     from tidegate_validation.expectations import Suites

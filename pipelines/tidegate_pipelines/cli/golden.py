@@ -9,7 +9,7 @@ import typer
 
 from tidegate_pipelines.cli.console import say
 from tidegate_pipelines.cli.options import version_number
-from tidegate_pipelines.counts import counted
+from tidegate_validation.counts import counted
 
 _HELP = """Record golden requests: what was asked and answered.
 

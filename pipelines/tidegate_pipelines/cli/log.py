@@ -9,7 +9,7 @@ import typer
 
 from tidegate_pipelines.cli.console import say
 from tidegate_pipelines.cli.durations import duration
-from tidegate_pipelines.counts import counted
+from tidegate_validation.counts import counted
 
 if TYPE_CHECKING:
     from tidegate_operators.steps.log_upkeep import Skipped

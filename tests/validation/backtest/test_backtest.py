@@ -272,7 +272,7 @@ def test_when_labels_were_found_may_be_told_in_any_way(unit: str) -> None:
         ({"t": [1.0]}, "sent", "no column 'sent'"),
         ({"t": pa.array([], pa.int64())}, "t", "nothing was logged"),
         ({"t": ["monday"]}, "t", "logged rows: column 't' holds 'monday', which is no time"),
-        ({"t": [1.0, None]}, "t", "1 rows have no t"),
+        ({"t": [1.0, None]}, "t", "1 row has no t"),
     ],
 )
 def test_rows_without_a_time_are_refused(table: dict[str, object], column: str, words: str) -> None:

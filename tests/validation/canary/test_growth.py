@@ -28,7 +28,7 @@ def test_a_good_version_goes_from_share_to_share_and_passes_after_the_last() -> 
     assert numbers == [1, 2, 3]
     last = moved(GOOD, replace(DONE, number=3)).result
     assert (last.outcome, last.numbers.share) == (Outcome.PASS, 1.0)
-    assert "4100 requests of clients, in the end 100.00 %" in last.sentence
+    assert "4,100 requests of clients, in the end 100.00 %" in last.sentence
 
 
 @pytest.mark.parametrize("step", [Step(0, 9.0, 500), Step(0, 60.0, 99), Step(3, 9.0, 500), Step(3, 60.0, 99)])
@@ -53,8 +53,8 @@ def test_each_growth_needs_more_evidence_than_the_one_before() -> None:
 @pytest.mark.parametrize(
     ("numbers", "words"),
     [
-        (replace(GOOD, errors=200, primary_faults=20), "of 4000 pairs it alone failed in 200"),
-        (replace(GOOD, slow=2400, shadow_latency_us=9000.0), "2400 of 4000 answers took more than 20 % longer"),
+        (replace(GOOD, errors=200, primary_faults=20), "of 4,000 pairs it alone failed in 200"),
+        (replace(GOOD, slow=2400, shadow_latency_us=9000.0), "2,400 of 4,000 answers took more than 20 % longer"),
         (replace(GOOD, labelled=900, wrong=120, primary_wrong=10), "of 900 labelled pairs it alone was wrong in 120"),
     ],
 )
@@ -70,6 +70,18 @@ def test_what_breaks_only_under_the_whole_traffic_steps_back_too() -> None:
     back = moved(GOOD, Step(3, 60.0, 300, alone)).result
     assert back.outcome is Outcome.FAIL
     assert "of 300 pairs it alone failed in 60" in back.sentence
+
+
+@pytest.mark.parametrize(
+    ("numbers", "step", "words"),
+    [
+        (CanaryNumbers(answered=1), DONE, "with 1 answer and none to compare"),
+        (CanaryNumbers(answered=1, compared=1), DONE, "in 1 pair, "),
+        (GOOD, Step(0, 60.0, 0), "a step needs 1 answer and 10 s"),
+    ],
+)
+def test_one_answer_is_one_in_words(numbers: CanaryNumbers, step: Step, words: str) -> None:
+    assert words in moved(numbers, step, replace(RULE, step_rows=1)).result.sentence
 
 
 def test_without_labels_there_is_no_word_of_quality_and_with_them_it_waits_for_them() -> None:

@@ -361,7 +361,7 @@ QUIETLY = "\n        try: {}\n        except OSError: pass"
         (
             "__import__('subprocess').run(['bash', '-c', 'echo seen > /dev/udp/127.0.0.1/8125'])",
             "network",
-            r"it called addresses of its own machine, .*: [1-9][0-9]* packets from native code or from a child",
+            r"it called addresses of its own machine, .*: [1-9][0-9,]* packets? from native code or from a child",
         ),
         (
             "open('/etc/tidegate.conf', 'w')",

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_validation.counts import counted
 from tidegate_validation.statistics.arrays import Integers
 from tidegate_validation.statistics.blocks import SECONDS
 from tidegate_validation.statistics.event_times import unix_seconds
@@ -103,5 +104,5 @@ def days_of(table: Any, time: str) -> Integers:
     seconds = unix_seconds(table, time, "logged rows")
     untold = int(np.isnan(seconds).sum())
     if untold:
-        raise InvalidInput(f"{untold} rows have no {time} that can be read: leave them out")
+        raise InvalidInput(f"{counted(untold, 'row has', 'rows have')} no {time} that can be read: leave such rows out")
     return np.asarray(seconds // SECONDS, dtype=np.int64)

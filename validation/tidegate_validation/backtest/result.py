@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tidegate_validation.counts import counted
+
 VERSION = "1"
 
 
@@ -101,7 +103,7 @@ class Backtest:
         words = f"{len(refused)} of {len(judged)} past releases would have been refused"
         if left := len(self.releases) - len(judged):
             words += f", {left} more could not be judged"
-        words += f"; {_counted(self.drifts, 'drift')} would have been named"
+        words += f"; {counted(len(self.drifts), 'drift')} would have been named"
         if ahead:
             words += f", {len(ahead)} of them beside a loss in the metrics, {_middle(ahead)} in the median"
         return words
@@ -109,10 +111,6 @@ class Backtest:
     def to_dict(self) -> dict[str, Any]:
         """As JSON, with its format tag; days are counted from 1970-01-01."""
         return {"format": f"tidegate.backtest/{VERSION}", "sentence": self.sentence, **asdict(self)}
-
-
-def _counted(things: Sequence[object], word: str) -> str:
-    return f"{len(things)} {word}{'s' if len(things) != 1 else ''}"
 
 
 def _middle(days: Sequence[int]) -> str:

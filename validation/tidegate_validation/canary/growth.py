@@ -15,6 +15,7 @@ from tidegate_validation.canary.e_values import Tally
 from tidegate_validation.canary.judgement import CanaryResult, Check, common_tallies, make_check
 from tidegate_validation.canary.numbers import CanaryNumbers
 from tidegate_validation.canary.rule import CanaryRule
+from tidegate_validation.counts import counted
 
 _FAMILIES = 2
 """Of refusals: beside the serving version, and alone at the end; they share the error rate."""
@@ -53,8 +54,8 @@ def move(what: str, numbers: CanaryNumbers, step: Step, rule: CanaryRule) -> Mov
         words = f"stepped back {at}: {_fault(step.alone if decided.alone and step.alone else numbers, rule, checks)}"
     elif outcome is Outcome.PASS:
         words = (
-            f"answered {numbers.answered} requests of clients, in the end {100 * seen.share:.2f} % of the traffic, "
-            f"as well as the serving version, which is sure to {100 * (1.0 - rule.error_rate):.0f} %"
+            f"answered {counted(numbers.answered, 'request')} of clients, in the end {100 * seen.share:.2f} % of the "
+            f"traffic, as well as the serving version, which is sure to {100 * (1.0 - rule.error_rate):.0f} %"
         )
     else:
         words = _missing(seen, replace(step, number=number), rule, checks)
@@ -110,32 +111,33 @@ def _checks(numbers: CanaryNumbers, rule: CanaryRule) -> tuple[Check, ...]:
 def _fault(seen: CanaryNumbers, rule: CanaryRule, checks: Sequence[Check]) -> str:
     check = next(check for check in checks if check.refuses)
     if check.check == "slowness":
+        slow = f"{seen.slow:,} of {counted(seen.compared, 'answer')}"
         return (
-            f"{seen.slow} of {seen.compared} answers took more than {100 * rule.max_slowdown:.0f} % longer than those "
-            f"of the serving version, {seen.shadow_latency_us / 1000:.1f} ms in the median against "
+            f"{slow} took more than {100 * rule.max_slowdown:.0f} % longer than those of the serving version, "
+            f"{seen.shadow_latency_us / 1000:.1f} ms in the median against "
             f"{seen.primary_latency_us / 1000:.1f} ms"
         )
     if check.check == "quality":
         return (
-            f"of {seen.labelled} labelled pairs it alone was wrong in {seen.wrong}, the serving version alone in "
-            f"{seen.primary_wrong}"
+            f"of {counted(seen.labelled, 'labelled pair')} it alone was wrong in {seen.wrong:,}, the serving version "
+            f"alone in {seen.primary_wrong:,}"
         )
     return (
-        f"of {seen.compared} pairs it alone failed in {seen.errors + seen.not_finite} (errors, NaN, infinity), the "
-        f"serving version alone in {seen.primary_faults}"
+        f"of {counted(seen.compared, 'pair')} it alone failed in {seen.errors + seen.not_finite:,} (errors, NaN, "
+        f"infinity), the serving version alone in {seen.primary_faults:,}"
     )
 
 
 def _missing(numbers: CanaryNumbers, step: Step, rule: CanaryRule, checks: Sequence[Check]) -> str:
-    at = f"is at {100 * numbers.share:.2f} % of the traffic with {numbers.answered} answers"
+    at = f"is at {100 * numbers.share:.2f} % of the traffic with {counted(numbers.answered, 'answer')}"
     if not numbers.compared:
         return f"{at} and none to compare within {rule.seconds:g} s: send traffic to the model, or give it more time"
     needed = _needed(step.number, rule)
     weakest = min(checks, key=lambda check: check.promote)
     if weakest.promote >= needed:
-        return f"{at}: a step needs {rule.step_rows} answers and {rule.step_seconds:g} s"
+        return f"{at}: a step needs {counted(rule.step_rows, 'answer')} and {rule.step_seconds:g} s"
     return (
-        f"{at} and not decided on {weakest.check}: {100 * weakest.tally.excess:.2f} % in {weakest.tally.pairs} pairs, "
-        f"{100 * weakest.margin:.2f} % is too much, evidence {weakest.promote:.3g} of {needed:.3g} that the next step "
-        "needs: send more traffic or wait longer"
+        f"{at} and not decided on {weakest.check}: {100 * weakest.tally.excess:.2f} % in "
+        f"{counted(weakest.tally.pairs, 'pair')}, {100 * weakest.margin:.2f} % is too much, "
+        f"evidence {weakest.promote:.3g} of {needed:.3g} that the next step needs: send more traffic or wait longer"
     )

@@ -14,6 +14,7 @@ from tidegate_serving.admission import Outcome
 from tidegate_validation.canary.e_values import Tally, against_good, against_worse, pairs_until
 from tidegate_validation.canary.numbers import CanaryNumbers
 from tidegate_validation.canary.rule import CanaryRule
+from tidegate_validation.counts import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,7 @@ def _bounded_exp(log: float) -> float:
 
 def _praise(numbers: CanaryNumbers, rule: CanaryRule, checks: Sequence[Check]) -> str:
     return (
-        f"answered {numbers.compared} shadowed requests as well as the serving version, "
+        f"answered {counted(numbers.compared, 'shadowed request')} as well as the serving version, "
         f"which is sure to {100 * (1.0 - rule.error_rate):.0f} %; "
         f"its answers differ by at most {numbers.max_difference:.3g}"
     )
@@ -154,20 +155,19 @@ def _praise(numbers: CanaryNumbers, rule: CanaryRule, checks: Sequence[Check]) -
 
 def _fault(numbers: CanaryNumbers, rule: CanaryRule, checks: Sequence[Check]) -> str:
     check = next(check.check for check in checks if check.refuses)
+    compared = counted(numbers.compared, "compared request")
     if check == "slowness":
         return (
-            f"took too long for {numbers.slow} of {numbers.compared} compared requests: "
+            f"took too long for {numbers.slow:,} of {compared}: "
             f"{numbers.shadow_latency_us / 1000:.1f} ms in the median where the serving version "
             f"took {numbers.primary_latency_us / 1000:.1f} ms"
         )
     if check == "disagreement":
+        allowed = f"a share below {rule.disagreement_margin:g} is allowed"
         by = f" by more than {rule.max_difference:g}" if rule.max_difference is not None else ""
-        return (
-            f"disagrees with the serving version{by} on {numbers.disagreements} of {numbers.compared} compared requests"
-            f"; a share below {rule.disagreement_margin:g} is allowed"
-        )
+        return f"disagrees with the serving version{by} on {numbers.disagreements:,} of {compared}; {allowed}"
     kinds = ((numbers.errors, "with an error"), (numbers.not_finite, "with NaN or infinity"))
-    words = " and ".join(f"{count} of {numbers.compared} compared requests {kind}" for count, kind in kinds if count)
+    words = " and ".join(f"{count:,} of {compared} {kind}" for count, kind in kinds if count)
     return f"answered {words}, which the serving version answered well"
 
 
@@ -175,22 +175,24 @@ def _missing(numbers: CanaryNumbers, rule: CanaryRule, checks: Sequence[Check]) 
     open_checks = [check for check in checks if not check.promotes]
     if not numbers.compared:
         return (
-            f"had no answer to compare within {rule.seconds:g} s ({numbers.shadowed} "
-            f"{'request was' if numbers.shadowed == 1 else 'requests were'} shadowed): "
+            f"had no answer to compare within {rule.seconds:g} s "
+            f"({counted(numbers.shadowed, 'request was', 'requests were')} shadowed): "
             "send traffic to the model, or give it more time"
         )
     if not open_checks:
-        return f"had {numbers.compared} of at least {rule.pairs} answers compared: send more traffic or wait longer"
+        least = counted(rule.pairs, "answer")
+        return f"had {numbers.compared:,} of at least {least} compared: send more traffic or wait longer"
     more, slowest = max(((_or_infinity(check.more_pairs), check) for check in open_checks), key=lambda pair: pair[0])
     have = (
-        f"has {numbers.compared} {'answer' if numbers.compared == 1 else 'answers'} compared and is not decided on "
+        f"has {counted(numbers.compared, 'answer')} compared and is not decided on "
         f"{slowest.check}: "
         f"{100 * slowest.tally.excess:.2f} % worse than the serving version, {100 * slowest.margin:.2f} % is too much, "
         f"evidence {slowest.promote:.3g} of {slowest.promote_needs:g}"
     )
     if math.isinf(more):
         return f"{have}; at this rate no number of answers would promote it: look at its log, or wait for a refusal"
-    return f"{have}; at this rate about {more:.0f} more are needed: send more traffic or wait longer"
+    needed = counted(round(more), "more is", "more are")
+    return f"{have}; at this rate about {needed} needed: send more traffic or wait longer"
 
 
 def _or_infinity(pairs: int | None) -> float:

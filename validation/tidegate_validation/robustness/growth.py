@@ -12,6 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.counts import counted
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.sandbox.answer import Answer
 
@@ -99,23 +100,21 @@ def report_growth(examination: Examination, usage: UsageHistory, again: Callable
 
 
 def _judged(examination: Examination, usage: UsageHistory) -> list[Finding]:
-    calls = len(usage.resident)
+    calls, said = len(usage.resident), counted(len(usage.resident), "call")
     findings = []
     for name, counts in (("open files", usage.open_files), ("threads", usage.threads)):
         if keeps_growing(counts):
             grown = counts[-1] - counts[0]
-            findings.append(
-                _leak(name, f"{name} grow with every call: {grown} more after {calls} calls", grown / calls)
-            )
+            findings.append(_leak(name, f"{name} grow with every call: {grown} more after {said}", grown / calls))
         else:
-            words = f"{name} do not grow: {counts[-1]} after {calls} calls"
+            words = f"{name} do not grow: {counts[-1]} after {said}"
             findings.append(Finding("leak", name, Outcome.PASS, words))
     left = usage.processes_after - usage.processes_before
     if left >= min(_LEAST_LEFT, calls / 2):
-        sentence = f"it leaves processes behind with every call: {left} more after {calls} calls"
+        sentence = f"it leaves processes behind with every call: {left} more after {said}"
         findings.append(_leak("processes", sentence, left / calls))
     else:
-        words = f"it leaves no processes behind: {usage.processes_after} after {calls} calls"
+        words = f"it leaves no processes behind: {usage.processes_after} after {said}"
         findings.append(Finding("leak", "processes", Outcome.PASS, words))
     findings += _unwaited(usage.zombies)
     findings += _left_on_disk(usage.disk_kb, examination.limits.leak_kb)
@@ -129,7 +128,7 @@ def _unwaited(zombies: Sequence[int]) -> list[Finding]:
     cure = "wait for what it starts"
     if keeps_growing(zombies):
         grown = zombies[-1] - zombies[0]
-        sentence = f"children that ended grow with every call: {grown} more after {calls} calls: {cure}"
+        sentence = f"children that ended grow with every call: {grown} more after {counted(calls, 'call')}: {cure}"
         return [_leak("ended children", sentence, grown / calls)]
     if always:
         sentence = f"it never waited for {always} child{'ren' if always > 1 else ''} that ended: {cure}"
@@ -144,7 +143,8 @@ def _left_on_disk(disk_kb: Sequence[int], limit: float) -> list[Finding]:
     if per_call <= limit or not keeps_growing(disk_kb):
         return []
     grown = _amount(per_call * _KILOBYTE)
-    sentence = f"what it leaves on disk grows by {grown} with every call, over {len(disk_kb)} calls: remove it again"
+    over = f"over {counted(len(disk_kb), 'call')}"
+    sentence = f"what it leaves on disk grows by {grown} with every call, {over}: remove it again"
     return [replace(_leak("files", sentence, per_call), limit=limit)]
 
 
@@ -166,12 +166,12 @@ def memory_finding(subject: str, resident: Sequence[int], limit: float) -> Findi
     parts = [float(np.median(part)) for part in np.array_split(warm, _PARTS)]
     risen = all(later - earlier > _LEAST_LEAKED / 8 for earlier, later in pairwise(parts))
     grows = low / _KILOBYTE > limit and risen and warm[-1] - warm[0] > _LEAST_LEAKED
-    words = f"memory grows by {_amount(slope)} with every call, over {len(resident)} calls"
+    over = f"over {counted(len(resident), 'call')}"
     return Finding(
         "memory",
         subject,
         Outcome.FAIL if grows else Outcome.PASS,
-        words if grows else f"memory does not grow over {len(resident)} calls",
+        f"memory grows by {_amount(slope)} with every call, {over}" if grows else f"memory does not grow {over}",
         number=slope / _KILOBYTE,
         interval=(low / _KILOBYTE, high / _KILOBYTE),
         limit=limit,

@@ -19,11 +19,11 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, delete, exists, insert, or_, select, update
 
-from tidegate_pipelines.counts import counted
 from tidegate_pipelines.hub.store import Database, LabelRow, LabelUploadRow
 from tidegate_serving.contract import times
 from tidegate_serving.contract.errors import Conflict, InvalidInput, NotFound, TidegateError
 from tidegate_serving.contract.servable import check_name
+from tidegate_validation.counts import counted
 
 _MOST_ID = 200
 _SHOWN = 100

@@ -11,10 +11,10 @@ from urllib.parse import quote, urlencode
 
 from starlette.responses import HTMLResponse
 
-from tidegate_pipelines.counts import counted
 from tidegate_pipelines.hub.pages import words
 from tidegate_pipelines.hub.pages.viewer import Viewer
 from tidegate_serving.contract import times
+from tidegate_validation.counts import counted
 from tidegate_validation.report import environment
 
 if TYPE_CHECKING:

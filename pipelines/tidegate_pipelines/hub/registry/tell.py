@@ -11,7 +11,6 @@ from functools import partial
 from sqlalchemy import Select, exists, func, select, update
 from sqlalchemy.orm import aliased
 
-from tidegate_pipelines.counts import counted
 from tidegate_pipelines.hub.config import HubConfig
 from tidegate_pipelines.hub.registry.mlflow_rest import MlflowRegistry
 from tidegate_pipelines.hub.registry.reconcile import REGISTRY
@@ -26,6 +25,7 @@ from tidegate_pipelines.hub.store import (
     VerdictRow,
 )
 from tidegate_serving.contract.errors import InvalidInput, NotFound, PermissionRefused, Unavailable
+from tidegate_validation.counts import counted
 
 logger = logging.getLogger(__name__)
 _AT_ONCE = 50

@@ -253,6 +253,9 @@ def test_the_number_of_slices_is_bounded_and_said() -> None:
     found = world.judged(world.odds, replace(LAX, max_slices=4, auto_slices=0))
     assert named(found, "slice").sentence.startswith("none of 4 slices is")
     assert "more were left out by quality.max_slices" in named(found, "slice").sentence
+    one = world.judged(world.odds, replace(LAX, max_slices=1, auto_slices=0))
+    assert named(one, "slice").sentence.startswith("none of 1 slice is")
+    assert named(one, "slices").sentence == "1 slice was compared"
 
 
 def test_a_search_finds_a_region_that_no_column_shows() -> None:

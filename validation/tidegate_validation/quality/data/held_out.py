@@ -119,7 +119,8 @@ def _notes(labels: Labels) -> list[Finding]:
         rare = [name for name, count in zip(labels.classes, counts, strict=True) if count < LEAST_OF_A_CLASS]
         if rare:
             shown = ", ".join(f"`{name}`" for name in rare[:5]) + (" ..." if len(rare) > 5 else "")
-            sentence = f"{len(rare)} of {len(counts)} classes have fewer than {LEAST_OF_A_CLASS} examples ({shown}): "
+            have = "has" if len(rare) == 1 else "have"
+            sentence = f"{len(rare)} of {len(counts)} classes {have} fewer than {LEAST_OF_A_CLASS} examples ({shown}): "
             found.append(_note("classes", sentence + "metrics that are means over classes leave them out"))
     return found
 

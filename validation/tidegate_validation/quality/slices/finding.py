@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.counts import counted
 from tidegate_validation.quality.allowance import margin_key
 from tidegate_validation.quality.metrics.gains import SERVING
 from tidegate_validation.quality.rule import QualityRule
@@ -22,27 +23,21 @@ def worse_slice(attribution: Attribution, outcome: Outcome, rule: QualityRule) -
     """A slice on which the candidate is worse: by more than the margin, or surely but perhaps by less."""
     one, gain = attribution.slice, attribution.slice.gain
     rows, searched = one.slice.rows, one.slice.searched
+    examples = counted(rows, "example")
     low, high = gain.gain.interval(rule.alpha)
     ends = f"between {gain.change(low)} and {gain.change(high)}"
     how = f"by {gain.amount(-gain.gain.value)} ({ends}; {gain.amount(one.margin)} is allowed)"
     origin = ", found by a search and confirmed on the examples that it did not see" if searched else ""
     if rows < rule.slice_rows and outcome is not Outcome.FAIL:
-        origin += f"; with {rule.slice_rows} examples or more it would be judged"
+        origin += f"; with {counted(rule.slice_rows, 'example')} or more it would be judged"
     if outcome is Outcome.FAIL:
-        sentence = (
-            f"worse than {SERVING} where `{one.name}` ({rows} examples): its {gain.metric} is worse {how}{origin}"
-        )
+        sentence = f"worse than {SERVING} where `{one.name}` ({examples}): its {gain.metric} is worse {how}{origin}"
         sentence += "; look at what changed for these examples, or widen the slice's margin in the policy"
     else:
-        sentence = f"where `{one.name}` ({rows} examples) its {gain.metric} is surely worse, {how}{origin}"
+        sentence = f"where `{one.name}` ({examples}) its {gain.metric} is surely worse, {how}{origin}"
     if attribution.explains:
-        others = len(attribution.explains)
-        are = (
-            "1 other slice is worse because it shares"
-            if others == 1
-            else f"{others} other slices are worse because they share"
-        )
-        sentence += f"; {are} its examples"
+        share = ("other slice is worse because it shares", "other slices are worse because they share")
+        sentence += f"; {counted(len(attribution.explains), *share)} its examples"
     return Finding(
         SLICE,
         one.name,
@@ -73,10 +68,10 @@ def few_members(slices: Sequence[SliceGains], members: str, rule: QualityRule) -
     fewest = min(asked or slices, key=lambda one: (one.members or 0, -one.rows))
     others = len(slices) - 1
     missing = rule.slice_groups - (fewest.members or 0)
-    too = f" and {others} other slices" if others else ""
+    too = f" and {counted(others, 'other slice')}" if others else ""
     sentence = (
-        f"`{fewest.name}`{too} cannot be judged: its {fewest.rows} examples are of {fewest.members} {members}, "
-        f"and {rule.slice_groups} are needed: hold out examples of {missing} more"
+        f"`{fewest.name}`{too} cannot be judged: its {counted(fewest.rows, 'example is', 'examples are')} of "
+        f"{fewest.members} {members}, and {rule.slice_groups} are needed: hold out examples of {missing} more"
     )
     cause = {"kind": "few groups", "slices": [one.name for one in slices[:_LISTED]]}
     return Finding(
@@ -94,7 +89,8 @@ def few_members(slices: Sequence[SliceGains], members: str, rule: QualityRule) -
 def more_slices(names: Sequence[str], fails: bool) -> Finding:
     """Further slices that are worse, where they are many: the fault is hardly in any one of them."""
     shown = ", ".join(f"`{name}`" for name in names[:_SHOWN]) + (" ..." if len(names) > _SHOWN else "")
-    sentence = f"{len(names)} more slices are worse than with {SERVING}: {shown}; the fault is hardly one slice's"
+    more = counted(len(names), "more slice is", "more slices are")
+    sentence = f"{more} worse than with {SERVING}: {shown}; the fault is hardly one slice's"
     cause = {"kind": "slices", "slices": list(names[:_LISTED])}
     return Finding(SLICE, "more slices", Outcome.FAIL if fails else Outcome.WARN, sentence, cause=cause)
 
@@ -102,14 +98,15 @@ def more_slices(names: Sequence[str], fails: bool) -> Finding:
 def no_worse_slice(slices: Sequence[SliceTest], left_out: int, rule: QualityRule) -> Finding:
     """No slice is surely worse by more than its margin; says where the data could not have shown it."""
     searched = sum(one.slice.searched for one in slices)
-    regions = f" and {searched} regions found by a search" if searched else ""
-    sentence = f"none of {len(slices) - searched} slices{regions} is surely worse by more than its margin"
+    regions = f" and {counted(searched, 'region')} found by a search" if searched else ""
+    sentence = f"none of {counted(len(slices) - searched, 'slice')}{regions} is surely worse by more than its margin"
     open_ones = [one for one in slices if one.gain.gain.interval(rule.alpha)[0] <= -one.margin]
     open_ones.sort(key=lambda one: one.gain.gain.interval(rule.alpha)[0])
     if open_ones:
-        sentence += f"; {len(open_ones)} of them are too small to be sure, such as `{open_ones[0].name}`"
+        are = counted(len(open_ones), "of them is", "of them are")
+        sentence += f"; {are} too small to be sure, such as `{open_ones[0].name}`"
     if left_out:
-        sentence += f"; {left_out} more were left out by quality.max_slices"
+        sentence += f"; {counted(left_out, 'more was', 'more were')} left out by quality.max_slices"
     cause = {
         "kind": "undecided slices",
         "slices": [one.name for one in open_ones[:_SHOWN]],
@@ -138,7 +135,7 @@ def slice_table(slices: Sequence[SliceTest], outcomes: Mapping[str, Outcome], ru
         for one in shown
     ]
     of_them = f", the {len(shown)} least sure ones in detail" if len(shown) < len(slices) else ""
-    sentence = f"{len(slices)} slices were compared{of_them}"
+    sentence = f"{counted(len(slices), 'slice was', 'slices were')} compared{of_them}"
     return Finding(SLICE_TABLE, "every slice", Outcome.PASS, sentence, float(len(slices)), example={"slices": rows})
 
 

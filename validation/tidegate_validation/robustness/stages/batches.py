@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate_serving.admission import Outcome
+from tidegate_validation.counts import counted
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.robustness.failing_inputs import Way
 from tidegate_validation.robustness.finding import came_back, example
@@ -106,6 +107,6 @@ def _odd_size(examination: Examination, rows: Examples, what: str) -> bool:
 def _bad_batch(examination: Examination, rows: Examples, answer: Answer) -> None:
     if report_if_unsteady(examination, rows, answer):
         return
-    sentence = f"a batch of {len(rows)} rows, each answered alone, is not answered: {came_back(answer)}"
+    sentence = f"a batch of {counted(len(rows), 'row')}, each answered alone, is not answered: {came_back(answer)}"
     shown = example({}, rows.row(0), answer) | examination.keep(_CHECK, _SUBJECT, rows.arrays, Way.ANSWER)
     examination.report(_CHECK, _SUBJECT, Outcome.FAIL, sentence, number=float(len(rows)), example=shown)

@@ -8,6 +8,7 @@ from pathlib import Path
 from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import Tampered
 from tidegate_serving.contract.manifest import Manifest, verify_files
+from tidegate_validation.counts import counted
 from tidegate_validation.robustness.examination import Examination, OutOfTime
 from tidegate_validation.sandbox.answer import AnswerKind
 from tidegate_validation.sandbox.watch import memory_limit
@@ -26,11 +27,9 @@ def unloading(examination: Examination) -> None:
     if answer.kind is AnswerKind.HUNG and seconds < examination.limits.exit_seconds:
         raise OutOfTime(examination.stage)
     if answer.left:
-        count, what = len(answer.left), "processes" if len(answer.left) > 1 else "process"
-        sentence = (
-            f"it leaves {count} {what} behind when it is unloaded: {_few(sorted(answer.left))}; end what it started"
-        )
-        examination.report("unload", "processes", Outcome.WARN, sentence, number=float(count))
+        count = counted(len(answer.left), "process", "processes")
+        sentence = f"it leaves {count} behind when it is unloaded: {_few(sorted(answer.left))}; end what it started"
+        examination.report("unload", "processes", Outcome.WARN, sentence, number=float(len(answer.left)))
     if answer.kind is AnswerKind.OUTPUTS:
         examination.report("unload", "version", Outcome.PASS, "unloads and ends", number=answer.seconds)
     elif answer.kind is AnswerKind.REFUSED:
@@ -77,13 +76,13 @@ def _network(examination: Examination) -> None:
     far = [address for address in examination.addresses if address not in near]
     use = examination.session.use
     if use.network_tries:
-        tries = use.network_tries
         called = f" ({_few(far)})" if far else ""
-        sentence = f"it tried to reach the network{called}, {tries} packet{'s' if tries > 1 else ''} found no way out"
+        tries = use.network_tries
+        sentence = f"it tried to reach the network{called}, {counted(tries, 'packet')} found no way out"
         cause = {"kind": "network"}
         examination.report("network", "version", Outcome.FAIL, sentence, number=float(tries), limit=0.0, cause=cause)
     if near or use.loopback_packets:
-        called = _few(near) if near else f"{use.loopback_packets} packets from native code or from a child"
+        called = _few(near) if near else f"{counted(use.loopback_packets, 'packet')} from native code or from a child"
         sentence = f"it called addresses of its own machine, where a server may have other services: {called}"
         packets = float(use.loopback_packets)
         examination.report("network", "loopback", Outcome.WARN, sentence, number=packets, example={"addresses": near})
@@ -107,13 +106,13 @@ def sandbox_limits(examination: Examination) -> None:
     """What this machine could not hold the version to, and what it used of what it may."""
     session, limits = examination.session, examination.limits
     use = session.use
-    used = f"used {use.resident_bytes // _MEGABYTE} MB, {use.processes} process{'es' if use.processes != 1 else ''}, "
-    used += f"{use.threads} threads, {session.calls} calls"
+    used = f"used {use.resident_bytes // _MEGABYTE} MB, {counted(use.processes, 'process', 'processes')}, "
+    used += f"{counted(use.threads, 'thread')}, {counted(session.calls, 'call')}"
     missing = list(dict.fromkeys(session.not_limited))
     if memory_limit(limits) < limits.memory_mb * _MEGABYTE:
         missing.append(f"memory is limited to {memory_limit(limits) // _MEGABYTE} MB, all that this machine can spare")
     if session.faults:
-        missing.append(f"the sandbox failed to start {len(session.faults)} times and was tried again")
+        missing.append(f"the sandbox failed to start {counted(len(session.faults), 'time')} and was tried again")
     if session.late > 0:
         used += f", answers at most {session.late:.1f} s after their deadline"
     words = f"; not held back here: {'; '.join(missing)}" if missing else "; every limit was set"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate_serving.admission import Outcome
+from tidegate_validation.counts import counted
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.robustness.judgement import answered
 from tidegate_validation.robustness.stages.bad_rows import report_bad_rows
@@ -66,7 +67,8 @@ def real_data(examination: Examination) -> None:
             examination.real_rows = False
             return
         count += len(batch)
-    examination.report("data", "examples", Outcome.PASS, f"answers {count} rows of real data with finite numbers")
+    sentence = f"answers {counted(count, 'row')} of real data with finite numbers"
+    examination.report("data", "examples", Outcome.PASS, sentence)
 
 
 def output_range(examination: Examination) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.tensors import Array
+from tidegate_validation.counts import counted
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.robustness.failing_inputs import Way
 from tidegate_validation.robustness.finding import came_back, example
@@ -102,7 +103,9 @@ def _asked_before(examination: Examination) -> _Asked:
 
 def _failed_at_last(examination: Examination, request: Examples, answer: Answer, calls: int) -> None:
     examination.steady = False
-    sentence = f"after {calls} calls that it answered, with a request that it answered before {came_back(answer)}"
+    sentence = (
+        f"after {counted(calls, 'call')} that it answered, with a request that it answered before {came_back(answer)}"
+    )
     shown = example({}, request.row(0), answer) | examination.keep("stability", "calls", request.arrays, Way.AGAIN)
     cause = {"kind": "fails now and then"}
     examination.report("stability", "calls", Outcome.FAIL, sentence, number=float(calls), example=shown, cause=cause)

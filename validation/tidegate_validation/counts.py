@@ -1,4 +1,4 @@
-"""Counts in words, as pages and commands say them."""
+"""Counts in words, as verdicts, pages and commands say them."""
 
 from __future__ import annotations
 
