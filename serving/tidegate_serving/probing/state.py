@@ -5,7 +5,9 @@ Every answer of the probe carries it, because a version that serves shares its p
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,6 +22,7 @@ class OwnState:
     def __init__(self) -> None:
         self._streams = [_identity(number) for number in range(3)]
         self._directory = Path.cwd()
+        self._recursion = sys.getrecursionlimit()
         self._status = _status()
 
     def look(self) -> dict[str, object]:
@@ -43,6 +46,10 @@ class OwnState:
         for number, name in _SIGNALS.items():
             if any(_bit(status[field], number) != _bit(self._status[field], number) for field in ("SigCgt", "SigIgn")):
                 found.append(f"changed what {name} does")
+        if sys.getrecursionlimit() < self._recursion:
+            found.append(f"lowered how deep Python may call to {sys.getrecursionlimit()}")
+        if not gc.isenabled():
+            found.append("stopped Python's collection of garbage")
         if status["Umask"] != self._status["Umask"]:
             found.append("changed the mode of new files")
         try:

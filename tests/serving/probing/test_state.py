@@ -1,12 +1,14 @@
-"""What held a call up: the scheduler's counts of its own thread and of those that work for it."""
+"""What a model changes in its process, and what held a call up, by the scheduler's counts of threads."""
 
 from __future__ import annotations
 
+import gc
+import sys
 import threading
 
 import pytest
 
-from tidegate_serving.probing.state import seconds_held_up, seconds_ready
+from tidegate_serving.probing.state import OwnState, seconds_held_up, seconds_ready
 
 
 @pytest.mark.parametrize(
@@ -37,3 +39,16 @@ def test_every_thread_of_the_process_is_counted() -> None:
         other.join()
     assert {threading.get_native_id(), other.native_id} <= found.keys()
     assert all(seconds >= 0 for seconds in found.values())
+
+
+def test_what_a_model_changes_of_the_interpreter_is_told() -> None:
+    own, before = OwnState(), sys.getrecursionlimit()
+    assert own.look()["changed"] == []
+    sys.setrecursionlimit(before - 100)
+    gc.disable()
+    try:
+        changed = own.look()["changed"]
+    finally:
+        gc.enable()
+        sys.setrecursionlimit(before)
+    assert changed == [f"lowered how deep Python may call to {before - 100}", "stopped Python's collection of garbage"]

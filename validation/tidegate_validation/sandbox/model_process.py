@@ -158,7 +158,8 @@ class ModelProcess:
                     continue
                 return self._after_deadline(f"gave no answer within {min(seconds, within):g} s")
             if isinstance(frame, Exception):
-                return self._dead(AnswerKind.GARBLED, f"wrote what is no answer ({frame})")
+                words = "wrote what is no answer, as one does that replaces functions of Python or of a library"
+                return self._dead(AnswerKind.GARBLED, f"{words} ({frame})")
             if frame is None:
                 return self._after_end()
             if frame.token == token and frame.kind == "progress":
