@@ -23,13 +23,14 @@ from tidegate_validation.robustness.failing_inputs import (
     read_failing_input,
     write_failing_input,
 )
+from tidegate_validation.robustness.judgement import Unit
 from tidegate_validation.robustness.limits import RobustnessLimits
 from tidegate_validation.robustness.replay import replay
 
 
 def test_a_failing_input_survives_its_file(tmp_path: Path) -> None:
     tensors = {"x": np.array([[1.5, np.nan]], dtype=np.float32), "s": np.array([b"\xff"], dtype=object)}
-    then, units = {"x": np.array([2], dtype=np.int64)}, {"y": 0.25}
+    then, units = {"x": np.array([2], dtype=np.int64)}, {"y": Unit(0.25, -1.0, 0.5, single=False)}
     failed = FailingInput("after", "x", Way.THEN, tensors, then=then, calls=((0, 1),), units=units)
     origin = Origin(tmp_path, "parcels:2", "ab" * 32, "serving_default", RobustnessLimits(call_seconds=3.5))
     write_failing_input(tmp_path / "one", failed, origin)

@@ -12,7 +12,7 @@ import pytest
 from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.robustness.growth import UsageHistory, keeps_growing
-from tidegate_validation.robustness.judgement import judge_answer, largest_difference, rough_units, units_of
+from tidegate_validation.robustness.judgement import Unit, judge_answer, largest_difference, rough_units, units_of
 from tidegate_validation.robustness.limits import RobustnessLimits
 from tidegate_validation.robustness.probes import Likelihood
 from tidegate_validation.robustness.stages.beside_baseline import ratio_interval
@@ -72,13 +72,35 @@ def test_whole_numbers_differ_by_what_they_differ(one: Any, other: Any, differen
 def test_fractions_differ_by_what_the_output_is_like(dtype: str, size: float, unit: float) -> None:
     values = np.array([size, -size / 2], dtype)
     units = units_of({"y": values}, {})
-    assert units == {"y": pytest.approx(unit)}
-    assert units_of({"y": values / 10, "n": np.array([3])}, units) == units
-    assert rough_units({**units, "other": 0.5}, {"y": values}) == ({"y": 1.0} if dtype != "f8" else units)
+    assert units["y"].size == pytest.approx(unit)
+    later = units_of({"y": values / 10, "n": np.array([3])}, units)
+    assert {name: one.size for name, one in later.items()} == {"y": units["y"].size}
+    rough = rough_units({**units, "other": Unit()}, {"y": values})
+    assert rough == {"y": Unit(1.0 if dtype != "f8" else units["y"].size)}
     moved = values + np.array([0, unit / 10], dtype)
     assert largest_difference({"y": moved}, {"y": values}, units) == pytest.approx(
         min(0.1, 0.1 * unit / max(size / 2, unit)), rel=0.01
     )
+
+
+@pytest.mark.parametrize(
+    ("values", "moved", "differs"),
+    [
+        (1.7e9 + np.arange(9) * 3600.7, 3600.0, True),
+        (1.7e9 + np.arange(9) * 3600.7, 900.0, False),
+        ((1.7e9 + np.arange(9) * 3600.7).astype("f4").astype("f8"), 3600.0, False),
+        (1.7e9 + np.arange(9) * 3600.7 - 1.7e9, 3600.0, True),
+        (280.0 + np.arange(9) * 3.3, 2e-3, True),
+        (np.geomspace(1.0, 1e9, 9), 1e-6, False),
+    ],
+    ids=["an hour", "a quarter", "rounded", "from 0", "kelvins", "prices"],
+)
+def test_numbers_far_from_0_differ_by_their_range(values: Any, moved: float, differs: bool) -> None:
+    units = units_of({"y": values[4:]}, units_of({"y": values[:4]}, {}))
+    one, other = {"y": values + np.where(np.arange(9) == 4, moved, 0.0)}, {"y": values}
+    difference = largest_difference(one, other, units)
+    assert (difference > RobustnessLimits().tolerance) is differs
+    assert largest_difference(one, other, rough_units(units, other)) <= difference
 
 
 @pytest.mark.parametrize("on_disk", [0, 2])

@@ -20,7 +20,7 @@ from tidegate_serving.contract.tensors import Array
 from tidegate_validation.golden_requests import GoldenRequests
 from tidegate_validation.robustness.failing_inputs import FailingInput, FailingInputs, Way
 from tidegate_validation.robustness.input_domain import InputDomain
-from tidegate_validation.robustness.judgement import largest_difference, units_of
+from tidegate_validation.robustness.judgement import Unit, largest_difference, units_of
 from tidegate_validation.robustness.limits import RobustnessLimits
 from tidegate_validation.sandbox.answer import Answer, AnswerKind
 from tidegate_validation.sandbox.examples import Examples
@@ -76,7 +76,7 @@ class Examination:
     environment: dict[str, None] = field(default_factory=dict)
     integers: dict[str, None] = field(default_factory=dict)
     out_of_range: set[str] = field(default_factory=set)
-    units: dict[str, float] = field(default_factory=dict)
+    units: dict[str, Unit] = field(default_factory=dict)
     real_rows: bool = True
     steady: bool = True
     excused: int = 0

@@ -20,6 +20,7 @@ from tidegate_serving.contract.probe_frames import Frame, read_frame, write_fram
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.files import written_aside
 from tidegate_serving.typed_config import read_config
+from tidegate_validation.robustness.judgement import Unit
 from tidegate_validation.robustness.limits import RobustnessLimits
 
 KIND = "failing-input"
@@ -52,7 +53,7 @@ class FailingInput:
     tensors: Mapping[str, Array]
     then: Mapping[str, Array] | None = None
     calls: Sequence[tuple[int, int]] = ()
-    units: Mapping[str, float] = field(default_factory=dict)
+    units: Mapping[str, Unit] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ def write_failing_input(path: Path, failed: FailingInput, origin: Origin) -> Non
         "subject": failed.subject,
         "way": failed.way.value,
         "calls": [list(call) for call in failed.calls],
-        "units": dict(failed.units),
+        "units": {name: asdict(unit) for name, unit in failed.units.items()},
         "directory": str(origin.directory),
         "servable": origin.servable,
         "manifest_digest": origin.manifest_digest,
@@ -138,7 +139,7 @@ def _failed(first: Frame, then: Frame | None) -> FailingInput:
     head = first.head
     calls = tuple((int(start), int(end)) for start, end in head["calls"])
     following = None if then is None else then.tensors
-    units = {str(name): float(unit) for name, unit in head["units"].items()}
+    units = {str(name): Unit(**unit) for name, unit in head["units"].items()}
     return FailingInput(head["check"], head["subject"], Way(head["way"]), first.tensors, following, calls, units)
 
 

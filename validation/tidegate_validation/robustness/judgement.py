@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.tensors import Array
 from tidegate_validation.robustness.probes import Likelihood
 from tidegate_validation.sandbox.answer import Answer, AnswerKind
+from tidegate_validation.statistics.arrays import Floats
 
 _ACCIDENTS = frozenset(
     [
@@ -36,6 +38,9 @@ _ACCIDENTS = frozenset(
 _FINEST = {8: 1e-9, 4: 1e-2}
 """By the bytes of a float: answers smaller than that are told apart as if the largest were so large. In a float of four
 bytes what is left of 1 has an error of 6e-8."""
+_FAR = 0.1
+"""Numbers far from 0, such as times, differ by this share of where they lie at the least: what float32 rounds of them
+is far below `tolerance` of it."""
 _BARE_ACCIDENTS = frozenset({"Exception", "RuntimeError"})
 
 
@@ -74,27 +79,62 @@ def judge_answer(likelihood: Likelihood, answer: Answer, baseline: Answer | None
     return Outcome.WARN if likelihood is Likelihood.MALFORMED else Outcome.PASS
 
 
-def units_of(outputs: Mapping[str, Array], before: Mapping[str, float]) -> dict[str, float]:
-    """By the name of an output, the largest number of these answers and of those `before`, but 1 at the most."""
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What the fractions of one output are like: `size` is the largest, but 1 at the most, `low` and `high` are their
+    ends, and `single` says that floats of four bytes hold them all, so that they may have been rounded as such.
+    """
+
+    size: float = 1.0
+    low: float = 0.0
+    high: float = 0.0
+    single: bool = True
+
+    def scale(self, values: Floats) -> Floats:
+        """By what a difference from each value is divided: by the value, or the size where that is more. Far from 0, as
+        times in seconds are, by no more than the range of the answers or a tenth of where they lie.
+        """
+        sizes = np.maximum(self.size, np.abs(values))
+        if self.single:
+            return sizes
+        middle = self.low + (self.high - self.low) / 2
+        room = max(self.high - self.low, _FAR * abs(middle), self.size)
+        return np.minimum(sizes, np.maximum(room, np.abs(values - middle)))
+
+
+def units_of(outputs: Mapping[str, Array], before: Mapping[str, Unit]) -> dict[str, Unit]:
+    """By the name of an output, what the fractions of these answers and of those `before` are like."""
     found = dict(before)
     for name, array in outputs.items():
         if array.dtype.kind == "f" and array.size:
-            largest = max(before.get(name, 0.0), _FINEST.get(array.dtype.itemsize, 1.0), float(np.abs(array).max()))
-            found[name] = min(1.0, largest)
+            low, high = float(array.min()), float(array.max())
+            known = before.get(name, Unit(0.0, low, high))
+            size = max(known.size, _FINEST.get(array.dtype.itemsize, 1.0), abs(low), abs(high))
+            single = known.single and _in_four_bytes(array)
+            found[name] = Unit(min(1.0, size), min(known.low, low), max(known.high, high), single)
     return found
 
 
-def rough_units(units: Mapping[str, float], outputs: Mapping[str, Array]) -> dict[str, float]:
+def _in_four_bytes(array: Array) -> bool:
+    with np.errstate(over="ignore"):
+        return bool((array.astype(np.float32).astype(array.dtype) == array).all())
+
+
+def rough_units(units: Mapping[str, Unit], outputs: Mapping[str, Array]) -> dict[str, Unit]:
     """The units, but 1 for floats of four bytes: what is left of large terms has the rounding errors of those, which
-    other sizes of a batch change."""
-    return {name: units[name] if array.dtype.itemsize > 4 else 1.0 for name, array in outputs.items() if name in units}
+    other sizes of a batch change. Larger floats may come of such: far from 0 they differ by their size."""
+    return {
+        name: Unit(units[name].size if array.dtype.itemsize > 4 else 1.0)
+        for name, array in outputs.items()
+        if name in units
+    }
 
 
 def largest_difference(
-    one: Mapping[str, Array], other: Mapping[str, Array], units: Mapping[str, float] | None = None
+    one: Mapping[str, Array], other: Mapping[str, Array], units: Mapping[str, Unit] | None = None
 ) -> float:
-    """The largest difference between two answers: of fractions as a share of the value, or of the output's unit where
-    that is more (1 without `units`, see `units_of`); of whole numbers, which may be names of classes or items, as it
+    """The largest difference between two answers: of fractions as a share of what `Unit.scale` says (of the value, or
+    of 1 where that is more, without `units`); of whole numbers, which may be names of classes or items, as it
     is; infinite for answers of other shapes.
     """
     if one.keys() != other.keys():
@@ -107,7 +147,7 @@ def largest_difference(
         if left.dtype.kind in "iu" and right.dtype.kind in "iu":
             largest = max(largest, _whole_difference(left, right))
         elif left.dtype.kind in "fiu":
-            largest = max(largest, _number_difference(left, right, (units or {}).get(name, 1.0)))
+            largest = max(largest, _number_difference(left, right, (units or {}).get(name, Unit())))
         elif left.tolist() != right.tolist():
             return float("inf")
     return largest
@@ -120,11 +160,11 @@ def _whole_difference(left: Array, right: Array) -> float:
     return max(1.0, float(distance.max())) if other.any() else 0.0
 
 
-def _number_difference(left: Array, right: Array, unit: float) -> float:
+def _number_difference(left: Array, right: Array, unit: Unit) -> float:
     left, right = left.astype(np.float64), right.astype(np.float64)
     same = (left == right) | (np.isnan(left) & np.isnan(right))
     if same.all():
         return 0.0
     with np.errstate(invalid="ignore"):
-        difference = np.abs(left - right)[~same] / np.maximum(unit, np.abs(right)[~same])
+        difference = np.abs(left - right)[~same] / unit.scale(right[~same])
     return float(np.nan_to_num(difference, nan=np.inf, posinf=np.inf).max())

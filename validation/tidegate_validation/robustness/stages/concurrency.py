@@ -15,7 +15,7 @@ from tidegate_serving.contract.tensors import Array
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.robustness.failing_inputs import Way
 from tidegate_validation.robustness.finding import came_back, example
-from tidegate_validation.robustness.judgement import answered, largest_difference
+from tidegate_validation.robustness.judgement import Unit, answered, largest_difference
 from tidegate_validation.sandbox.answer import Answer, AnswerKind
 from tidegate_validation.sandbox.examples import Examples
 
@@ -95,7 +95,7 @@ def _report_no_answer(
 
 
 def compare(
-    answer: Answer, serial: dict[str, Array], calls: list[tuple[int, int]], units: Mapping[str, float]
+    answer: Answer, serial: dict[str, Array], calls: list[tuple[int, int]], units: Mapping[str, Unit]
 ) -> tuple[float, int, int]:
     """The largest difference to the serial answers, by the outputs' `units`, in how many calls there was one, and how
     many calls were made."""
