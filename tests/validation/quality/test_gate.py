@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -161,6 +162,7 @@ def test_a_baseline_that_cannot_answer_does_not_hold_its_successor_back(tmp_path
     [
         "score = np.where(np.arange(len(score)) == 3, np.nan, score)",
         'self.calls = getattr(self, "calls", 0) + 1; self.calls > 4 and __import__("os")._exit(0)',
+        'if (np.floor(inputs["weight"] * 1e6) % 50 == 7).any(): raise KeyError("rare")',
     ],
 )
 def test_a_baseline_that_fails_on_some_rows_is_compared_on_the_others(tmp_path: Path, trouble: str) -> None:
@@ -169,7 +171,15 @@ def test_a_baseline_that_fails_on_some_rows_is_compared_on_the_others(tmp_path: 
     assert named(found, "AUC").outcome is Outcome.FAIL
     told = named(found, "predictions", "baseline")
     assert told.outcome is Outcome.WARN
-    assert "of 4000 held-out examples, and is compared on the others" in told.sentence
+    assert "of 4,000 held-out examples, and is compared on the others" in told.sentence
+
+
+def test_a_candidate_that_fails_on_some_rows_is_refused_for_so_many(tmp_path: Path) -> None:
+    trouble = 'if (np.floor(inputs["weight"] * 1e6) % 50 == 7).any(): raise KeyError("rare")'
+    found = judged(tmp_path, Draft(before_return(trouble)), Draft(), held_out())
+    told = named(found, "predictions", "held-out data")
+    assert told.outcome is Outcome.FAIL
+    assert re.match(r"the candidate does not answer [0-9]{2} of 4,000 held-out examples: .*KeyError", told.sentence)
 
 
 def test_a_baseline_that_answers_too_few_rows_is_not_compared_with(tmp_path: Path) -> None:

@@ -42,4 +42,4 @@ def test_all_sizes_count_for_quality(tmp_path: Path) -> None:
         tmp_path, Draft(MEAN, IDS, example={"ids": [1]}), None, pa.table({"ids": LISTS, LABEL: labels})
     )
     assert judged.outcome(found) is Outcome.PASS, [one.sentence for one in found]
-    assert "on 1400 held-out examples" in judged.named(found, "AUC").sentence
+    assert "on 1,400 held-out examples" in judged.named(found, "AUC").sentence

@@ -15,6 +15,7 @@ from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import Signature
 from tidegate_validation.case import Case, Version
+from tidegate_validation.counts import counted
 from tidegate_validation.quality.data.held_out import HeldOut, ScoredExamples, Source, held_out_of
 from tidegate_validation.quality.data.labels import distinct_texts, profiled_texts
 from tidegate_validation.quality.data.outputs import Prediction, as_scores, prediction_of
@@ -29,7 +30,7 @@ from tidegate_validation.quality.leakage.overlap import overlap
 from tidegate_validation.quality.metrics.gains import SERVING
 from tidegate_validation.quality.metrics.roc import write_roc
 from tidegate_validation.quality.rule import QualityRule
-from tidegate_validation.sandbox.answer import Answer
+from tidegate_validation.sandbox.answer import Answer, AnswerKind
 from tidegate_validation.sandbox.examples import Examples, default_signature, examples_of, groups_of
 from tidegate_validation.sandbox.limits import SandboxLimits
 from tidegate_validation.sandbox.session import Session
@@ -128,7 +129,7 @@ def _ask(model: Model, session: Session, held: HeldOut, rule: QualityRule) -> Pr
 
 def _unusable(made: Predictions, held: HeldOut, model: Model) -> list[Finding]:
     if made.failure is not None:
-        return [_unanswered(made.failure, len(made.scores))]
+        return [_unanswered(made.failure, made)]
     if not len(made.scores):
         raise InvalidInput("no held-out row can be sent: every one lacks a whole number that the model needs")
     strange = made.strange()
@@ -177,19 +178,24 @@ def _candidate_model(subject: _Pair, scored: ScoredExamples, session: Session, r
     return CandidateModel(shared, lambda table: groups_of(model.signature, table)[0], score, width)
 
 
-def _unanswered(answer: Answer, done: int) -> Finding:
+def _unanswered(answer: Answer, made: Predictions) -> Finding:
     """The candidate failed on held-out rows."""
     log = {"log": answer.log} if answer.log else None
+    done = len(made.scores)
     if not done:
         words = f"the candidate answers nothing: {answer.words}"
         return Finding(NO_ANSWER, "held-out data", Outcome.FAIL, words, example=log)
-    sentence = f"after {done} held-out examples the candidate no longer answered: {answer.words}"
+    if answer.kind is AnswerKind.REFUSED:
+        of_all = f"{made.left_out:,} of {counted(done + made.left_out, 'held-out example')}"
+        sentence = f"the candidate does not answer {of_all}: {answer.words}"
+    else:
+        sentence = f"after {counted(done, 'held-out example')} the candidate no longer answered: {answer.words}"
     return Finding("predictions", "held-out data", Outcome.FAIL, sentence, example=log)
 
 
 def _not_finite(count: int, rows: int, example: Mapping[str, Any]) -> Finding:
     """The candidate answered NaN or infinity."""
-    sentence = f"the candidate answers NaN or infinity for {count} of {rows} held-out examples"
+    sentence = f"the candidate answers NaN or infinity for {count:,} of {counted(rows, 'held-out example')}"
     shown = {"input": dict(example)}
     return Finding("predictions", "held-out data", Outcome.FAIL, sentence, number=count / rows, example=shown)
 
@@ -204,5 +210,7 @@ def _baseline_unusable(answer: Answer | None) -> Finding:
 def _baseline_in_part(theirs: Predictions, lost: int, rows: int) -> Finding:
     """The baseline failed on some rows; the others are compared."""
     why = theirs.failure.words if theirs.failure is not None else "it answers NaN or infinity"
-    sentence = f"{SERVING} cannot answer {lost} of {rows} held-out examples, and is compared on the others: {why}"
+    sentence = (
+        f"{SERVING} cannot answer {lost:,} of {counted(rows, 'held-out example')}, and is compared on the others: {why}"
+    )
     return Finding("predictions", "baseline", Outcome.WARN, sentence, number=lost / rows)

@@ -19,18 +19,23 @@ from tidegate_validation.sandbox.session import Session
 from tidegate_validation.statistics.arrays import Floats, Integers
 
 Read = Callable[[dict[str, Array]], Floats]
+_HALVED, _IN_VAIN = 2000, 100
+"""Calls that are tried again in halves: after so many a batch that is refused is left out as a whole, and after so many
+by which no row was answered, nothing more is asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
     """`scores` per example, shape [n] or [n, k], of the table's `rows`, shape [n].
 
-    Where a batch was not answered, `failure` is its answer and scores end there.
+    Rows that were refused, `left_out` in number, have none, and `failure` is the first refusal. Where a batch ended the
+    process, `failure` is what came of it, and scores end there.
     """
 
     scores: Floats
     rows: Integers
     failure: Answer | None = None
+    left_out: int = 0
 
     def strange(self) -> Integers:
         """Places of examples with NaN or infinity."""
@@ -44,16 +49,14 @@ class Predictions:
 
 
 def predict_table(session: Session, signature: Signature, table: Any, read: Read, batch_rows: int) -> Predictions:
-    """Asks for all rows of a pyarrow.Table that can be sent, and stops at the first batch without an answer; the scores
-    are in the table's order.
-    """
+    """Asks for all rows of a pyarrow.Table that can be sent; the scores are in the table's order."""
     made = _predict(session, _batches(signature, table, batch_rows), read)
     order = np.argsort(made.rows, kind="stable")
-    return Predictions(made.scores[order], made.rows[order], made.failure)
+    return Predictions(made.scores[order], made.rows[order], made.failure, made.left_out)
 
 
 def predict(session: Session, examples: Examples, read: Read, batch_rows: int) -> Predictions:
-    """Asks for all examples, in order; stops at the first batch without an answer."""
+    """Asks for all examples, in order."""
     starts = range(0, len(examples), batch_rows)
     batches = (examples.take(np.arange(start, min(start + batch_rows, len(examples)))) for start in starts)
     return _predict(session, batches, read)
@@ -67,15 +70,27 @@ def _batches(signature: Signature, table: Any, batch_rows: int) -> Iterator[Exam
 
 
 def _predict(session: Session, batches: Iterator[Examples], read: Read) -> Predictions:
+    """Halves batches that are refused, so that one bad row does not cost the others."""
     parts: list[Floats] = []
     rows: list[Integers] = []
-    failure = None
-    for batch in batches:
+    failure: Answer | None = None
+    left_out, halved = 0, 0
+    waiting: list[Examples] = []
+    while (batch := waiting.pop() if waiting else next(batches, None)) is not None:
         answer = session.ask(batch.arrays)
-        if answer.kind is not AnswerKind.OUTPUTS:
-            failure = answer
+        if answer.kind is AnswerKind.OUTPUTS:
+            parts.append(read(dict(answer.outputs)))
+            rows.append(batch.rows)
+            continue
+        refused = answer.kind is AnswerKind.REFUSED
+        failure = failure if failure is not None and refused else answer
+        if not refused or (not parts and halved >= _IN_VAIN):
             break
-        parts.append(read(dict(answer.outputs)))
-        rows.append(batch.rows)
-    empty = np.empty(0, dtype=np.int64)
-    return Predictions(np.concatenate(parts) if parts else np.empty(0), np.concatenate([empty, *rows]), failure)
+        if len(batch) > 1 and halved < _HALVED:
+            halved += 1
+            first, second = np.array_split(np.arange(len(batch)), 2)
+            waiting += [batch.take(second), batch.take(first)]
+        else:
+            left_out += len(batch)
+    scores = np.concatenate(parts) if parts else np.empty(0)
+    return Predictions(scores, np.concatenate([np.empty(0, dtype=np.int64), *rows]), failure, left_out)

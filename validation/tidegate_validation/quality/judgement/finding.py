@@ -55,7 +55,7 @@ def first_version(
     }.get(outcome, "cannot be told from")
     sentence = (
         f"a first version: {measure(evaluation)} {power.value:.3f} ({low:.3f} to {high:.3f}) {verb} {than} "
-        f"on {len(evaluation.labels)} held-out examples in {groups}"
+        f"on {len(evaluation.labels):,} held-out examples in {groups}"
     )
     detectable = power.detectable(alpha)
     needed = None
@@ -92,7 +92,7 @@ def deciding_metric(
     sure = f"gain {gain.change(gain.gain.value)}, between {gain.change(low)} and {gain.change(high)}"
     allowed = f"a loss of {gain.amount(margin)} is allowed"
     values = f"{gain.metric} {_number(gain.candidate)} against {_number(gain.baseline)}"
-    sentence = f"{said}: {values} ({sure}; {allowed}; {basis.rows} {basis.units} in {basis.groups})"
+    sentence = f"{said}: {values} ({sure}; {allowed}; {basis.rows:,} {basis.units} in {basis.groups})"
     detectable = gain.gain.detectable(rule.alpha)
     needed = None
     if outcome is Outcome.INCONCLUSIVE and math.isfinite(detectable) and margin > 0:
