@@ -236,6 +236,22 @@ def test_what_is_too_small_to_be_sure_is_said_and_refuses_nothing() -> None:
     assert finding.smallest_detectable > 0.02
 
 
+def test_a_small_slice_with_one_answer_is_named() -> None:
+    world = World(9, 3000)
+    few = np.arange(3000) % 60 == 0
+    names = np.where(few, "kiosk", world.table["shop"].to_numpy(zero_copy_only=False).astype(str))
+    with_shops(world, names)
+    found = world.judged(np.where(few, 0.0, world.odds), replace(LAX, auto_slices=0))
+    assert [(one.subject, one.outcome) for one in found if one.check == "collapse"] == [("shop=kiosk", Outcome.WARN)]
+    assert named(found, "collapse").sentence == (
+        "where `shop=kiosk` (50 examples) the candidate gives one and the same answer, 0.5; those of the version that "
+        "serves now differ there"
+    )
+    by_shop = np.where(names == "web", 1.0, np.where(few, -1.0, 0.2 * (names == "north")))
+    for odds in (world.odds, by_shop):
+        assert not [one for one in world.judged(odds, replace(LAX, auto_slices=0)) if one.check == "collapse"]
+
+
 def test_slices_that_the_policy_names_are_found_or_missed_aloud() -> None:
     world = World(6)
     rule = replace(LAX, sql={"rich web": "shop = 'web' and age > 60", "nobody": "age < 0"}, crosses=("shop*vip",))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.counts import counted
 from tidegate_validation.quality.allowance import margin_key
 from tidegate_validation.quality.evaluation import Evaluation, Task
 from tidegate_validation.quality.metrics.gains import EVERYTHING, SERVING, Gain, measure
@@ -163,6 +164,15 @@ def collapsed(found: Collapse, outcome: Outcome, rule: QualityRule) -> Finding:
         spread = f"{100 * (found.spread or 0.0):.3g} %"
         sentence = f"the candidate's answers hardly differ: their spread is {spread} of what it was"
     return Finding("collapse", "predictions", outcome, sentence, number=found.share, limit=rule.collapse)
+
+
+def constant_slice(name: str, rows: int, answer: float) -> Finding:
+    """One answer for all examples of a slice that the baseline tells apart."""
+    sentence = (
+        f"where `{name}` ({counted(rows, 'example')}) the candidate gives one and the same answer, {answer:.6g}; those "
+        f"of {SERVING} differ there"
+    )
+    return Finding("collapse", name, Outcome.WARN, sentence, number=float(rows))
 
 
 def churned(task: str, moved: Estimate, rule: QualityRule) -> Finding:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.quality.data.held_out import ScoredExamples
-from tidegate_validation.quality.evaluation import Task, is_probability
+from tidegate_validation.quality.evaluation import Task, is_hard, is_probability
 from tidegate_validation.quality.judgement import finding as words
 from tidegate_validation.quality.metrics.calibration import recalibration
-from tidegate_validation.quality.metrics.prediction_change import churn, collapse, nearly_constant, shift
+from tidegate_validation.quality.metrics.prediction_change import (
+    churn,
+    collapse,
+    constant_within,
+    nearly_constant,
+    shift,
+)
 from tidegate_validation.quality.rule import QualityRule
+from tidegate_validation.quality.slices.partitions import FEW, Partition
 
 
 def judge_collapse(scored: ScoredExamples, rule: QualityRule) -> list[Finding]:
@@ -19,6 +28,18 @@ def judge_collapse(scored: ScoredExamples, rule: QualityRule) -> list[Finding]:
     if found.share <= rule.collapse or (found.spread is None and found.before > rule.collapse):
         return []
     return [words.collapsed(found, Outcome.WARN if found.before > rule.usual * rule.collapse else Outcome.FAIL, rule)]
+
+
+def judge_constant_slices(scored: ScoredExamples, partitions: Sequence[Partition]) -> list[Finding]:
+    """A WARN for each slice, however few its examples, in which the candidate alone gives one answer only."""
+    evaluation, candidate, baseline = scored.evaluation, scored.candidate, scored.baseline
+    if baseline is None or candidate.ndim > 1 or evaluation.task == Task.RANKING or is_hard(candidate):
+        return []
+    return [
+        words.constant_slice(partition.names[code], rows, answer)
+        for partition in partitions
+        for code, rows, answer in constant_within(evaluation, candidate, baseline, partition.codes, FEW)
+    ]
 
 
 def judge_change(scored: ScoredExamples, rule: QualityRule) -> list[Finding]:

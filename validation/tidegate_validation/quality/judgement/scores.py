@@ -9,7 +9,7 @@ from tidegate_serving.admission import Finding
 from tidegate_validation.quality.data.held_out import ScoredExamples
 from tidegate_validation.quality.judgement.comparison import judge_against, judge_alone
 from tidegate_validation.quality.judgement.order import judge_order
-from tidegate_validation.quality.judgement.predictions import judge_change, judge_collapse
+from tidegate_validation.quality.judgement.predictions import judge_change, judge_collapse, judge_constant_slices
 from tidegate_validation.quality.judgement.scale import judge_scale
 from tidegate_validation.quality.judgement.thresholds import judge_thresholds
 from tidegate_validation.quality.rule import QualityRule
@@ -24,6 +24,7 @@ def judge_scores(scored: ScoredExamples, rule: QualityRule) -> list[Finding]:
     else:
         found = judge_against(scored.evaluation, scored.candidate, scored.baseline, scored.held_out.groups, rule)
         found += judge_slices(scored, scored.baseline, partitions, rule)
-    found = [*judge_collapse(scored, rule), *found]
+    collapsed = judge_collapse(scored, rule)
+    found = [*(collapsed or judge_constant_slices(scored, partitions)), *found]
     found += judge_thresholds(scored.evaluation, scored.candidate, scored.baseline, partitions, rule)
     return found + judge_order(scored, rule) + judge_change(scored, rule) + judge_scale(scored)

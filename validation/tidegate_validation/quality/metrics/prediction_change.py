@@ -8,7 +8,7 @@ import numpy as np
 
 from tidegate_validation.quality.evaluation import Evaluation, Task, decisions, is_hard, is_probability
 from tidegate_validation.quality.metrics.ranking import first_rows
-from tidegate_validation.statistics.arrays import Floats
+from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.bins import quantile_edges
 from tidegate_validation.statistics.jackknife import Estimate, paired_ratio, ratio
 
@@ -16,6 +16,7 @@ _BINS = 10
 _NEARLY = 0.01
 _NOTHING = 1e-100
 _SAME = 1e-6
+_VARIES = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,21 @@ def collapse(evaluation: Evaluation, candidate: Floats, baseline: Floats | None)
     elif baseline is None and evaluation.task == Task.REGRESSION:
         spread = float(candidate.std()) / max(float(evaluation.labels.std()), _NOTHING)
     return Collapse(share, before, f"{value:.6g}", spread)
+
+
+def constant_within(
+    evaluation: Evaluation, candidate: Floats, baseline: Floats, codes: Integers, least: int
+) -> list[tuple[int, int, float]]:
+    """The codes of `least` rows or more that the candidate answers alike, unlike the baseline, each with its number of
+    rows and the answer; arrays of shape [n]. None where these are most rows, as by a model that does without an input.
+    """
+    unit, usual = _same_within(evaluation, candidate), float(baseline.std())
+    found = []
+    for code in np.flatnonzero(np.bincount(codes[codes >= 0]) >= least):
+        mine, theirs = candidate[codes == code], baseline[codes == code]
+        if mine.max() - mine.min() <= unit and theirs.std() > _VARIES * usual:
+            found.append((int(code), len(mine), float(mine[0])))
+    return found if 2 * sum(rows for _, rows, _ in found) < len(candidate) else []
 
 
 def nearly_constant(found: Collapse) -> bool:
