@@ -38,6 +38,17 @@ def test_columns_in_another_order_are_told_class_by_class() -> None:
     assert found.cause == {"kind": "class order", "classes": {"a": "d", "b": "a", "c": "b", "d": "c"}}
 
 
+@pytest.mark.parametrize("seed", [1, 2, 4])
+def test_classes_that_are_only_guessed_are_not_told_as_moved(seed: int) -> None:
+    evaluation, scores = samples.many()
+    sharp, random = scores.copy(), np.random.default_rng(seed)
+    sharp[np.arange(len(sharp)), evaluation.labels.astype(int)] += 0.5
+    guessed = evaluation.labels > 1
+    sharp[guessed, 2:] = random.random((guessed.sum(), 3)) * 0.9
+    (found,) = judged(evaluation, sharp[:, [1, 0, 2, 3, 4]])
+    assert found.cause == {"kind": "class order", "classes": {"a": "b", "b": "a"}}
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_guesses_and_one_answer_for_everything_are_in_no_other_order(seed: int) -> None:
     random = np.random.default_rng(seed)

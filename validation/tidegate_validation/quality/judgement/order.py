@@ -52,14 +52,38 @@ def _other_columns(evaluation: Evaluation, scores: Floats) -> list[Finding]:
     decided = decisions(evaluation, scores)
     recalls = np.array([[np.mean(decided[labels == one] == other) for other in known] for one in known])
     fits: Integers = optimize.linear_sum_assignment(recalls, maximize=True)[1] if len(known) else known
-    as_read, as_fits = np.diag(recalls), recalls[np.arange(len(known)), fits]
-    gain = float(np.mean(as_fits - as_read)) if len(known) else 0.0
-    error = float(np.sqrt(np.sum(0.5 / rows[known]))) / max(len(known), 1)
-    if gain < _FITS_BETTER + _ERRORS * error:
+    places = np.arange(len(known))
+    gains = recalls[places, fits] - np.diag(recalls)
+    if not _far_better(gains, rows[known]):
         return []
+    for cycle in _cycles(fits):
+        if not _far_better(gains[cycle], rows[known][cycle]):
+            fits[cycle] = cycle
+    as_read, as_fits = np.diag(recalls), recalls[places, fits]
     names = evaluation.classes
     moved = {names[known[fit]]: names[one] for one, fit in zip(known, fits.tolist(), strict=True) if known[fit] != one}
     return [_columns(moved, float(as_read.mean()), float(as_fits.mean()))]
+
+
+def _far_better(gains: Floats, rows: Integers) -> bool:
+    """Whether recalls of classes with so many rows gain surely more than chance brings, in the mean."""
+    error = float(np.sqrt(np.sum(0.5 / rows))) / max(len(rows), 1)
+    return len(gains) > 0 and float(gains.mean()) >= _FITS_BETTER + _ERRORS * error
+
+
+def _cycles(order: Integers) -> list[Integers]:
+    """The places that an order changes among themselves: classes that are hardly ever answered change for nothing."""
+    found: list[Integers] = []
+    seen: set[int] = set()
+    for start in range(len(order)):
+        cycle, place = [], start
+        while place not in seen:
+            seen.add(place)
+            cycle.append(place)
+            place = int(order[place])
+        if len(cycle) > 1:
+            found.append(np.array(cycle))
+    return found
 
 
 def _columns(moved: dict[str, str], as_read: float, as_fits: float) -> Finding:
