@@ -39,7 +39,7 @@ def test_a_few_calls_that_take_ten_times_as_long_are_seen_without_a_budget(tmp_p
     assert told.outcome is Outcome.WARN
     words = (
         r"4(\.\d+)? % of its calls take more than \d(\.\d+)? ms, 4 times what is usual; of those of the version that "
-        r"serves now [01](\.\d+)? % \(600 calls of each\); up to \d+(\.\d+)? ms, now and then: .*"
+        r"serves now [01](\.\d+)? % \(600 calls of each\); up to [\d,]+(\.\d+)? ms, now and then: .*"
     )
     assert re.fullmatch(words, told.sentence), told.sentence
 

@@ -11,6 +11,7 @@ import pytest
 
 from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_validation.robustness.finding import milliseconds
 from tidegate_validation.robustness.growth import UsageHistory, keeps_growing
 from tidegate_validation.robustness.judgement import Unit, judge_answer, largest_difference, rough_units, units_of
 from tidegate_validation.robustness.limits import RobustnessLimits
@@ -120,6 +121,13 @@ def test_a_quantile_lies_in_its_interval(share: float) -> None:
         for low, high in (quantile_interval(random.exponential(size=400), share) for _ in range(400))
     ]
     assert 0.97 <= np.mean(held) <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.00124, "1.24 ms"), (0.0999, "99.9 ms"), (0.5, "500 ms"), (1.5004, "1,500 ms")]
+)
+def test_times_are_told_in_digits(seconds: float, words: str) -> None:
+    assert milliseconds(seconds) == words
 
 
 def test_a_ratio_is_found_in_noise() -> None:

@@ -18,6 +18,11 @@ _SHOWN = 60
 _WORDS, _LAST_WORDS = 240, 60
 
 
+def milliseconds(seconds: float) -> str:
+    """In milliseconds, to three digits or all before the point."""
+    return f"{1e3 * seconds:,.0f} ms" if seconds >= 0.1 else f"{1e3 * seconds:.3g} ms"
+
+
 def probe_finding(
     probe: Probe, answer: Answer, outcome: Outcome, row: Mapping[str, Any], why_everyday: str | None
 ) -> Finding:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tidegate_serving.admission import Outcome
 from tidegate_validation.robustness.examination import Examination
-from tidegate_validation.robustness.finding import assignment, example
+from tidegate_validation.robustness.finding import assignment, example, milliseconds
 from tidegate_validation.robustness.narrow import Culprit, narrow
 from tidegate_validation.sandbox.answer import Answer, AnswerKind
 from tidegate_validation.sandbox.examples import Examples
@@ -173,15 +173,15 @@ def _report_tail(examination: Examination, requests: list[Examples], first: Pair
     longer = again is not None and tail_chance(again) < _SUSPICION and tail_chance(pairs) < _CERTAINTY
     far, mine, other = pairs.far, float((pairs.mine > pairs.far).mean()), float((pairs.other > pairs.far).mean())
     sentence = (
-        f"{100 * mine:.3g} % of its calls take more than {1e3 * far:.3g} ms, {_FAR:g} times what is usual; of those of "
-        f"the version that serves now {100 * other:.3g} % ({len(pairs)} calls of each)"
+        f"{100 * mine:.3g} % of its calls take more than {milliseconds(far)}, {_FAR:g} times what is usual; of those "
+        f"of the version that serves now {100 * other:.3g} % ({len(pairs)} calls of each)"
     )
     culprit = _culprit(examination, requests, pairs) if longer else None
     if culprit is not None:
-        sentence += f"; it is slow with {_named(culprit)}: {1e3 * culprit.answer.seconds:.3g} ms whenever it is asked"
+        sentence += f"; it is slow with {_named(culprit)}: {milliseconds(culprit.answer.seconds)} whenever it is asked"
     elif longer:
-        slowest = 1e3 * float(pairs.mine.max())
-        sentence += f"; up to {slowest:.3g} ms, now and then: asked the same again, it is as fast as usual"
+        slowest = milliseconds(float(pairs.mine.max()))
+        sentence += f"; up to {slowest}, now and then: asked the same again, it is as fast as usual"
     examination.report(
         "latency",
         "slowest calls against the baseline",

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from tidegate_serving.admission import Outcome
 from tidegate_validation.robustness.examination import Examination
+from tidegate_validation.robustness.finding import milliseconds
 from tidegate_validation.sandbox.answer import AnswerKind
 
 _CALLS, _CALLS_FOR_MIDDLE, _CALLS_FOR_TAIL, _MOST_CALLS = 20, 60, 300, 2000
@@ -61,7 +62,7 @@ class Budget:
     def taken(self, seconds: Seconds) -> str:
         """The same in words."""
         words = f"{100 * self.share:.0f} % of {len(seconds)} calls with {self._rows}"
-        return f"{words} took {self.found(seconds):.3g} ms or less"
+        return f"{words} took {milliseconds(self.found(seconds) / 1e3)} or less"
 
     def missed(self, seconds: Seconds, confidence: float = _CONFIDENCE) -> bool:
         """Whether calls miss it beyond doubt."""
