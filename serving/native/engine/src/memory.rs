@@ -26,7 +26,7 @@ pub struct Memory {
     largest_message: usize,
     used: Sum,
     refused: AtomicU64,
-    large_outputs: AtomicU64,
+    large_arrays: AtomicU64,
     models: Mutex<HashMap<String, Weak<Share>>>,
     logs: Mutex<HashMap<String, Weak<Share>>>,
     /// Where large blocks go.
@@ -55,8 +55,8 @@ impl Memory {
     pub fn new(limit: usize, largest_message: usize) -> Memory {
         let (used, refused) = (Sum::new((limit / OF_LIMIT).min(MOST_KEPT)), AtomicU64::new(0));
         let (models, logs, disposal) = (Mutex::default(), Mutex::default(), Disposal::default());
-        let large_outputs = AtomicU64::new(0);
-        Memory { limit, largest_message, used, refused, large_outputs, models, logs, disposal }
+        let large_arrays = AtomicU64::new(0);
+        Memory { limit, largest_message, used, refused, large_arrays, models, logs, disposal }
     }
 
     /// Bytes that requests may hold.
@@ -74,9 +74,9 @@ impl Memory {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// How often models made large outputs, in memory of their own.
-    pub fn large_outputs(&self) -> u64 {
-        self.large_outputs.load(Ordering::Relaxed)
+    /// How often models made large outputs or took large inputs, in memory of their own.
+    pub fn large_arrays(&self) -> u64 {
+        self.large_arrays.load(Ordering::Relaxed)
     }
 
     /// Kept for small requests.
@@ -165,9 +165,9 @@ impl Share {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// A model made large outputs, in memory of its own.
-    pub fn count_large_outputs(&self) {
-        self.memory.large_outputs.fetch_add(1, Ordering::Relaxed);
+    /// A model made large outputs, or took large inputs, in memory of its own.
+    pub fn count_large_arrays(&self) {
+        self.memory.large_arrays.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Drops a large block, of which so many bytes were written, on a thread of its own. It counts until then, unless

@@ -32,6 +32,19 @@ impl Executor for Same {
     }
 }
 
+/// Gives back nothing.
+struct Fails;
+
+impl Executor for Fails {
+    fn execute(&self, _: Work) -> Result<Prediction, Status> {
+        Err(Status::invalid("it fails"))
+    }
+
+    fn entries(&self) -> u64 {
+        0
+    }
+}
+
 /// Hands finished batches to the test.
 struct Hand(Mutex<Sender<FinishedBatch>>);
 
@@ -122,4 +135,20 @@ fn a_small_batch_that_waits_for_company_passes_once_its_time_has_come() {
     drop(written);
     pool.close();
     running.join().unwrap();
+}
+
+#[test]
+fn a_run_with_large_inputs_leaves_memory_of_the_models_to_be_given_back() {
+    let fixture = fixture(MANY, MB);
+    let (thread, finished) = thread(&fixture);
+    let thread = ExecutorThread { executor: Arc::new(Fails), ..thread };
+    thread.pool.close();
+    let run = |rows| {
+        fixture.append(1, rows, 4 * rows).unwrap();
+        fixture.queue.release_open(0);
+        thread.clone().run();
+        drop(finished.recv_timeout(SOON).unwrap());
+        fixture.memory.large_arrays()
+    };
+    assert_eq!([run(1), run(MB / 4 + 1)], [0, 1]);
 }

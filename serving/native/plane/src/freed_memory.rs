@@ -68,7 +68,7 @@ pub async fn share_memory(dispatcher: Arc<PlaneDispatcher>, system: Arc<dyn Syst
 /// Drops large blocks as they come, and has the allocator give back what else was freed every now and then.
 fn return_memory(disposed: &Receiver<Disposed>, memory: &Memory, log: &LogMetrics, system: &dyn System) {
     let mut due = Instant::now() + PURGE_EVERY;
-    let (mut seen, mut owed) = (memory.large_outputs(), false);
+    let (mut seen, mut owed) = (memory.large_arrays(), false);
     let mut purge = Purge::default();
     loop {
         match disposed.recv_timeout(due.saturating_duration_since(Instant::now())) {
@@ -80,7 +80,7 @@ fn return_memory(disposed: &Receiver<Disposed>, memory: &Memory, log: &LogMetric
             if purge.is_due(log.written_rows()) {
                 system.return_memory();
             }
-            let made = memory.large_outputs();
+            let made = memory.large_arrays();
             match made != seen {
                 true => (seen, owed) = (made, true),
                 false if std::mem::take(&mut owed) => system.return_model_memory(),

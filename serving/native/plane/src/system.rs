@@ -11,7 +11,8 @@ pub trait System: Send + Sync {
     /// Gives all freed memory back to the system; called now and then on a thread of its own.
     fn return_memory(&self) {}
 
-    /// The same of what models freed that made large outputs; called on that thread when they made none for a while.
+    /// The same of what models freed that took large inputs or made large outputs; called on that thread when none did for a
+    /// while.
     fn return_model_memory(&self) {}
 
     /// Lets others have what the calling thread keeps of freed memory; called now and then, on I/O threads too, and so at

@@ -18,6 +18,7 @@ use crate::batching::pacing::Unrun;
 use crate::batching::queue::{NextBatch, Queue};
 use crate::batching::served_signature::ServedSignature;
 use crate::batching::streaming;
+use crate::batching::unanswered::LARGE;
 use crate::metrics::Ran;
 
 /// A thread that had no batch for that long lets others have the memory that it keeps.
@@ -174,6 +175,10 @@ impl ExecutorThread {
         };
         let ran = Some(Ran { began, ended: Instant::now() });
         unanswered.settle(parts.iter().map(Part::byte_size).sum());
+        if batch.memory.bytes() > LARGE {
+            // The model's allocator had them too, as objects.
+            served.memory.count_large_arrays();
+        }
         self.completions[lane].complete(FinishedBatch {
             version: batch.version,
             memory: Some(batch.memory),

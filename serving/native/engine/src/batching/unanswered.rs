@@ -15,8 +15,8 @@ use crate::memory::{Reservation, Share};
 /// Outputs of a run that are not counted: the next answers are written from them at once.
 const FEW: usize = 16 << 10;
 
-/// Outputs of a run whose memory the model's allocator may keep.
-const LARGE: usize = 1 << 20;
+/// Inputs or outputs of a run whose memory the model's allocator may keep.
+pub(super) const LARGE: usize = 1 << 20;
 
 /// The model has its outputs in memory of its own until they are copied.
 const COPIES: usize = 2;
@@ -93,7 +93,7 @@ impl Outputs {
             fewer => self.memory.note(bytes - fewer),
         }
         if bytes > LARGE {
-            self.home.share.count_large_outputs();
+            self.home.share.count_large_arrays();
         }
         if bytes > 0 {
             self.bytes = bytes;

@@ -47,21 +47,33 @@ pub fn frame(message: &[u8]) -> Vec<u8> {
 
 impl Client {
     pub fn connect(address: SocketAddr) -> Client {
+        Client::connect_with(address, &h2::client::Builder::new())
+    }
+
+    /// Takes all that is sent, however much of it nobody reads; others take 64 KiB of all answers together.
+    pub fn connect_wide(address: SocketAddr) -> Client {
+        Client::connect_with(address, h2::client::Builder::new().initial_connection_window_size(1 << 30))
+    }
+
+    fn connect_with(address: SocketAddr, builder: &h2::client::Builder) -> Client {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let socket = runtime.block_on(tokio::net::TcpStream::connect(address)).unwrap();
         socket.set_nodelay(true).unwrap();
-        Client::over(runtime, socket)
+        Client::over(runtime, socket, builder)
     }
 
     pub fn connect_unix(path: &std::path::Path) -> Client {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let socket = runtime.block_on(tokio::net::UnixStream::connect(path)).unwrap();
-        Client::over(runtime, socket)
+        Client::over(runtime, socket, &h2::client::Builder::new())
     }
 
-    fn over(runtime: Runtime, socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Client {
+    fn over<S>(runtime: Runtime, socket: S, builder: &h2::client::Builder) -> Client
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let sender = runtime.block_on(async {
-            let (sender, connection) = h2::client::handshake(socket).await.unwrap();
+            let (sender, connection) = builder.handshake(socket).await.unwrap();
             tokio::spawn(connection);
             sender
         });
