@@ -102,7 +102,7 @@ def coverage(values: Floats, known: Floats, known_weights: Floats, factor: float
 def _land(values: Floats, known: Floats, factor: float, offset: float, slack: float) -> tuple[Mask, Integers]:
     """Which values land, and the place of the known value nearest to each."""
     undone = (values - offset) / factor
-    right = np.clip(np.searchsorted(known, undone), 0, len(known) - 1)
+    right = np.minimum(np.searchsorted(known, undone), len(known) - 1)
     left = np.maximum(right - 1, 0)
     place = np.where(np.abs(undone - known[left]) < np.abs(undone - known[right]), left, right)
     room = EXACT * np.maximum(np.abs(undone), np.abs(offset / factor)) + slack / abs(factor)
