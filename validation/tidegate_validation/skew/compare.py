@@ -18,6 +18,7 @@ from tidegate_validation.skew.columns.repeated import columns_that_tell_rows, re
 from tidegate_validation.skew.columns.schema import compare_schema
 from tidegate_validation.skew.columns.texts import finding_of_texts
 from tidegate_validation.skew.columns.together import looser_columns, of_fewer_rows
+from tidegate_validation.skew.columns.vanished import finding_of, may_have_vanished, vanished
 from tidegate_validation.skew.columns.vectors import finding_of_vectors
 from tidegate_validation.skew.diagnosis.cause import Cause
 from tidegate_validation.skew.diagnosis.frozen import frozen_since
@@ -97,6 +98,11 @@ def compare(profile: Profile, window: Window, rule: SkewRule, derived: Collectio
         findings[name] = [said_where(one, window, inquiry.few_valued) for one in found]
     for feature in schema.comparable:
         found = findings[feature.name]
+        if may_have_vanished(found):
+            alpha = rule.alpha / len(schema.comparable)
+            gone = vanished(feature, profile.counts[feature.name], counts[feature.name], alpha)
+            if gone is not None:
+                causes[feature.name], found = gone, finding_of(gone, feature, found)
         findings[feature.name] = list(_beside_tests(feature, profile, counts, samples, found, feature.name in grown))
     for finding in broken_groups(schema.comparable, profile, counts, rule):
         findings[finding.subject].insert(0, finding)

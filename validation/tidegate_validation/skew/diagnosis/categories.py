@@ -30,6 +30,7 @@ _SEVERAL = 3
 _ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
 _LISTED = 5000
 _OF_MANY = 0.5
+_BY_DAYS = 1.5
 _NATURALLY = 1.5
 _SPELLINGS = 20
 _MARKS = " .-_/:@"
@@ -37,7 +38,10 @@ _MARKS = " .-_/:@"
 
 def category_cause(suspect: Suspect) -> Cause | None:
     """The change of categories that explains the column, the plainest first."""
-    rivals = [one for one in (_renamed(suspect), _gone(suspect)) if one is not None]
+    renamed, gone = _renamed(suspect), _gone(suspect)
+    if gone is not None and gone[0] <= _BY_DAYS * suspect.noise and (renamed is None or renamed[1].kind == MERGED):
+        return gone[1]  # That another has grown is no more than days bring about.
+    rivals = [one for one in (renamed, gone) if one is not None]
     best = min(rivals, key=lambda one: one[0])[1] if rivals else None
     return best or _new_category(suspect)
 
@@ -177,7 +181,7 @@ def _gone(suspect: Suspect) -> tuple[float, Cause] | None:
     if not gone or left.sum() == 0:
         return None
     residual = distance_of(left / left.sum(), q)
-    if residual > max(_LEAVES * distance_of(p, q), 1.5 * suspect.noise):
+    if residual > max(_LEAVES * distance_of(p, q), _BY_DAYS * suspect.noise):
         return None
     names = [bins.top[code] for code in sorted(gone, key=lambda code: -p[code])]
     return residual, Cause(GONE, share=lost, details=(("values", names[:_SHOWN]), ("number", len(names))))
@@ -213,7 +217,7 @@ def _renamed(suspect: Suspect) -> tuple[float, Cause] | None:
     if not candidates:
         return None
     left, kind, new, lost = min(candidates, key=lambda one: one[:3])
-    if left > max(0.6 * before, 1.5 * suspect.noise):
+    if left > max(0.6 * before, _BY_DAYS * suspect.noise):
         return None
     names = [bins.top[code] for code in sorted(lost, key=lambda code: -p[code])]
     also = (("also", names[1:]),) if len(names) > 1 else ()
