@@ -23,7 +23,7 @@ FAHRENHEIT = {"kind": "factor and offset", "factor": 1.8, "offset": 32.0}
 
 
 def spring(seed: int, days: int, first_day: int) -> pd.DataFrame:
-    """Warmth of three sites, whose days differ and are warmer by and by, and glucose that does not change."""
+    """Warmth of three sites, whose days differ and are warmer by and by, and other columns that do not change."""
     random = np.random.default_rng(seed)
     day = np.repeat(np.arange(days) + first_day, ROWS)
     level = np.repeat(random.normal(0, 2.5, days), ROWS) - 9 * np.cos((day - 19_590) / 58)
@@ -35,6 +35,9 @@ def spring(seed: int, days: int, first_day: int) -> pd.DataFrame:
             "site": site,
             "warmth": np.round(warmth, 1),
             "glucose": np.round(np.exp(1.75 + 0.25 * random.normal(size=len(day))), 1),
+            "years": np.round(random.lognormal(1.6, 0.7, len(day)), 1),
+            "shaking": np.round(random.lognormal(0, 0.45, len(day)), 3),
+            "creatinine": np.round(random.lognormal(4.4, 0.35, len(day))),
         }
     )
 
@@ -67,6 +70,27 @@ def test_fahrenheit_at_one_site_is_told_though_the_season_went_on() -> None:
 def test_a_part_of_the_rows_in_the_unit_of_another_laboratory_is_told() -> None:
     glucose = week()["glucose"]
     assert told("glucose", glucose.mask(some(0.2), np.round(glucose * 18.016))) == like({"factor": 18.016})
+
+
+@pytest.mark.parametrize("factor", [12.0, 7.0])
+def test_rows_that_became_whole_numbers_are_not_ten_times_those_with_one_digit(factor: float) -> None:
+    rows = week()
+    years = np.round(rows["years"] * factor)
+    at_coast = told("years", rows["years"].mask(rows["site"] == "coast", years)) or {}
+    assert (at_coast["where"]["value"], at_coast["factor"]) == ("coast", pytest.approx(factor, rel=0.1))
+    assert (told("years", rows["years"].mask(some(0.3), years)) or {}).get("factor") in (None, factor)
+
+
+def test_two_more_digits_at_one_site_are_the_unit_that_fits_by_size() -> None:
+    rows = week()
+    here = np.round(rows["creatinine"] / 88.42, 2)
+    found = told("creatinine", rows["creatinine"].mask(rows["site"] == "coast", here)) or {}
+    assert found["factor"] == pytest.approx(1 / 88.42, rel=0.01)
+
+
+def test_what_comes_with_two_more_digits_is_not_hundredths_for_that() -> None:
+    shaking = week()["shaking"]
+    assert (told("shaking", shaking.mask(some(0.5), np.round(shaking / 30, 5))) or {}).get("factor") is None
 
 
 @pytest.mark.parametrize("factor", [9.0, 30.0])

@@ -12,7 +12,7 @@ import numpy as np
 
 from tidegate_validation.skew.diagnosis.cause import AFFINE, FACTOR, OFFSET, Cause, is_usual
 from tidegate_validation.skew.diagnosis.evidence import Evidence, days_move, fitted, is_nothing
-from tidegate_validation.skew.diagnosis.grid import always_back, factor_by_grid, grid_of, on_grid
+from tidegate_validation.skew.diagnosis.grid import always_back, factor_by_grid, grid_of, on_grid, rounded_by
 from tidegate_validation.skew.diagnosis.landing import (
     EXACT,
     Match,
@@ -20,6 +20,7 @@ from tidegate_validation.skew.diagnosis.landing import (
     find_factor,
     find_offset,
     landing,
+    lands,
     newly_landing,
     of_any_digits,
 )
@@ -43,6 +44,7 @@ _SEVERAL = 5
 _DENSE = 0.7
 _PART = 0.05
 _PART_VALUES = 8
+_WHOLE_NUMBERS = 0.5
 _PART_FACTOR = 0.02
 _SURELY = 3.0
 _NEARLY_EVEN = 1.25
@@ -245,17 +247,21 @@ def _part_of_rows(evidence: Evidence) -> Cause | None:
     values, weights, known = evidence.values, evidence.weights, evidence.known
     if not len(known):
         return None
-    strange = np.array([landing(values[i : i + 1], np.ones(1), known, 1.0, 0.0, 0.0) == 0 for i in range(len(values))])
+    strange = ~lands(values, known, 1.0)
     share = float(weights[strange].sum() / weights.sum())
     if not _PART < share < 1 - _PART or weights[strange].max() > _HALF * weights[strange].sum():
         return None
     match = find_factor(values[strange], weights[strange], known, evidence.known_weights)
     if match is None or match.share < 0.9 or match.precision > EXACT or strange.sum() < _PART_VALUES:
         return None
-    always = evidence.grid is not None and always_back(values[strange], evidence.grid, match.factor)
+    # Others are rare ones as in training, with as many digits as those have.
+    told = strange & lands(values, known, match.factor)
+    # Nobody rounds to tens: that they are such says something.
+    rounded = evidence.grid is not None and rounded_by(values[told]) <= _WHOLE_NUMBERS
+    always = rounded and always_back(values[told], evidence.grid or 0.0, match.factor)
     if always or abs(np.log(abs(match.factor))) < _PART_FACTOR:
         return None
-    by_digits = of_any_digits(values[strange], weights[strange], known, match.factor)
+    by_digits = of_any_digits(values[told], weights[told], known, match.factor)
     if match.share - by_digits <= _HALF * (1 - by_digits):
         return None
     return replace(_exact(match.factor, share, match.precision), by_values=False)

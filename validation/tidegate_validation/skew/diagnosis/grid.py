@@ -23,6 +23,9 @@ _FINE = 0.4
 _ROOM = 1.01
 _MANY = 0.6
 _AS_LARGE = 0.15
+_NEARER = 0.06
+"""Categories and the values of a part of the rows lie so much higher or lower by chance."""
+_NAMED = [one.factor for one in named_factors()]
 _NEARBY = np.exp([-0.031, -0.013, 0.011, 0.029])
 
 
@@ -77,7 +80,8 @@ def back_as_they_were(values: Floats, grid: float, factor: float, offset: float)
 def always_back(values: Floats, grid: float, factor: float) -> bool:
     """Whether any values of as few digits as these would lie on the grid with the factor undone, as any whole numbers
     are hundredths times a hundred: that they do then says nothing about the factor."""
-    steps = 2 * rounded_by(values) / abs(factor) / grid
+    half = rounded_by(values) / abs(factor) or rounded_by(values / factor)
+    steps = 2 * half / grid
     return steps > _NEARLY_ALL and abs(steps - round(steps)) <= EXACT * steps
 
 
@@ -108,7 +112,7 @@ def comes_back(values: Floats, known: Floats, grid: float, factor: float, offset
     """Whether those of the `values` that are off the grid lie on it with factor and offset undone, and with no factor
     close by; where any values of as few digits would, whether they also are as large as training's `known` ones."""
     off = values[~on_grid(values, grid)] - offset
-    if always_back(off, grid, factor) and not _as_large(off / factor, known):
+    if always_back(off, grid, factor) and not _as_large(off, factor, known):
         return False
     telling = off[np.abs(off / factor) <= _TELLING_STEPS * grid]
     if len(telling) < _LEAST_VALUES or _back(telling, grid, factor) < _MOST:
@@ -116,10 +120,14 @@ def comes_back(values: Floats, known: Floats, grid: float, factor: float, offset
     return max(_back(telling, grid, factor * float(step)) for step in _NEARBY) <= _FEW
 
 
-def _as_large(values: Floats, known: Floats) -> bool:
-    """Whether the middle of the values is about that of training's, zeros and signs aside."""
+def _as_large(values: Floats, factor: float, known: Floats) -> bool:
+    """Whether the middle of the values is about that of training's times the factor, zeros and signs aside, and no
+    other named factor's clearly more so."""
     middles = [float(np.median(np.abs(one[one != 0]))) for one in (values, known) if one.any()]
-    return len(middles) == 2 and abs(float(np.log(middles[0] / middles[1]))) <= _AS_LARGE
+    if len(middles) < 2:
+        return False
+    gaps = [abs(float(np.log(middles[0] / middles[1] / size))) for size in (abs(factor), *_NAMED)]
+    return gaps[0] <= _AS_LARGE and gaps[0] - min(gaps) <= _NEARER
 
 
 def _back(values: Floats, grid: float, factor: float) -> float:

@@ -85,6 +85,11 @@ def landing(values: Floats, weights: Floats, known: Floats, factor: float, offse
     return float(weights[hit].sum() / weights.sum())
 
 
+def lands(values: Floats, known: Floats, factor: float) -> Mask:
+    """Which values are known ones with the factor undone, to six digits."""
+    return _land(values, known, factor, 0.0, 0.0)[0]
+
+
 def newly_landing(values: Floats, known: Floats, factor: float, offset: float, slack: float) -> int:
     """How many more of the distinct `values` are known values with factor and offset undone than as they are."""
     return int(_land(values, known, factor, offset, slack)[0].sum() - _land(values, known, 1.0, 0.0, 0.0)[0].sum())

@@ -7,15 +7,16 @@ the ones. The likeliest explanation is the cause, where it is clearly likelier t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tidegate_validation.skew.diagnosis.cause import AFFINE, FACTOR, OFFSET, Cause
+from tidegate_validation.skew.diagnosis.cells import Cells, cells_of, step_after
 from tidegate_validation.skew.diagnosis.grid import (
     back_as_they_were,
-    back_on_grid,
     comes_back,
     grid_of,
     on_grid,
@@ -24,7 +25,6 @@ from tidegate_validation.skew.diagnosis.grid import (
 from tidegate_validation.skew.diagnosis.ranges import (
     CLEARLY,
     SHARES,
-    STRANGE,
     VAGUE,
     Change,
     Ranges,
@@ -83,23 +83,6 @@ class _Way:
     value: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Cells:
-    """Which cell each row is in, and how likely each cell is: with values as in training, and with these changed.
-
-    A cell is a range of values; where training's lie on a grid, values off it have cells of their own, and
-    those again that are on it with the change undone.
-    """
-
-    rows: Mapping[Change, Integers]
-    plain: Floats
-    moved: Mapping[Change, Floats]
-
-    def counted(self, change: Change) -> Floats:
-        """Rows in each cell."""
-        return np.bincount(self.rows[change], minlength=len(self.plain)).astype(np.float64)
-
-
 def part_in_another_unit(suspect: Suspect, joint: Joint, found: Cause | None, *, alone: bool = True) -> Cause | None:
     """The change of a part of the rows; `found` is what explains the column otherwise, None where nothing does.
 
@@ -121,15 +104,17 @@ def part_in_another_unit(suspect: Suspect, joint: Joint, found: Cause | None, *,
     if not tried or not (robust or grid is not None or found is not None):
         # Days of which nothing is known look like any change of a part of the rows.
         return found
-    cells = _cells(joint.values, known, edges, tried, grid)
+    cells_at = functools.cache(lambda *steps: cells_of(joint.values, known, edges, tried, grid, steps))
+    moved = _surely_moved(suspect, joint)
+    cells = cells_at(step_after(joint.values, grid), step_after(moved, grid))
     effect = _effect(suspect, len(joint.values))
     # Without a grid, days that differ look like rare conversions of a part of the rows.
     told = [one for one in cells.moved if grid is not None or found is not None or _is_common(one)]
     anywhere = [_of_any_rows(cells, change) for change in told]
     best = max((one.gain for one in anywhere), default=-np.inf)
     whole = _whole(edges, known, joint.values, found)
-    ranges = Ranges(edges, known, effect, 2 * rounded_by(joint.values))
-    category = _best(_of_categories(joint, cells, grid, effect), effect)
+    ranges = Ranges(edges, known, effect, 2 * rounded_by(moved))
+    category = _best(_of_categories(joint, cells_at, grid, effect), effect)
     if category is not None and (category.gain - max(best, whole, 0.0)) / effect > CLEARLY:
         return _of_one_category(suspect, category, joint, ranges, grid, found)
     if found is not None:
@@ -177,6 +162,12 @@ def _beyond_training(suspect: Suspect, joint: Joint) -> Mask:
     if low is None or high is None:
         return np.zeros(len(joint.values), dtype=np.bool_)
     return (joint.values < low) | (joint.values > high)
+
+
+def _surely_moved(suspect: Suspect, joint: Joint) -> Floats:
+    """The values that only a change can have brought where they are, as far as there are enough; else all."""
+    outside = _beyond_training(suspect, joint)
+    return joint.values[outside] if outside.sum() >= _LEAST_ROWS else joint.values
 
 
 def _within(suspect: Suspect, values: Floats, change: Change) -> bool:
@@ -230,6 +221,7 @@ def _of_one_category(
     """The change of one category's rows: a usual one where the grid shows it, or where no other factor explains them
     clearly better; else the factor that does, if the rows determine one."""
     values = joint.values[joint.beside[way.column] == way.value]
+    ranges = replace(ranges, step=step_after(values, None))
     if grid is not None and comes_back(values, ranges.known, grid, *way.change):
         return _cause(way)
     told = _named(suspect, way, joint, 1.0 if found is not None and found.share < 1 else _LEAVES)
@@ -291,24 +283,6 @@ def _tried(found: Cause | None, known: Floats, edges: Floats) -> list[Change]:
     return [one for one in named if distance_of(plain, likely(edges, known * one[0] + one[1])) > _MUCH]
 
 
-def _cells(values: Floats, known: Floats, edges: Floats, tried: Sequence[Change], grid: float | None) -> _Cells:
-    size = len(edges) + 1
-    places = places_of(edges, values)
-    off = np.zeros(len(values), dtype=np.bool_) if grid is None else ~on_grid(values, grid)
-    plain = likely(edges, known)
-    rows, moved, step = {}, {}, 2 * rounded_by(values)
-    for factor, offset in tried:
-        back = off if grid is None else off & back_on_grid(values, grid, factor, offset)
-        rows[factor, offset] = places + size * (off.astype(np.int64) + back)
-        then = known if grid is None else np.round(known / grid) * grid
-        stays = 1.0 if grid is None else float(np.mean(on_grid(then * factor + offset, grid)))
-        there = likely(edges, changed(known, (factor, offset), 0.0 if grid is not None else step))
-        moved[factor, offset] = np.concatenate(
-            [there * max(stays, STRANGE), there * STRANGE, there * max(1 - stays, STRANGE)]
-        )
-    return _Cells(rows, np.concatenate([plain, plain * STRANGE, plain * STRANGE]), moved)
-
-
 def _on_both(values: Floats, grid: float | None) -> bool:
     """Whether most values are on training's grid and some are not: a change of all rows moves most of them. Zeros say
     nothing, for no factor moves them."""
@@ -328,7 +302,7 @@ def _whole(edges: Floats, known: Floats, values: Floats, found: Cause | None) ->
     return max(float(rows @ (np.log(likely(edges, one)) - usual)) for one in moved)
 
 
-def _of_any_rows(cells: _Cells, change: Change) -> _Way:
+def _of_any_rows(cells: Cells, change: Change) -> _Way:
     rows = cells.counted(change)
     used = rows > 0
     ratio = cells.moved[change][used] / cells.plain[used]
@@ -337,21 +311,24 @@ def _of_any_rows(cells: _Cells, change: Change) -> _Way:
     return _Way(float(gains[place]), change, float(SHARES[place]))
 
 
-def _of_categories(joint: Joint, cells: _Cells, grid: float | None, effect: float) -> Iterator[_Way]:
-    """Every change for the rows of every category that is neither rare nor nearly everywhere.
+def _of_categories(
+    joint: Joint, cells_at: Callable[[float, float], Cells], grid: float | None, effect: float
+) -> Iterator[_Way]:
+    """Every change for the rows of every category that is neither rare nor nearly everywhere, rounded as these are.
 
     Rows of a category have other values anyway where its column goes together with them in training, so that those of
     such columns are looked at only where a grid tells.
     """
     total = len(joint.values)
-    gains = {change: np.log(moved / cells.plain)[cells.rows[change]] for change, moved in cells.moved.items()}
+    gains_at = functools.cache(lambda step: cells_at(step, step).gains())
     told = [one for one in joint.beside if grid is not None or one not in joint.related]
     for column, texts in ((one, joint.beside[one]) for one in told):
         names, codes, n = np.unique(texts, return_inverse=True, return_counts=True)
         kept = [one for one in np.argsort(-n)[:_MOST_CATEGORIES] if n[one] >= max(_LEAST_ROWS, _PART / 3 * total)]
-        for change, gain in gains.items():
+        steps = [step_after(joint.values[codes == code], grid) for code in kept]
+        for step, (change, gain) in ((one, gain) for one in sorted(set(steps)) for gain in gains_at(one).items()):
             sums = np.bincount(codes, weights=gain)
-            for code in kept:
+            for code in (code for code, own in zip(kept, steps, strict=True) if own == step):
                 # Other rows that may as well be changed too leave nothing to be told of the category.
                 if n[code] <= (1 - _PART) * total and gain.sum() - sums[code] < -CLEARLY * effect:
                     fewer = float(sums[code]) - float(np.log(len(names)))
