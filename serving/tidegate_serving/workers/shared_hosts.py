@@ -45,6 +45,11 @@ class SharedHosts:
             hosts.append(host)
             return host, line
 
+    def keeps_alone(self, id: ServableId) -> bool:
+        """Whether a version gets processes of its own."""
+        with self._lock:
+            return id in self._alone
+
     def keep_alone(self, id: ServableId) -> bool:
         """Gives a version processes of its own from now on; whether that is news."""
         with self._lock:

@@ -224,7 +224,19 @@ class VersionWorkers:
         _side_by_side([worker.close for worker in workers], "tidegate-worker-close")
 
     def _bring(self) -> WorkerDescription:
-        """One more worker, loaded and idle. OSError where no process can be started."""
+        """One more worker, loaded and idle; where the process ended that it shared, which another's load may have done,
+        in one of its own. OSError where no process can be started."""
+        shared = self._staff.shared
+        shares = shared is not None and not shared.keeps_alone(self._id)
+        try:
+            return self._bring_one()
+        except WorkerDied:
+            self._keep_alone()
+            if not shares:
+                raise
+        return self._bring_one()
+
+    def _bring_one(self) -> WorkerDescription:
         with self._choosing:
             worker = self._worker()
             with self._changed:
@@ -235,11 +247,9 @@ class VersionWorkers:
                 self._tell()
         try:
             description = worker.load(self._task)
-        except BaseException as error:
+        except BaseException:
             with self._changed:
                 self._lose(worker)
-            if isinstance(error, WorkerDied):
-                self._keep_alone()
             worker.bury()
             raise
         with self._changed:

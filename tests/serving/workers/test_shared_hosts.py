@@ -178,6 +178,21 @@ def test_a_load_that_ends_its_process_is_tried_again_in_one_of_its_own(make: Ver
     assert sum(workers.restarts for workers in versions) == 1
 
 
+def test_a_load_whose_process_another_one_ends_is_tried_again(make: Versions, tmp_path: Path) -> None:
+    begun, go = tmp_path / "begun", tmp_path / "go"
+    waits = (
+        f"import os, time\nopen({str(begun)!r}, 'w')\nwhile not os.path.exists({str(go)!r}):\n    time.sleep(0.01)\n"
+    )
+    with ThreadPoolExecutor(1) as threads:
+        good = threads.submit(make, "good", model=waits + MODEL)
+        eventually(begun.exists)
+        make("other")
+        with pytest.raises(ModelFailed, match="bad:1 cannot be loaded"):
+            make("bad", model="import os\nos._exit(7)")
+        go.touch()
+        assert asked(good.result()) > 0
+
+
 def test_a_load_that_fails_leaves_the_others_alone(make: Versions) -> None:
     versions = [make("a"), make("b")]
     before = [asked(workers) for workers in versions]
