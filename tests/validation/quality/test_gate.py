@@ -174,12 +174,25 @@ def test_a_baseline_that_fails_on_some_rows_is_compared_on_the_others(tmp_path: 
     assert "of 4,000 held-out examples, and is compared on the others" in told.sentence
 
 
-def test_a_candidate_that_fails_on_some_rows_is_refused_for_so_many(tmp_path: Path) -> None:
-    trouble = 'if (np.floor(inputs["weight"] * 1e6) % 50 == 7).any(): raise KeyError("rare")'
-    found = judged(tmp_path, Draft(before_return(trouble)), Draft(), held_out())
+@pytest.mark.parametrize(
+    ("refuses", "words"),
+    [
+        ('(np.floor(inputs["weight"] * 1e6) % 50 == 7).any()', "does not answer [0-9]{2} of 4,000 held-out examples"),
+        ("len(score) > 512", "refuses [0-9]{3} held-out examples at once, which it answers in smaller batches"),
+    ],
+)
+def test_a_candidate_that_fails_on_some_rows_is_refused_for_so_many(tmp_path: Path, refuses: str, words: str) -> None:
+    found = judged(tmp_path, Draft(before_return(f'if {refuses}: raise KeyError("rare")')), Draft(), held_out())
     told = named(found, "predictions", "held-out data")
     assert told.outcome is Outcome.FAIL
-    assert re.match(r"the candidate does not answer [0-9]{2} of 4,000 held-out examples: .*KeyError", told.sentence)
+    assert re.match(rf"the candidate {words}: .*KeyError", told.sentence), told.sentence
+
+
+def test_a_baseline_that_takes_few_rows_at_once_is_compared_on_all(tmp_path: Path) -> None:
+    few = before_return("assert len(score) <= 512")
+    found = judged(tmp_path, Draft(HONEST.replace("0.45", "0.1")), Draft(few), held_out())
+    assert "refuses 928 held-out examples at once, which it ans" in named(found, "predictions", "baseline").sentence
+    assert named(found, "AUC").outcome is Outcome.FAIL
 
 
 def test_a_baseline_that_answers_too_few_rows_is_not_compared_with(tmp_path: Path) -> None:

@@ -183,14 +183,23 @@ def _unanswered(answer: Answer, made: Predictions) -> Finding:
     log = {"log": answer.log} if answer.log else None
     done = len(made.scores)
     if not done:
-        words = f"the candidate answers nothing: {answer.words}"
+        words = f"the candidate answers nothing of what it is asked: {answer.words}"
         return Finding(NO_ANSWER, "held-out data", Outcome.FAIL, words, example=log)
-    if answer.kind is AnswerKind.REFUSED:
-        of_all = f"{made.left_out:,} of {counted(done + made.left_out, 'held-out example')}"
+    if answer.kind is not AnswerKind.REFUSED:
+        sentence = f"after {counted(done, 'held-out example')} the candidate no longer answered: {answer.words}"
+    elif made.refused:
+        least = "at least " if made.untried else ""
+        of_all = f"{least}{made.refused:,} of {counted(done + made.refused + made.untried, 'held-out example')}"
         sentence = f"the candidate does not answer {of_all}: {answer.words}"
     else:
-        sentence = f"after {counted(done, 'held-out example')} the candidate no longer answered: {answer.words}"
+        sentence = f"the candidate refuses {_too_many(made)}: {answer.words}"
     return Finding("predictions", "held-out data", Outcome.FAIL, sentence, example=log)
+
+
+def _too_many(made: Predictions) -> str:
+    """For a version of which no row was refused alone."""
+    done = "some of which it answers" if made.untried else "which it answers"
+    return f"{counted(made.at_once, 'held-out example')} at once, {done} in smaller batches"
 
 
 def _not_finite(count: int, rows: int, example: Mapping[str, Any]) -> Finding:
@@ -210,7 +219,8 @@ def _baseline_unusable(answer: Answer | None) -> Finding:
 def _baseline_in_part(theirs: Predictions, lost: int, rows: int) -> Finding:
     """The baseline failed on some rows; the others are compared."""
     why = theirs.failure.words if theirs.failure is not None else "it answers NaN or infinity"
-    sentence = (
-        f"{SERVING} cannot answer {lost:,} of {counted(rows, 'held-out example')}, and is compared on the others: {why}"
-    )
+    of_all = f"{'some of ' if theirs.untried else ''}{lost:,} of {counted(rows, 'held-out example')}"
+    sentence = f"{SERVING} cannot answer {of_all}, and is compared on the others: {why}"
+    if not lost:
+        sentence = f"{SERVING} refuses {_too_many(theirs)}: {why}"
     return Finding("predictions", "baseline", Outcome.WARN, sentence, number=lost / rows)

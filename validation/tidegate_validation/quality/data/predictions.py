@@ -5,8 +5,8 @@ Rows of a table become tensors one batch at a time, so that only the scores take
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,23 +19,29 @@ from tidegate_validation.sandbox.session import Session
 from tidegate_validation.statistics.arrays import Floats, Integers
 
 Read = Callable[[dict[str, Array]], Floats]
-_HALVED, _IN_VAIN = 2000, 100
-"""Calls that are tried again in halves: after so many a batch that is refused is left out as a whole, and after so many
-by which no row was answered, nothing more is asked."""
+_HALVED, _HALVED_SECONDS = 2000, 60.0
+"""Batches that are refused are halved so often and asked in parts for so long, all of them together; then they are left
+out as a whole."""
+_IN_VAIN, _PLACES = 30, 4
+"""A batch is given up after so many halvings by which none of its rows was answered, and a table after so many places
+where none was."""
 
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
     """`scores` per example, shape [n] or [n, k], of the table's `rows`, shape [n].
 
-    Rows that were refused, `left_out` in number, have none, and `failure` is the first refusal. Where a batch ended the
-    process, `failure` is what came of it, and scores end there.
+    `refused` rows have none, for they were refused one by one, and `untried` rows, of batches that were not halved
+    further; `failure` is the first refusal, and `at_once` how many rows the smallest batch had that was refused. Where
+    a batch ended the process, `failure` is what came of it, and no more was asked.
     """
 
     scores: Floats
     rows: Integers
     failure: Answer | None = None
-    left_out: int = 0
+    refused: int = 0
+    untried: int = 0
+    at_once: int = 0
 
     def strange(self) -> Integers:
         """Places of examples with NaN or infinity."""
@@ -49,48 +55,86 @@ class Predictions:
 
 
 def predict_table(session: Session, signature: Signature, table: Any, read: Read, batch_rows: int) -> Predictions:
-    """Asks for all rows of a pyarrow.Table that can be sent; the scores are in the table's order."""
-    made = _predict(session, _batches(signature, table, batch_rows), read)
-    order = np.argsort(made.rows, kind="stable")
-    return Predictions(made.scores[order], made.rows[order], made.failure, made.left_out)
+    """Asks for all rows of a pyarrow.Table that can be sent; the scores are in the table's order.
+
+    Batches that are refused are halved, so that one bad row does not cost the others. They are asked from all over the
+    table in turn: one that is sorted has the rows that are refused in one place.
+    """
+    asked = _Asked(session, read)
+    places = -(-table.num_rows // batch_rows)
+    in_vain = 0
+    for done, place in enumerate(_spread(places)):
+        start, most = place * batch_rows, asked.halved + -(-(_HALVED - asked.halved) // (places - done))
+        for batch in groups_of(signature, table.slice(start, batch_rows)):
+            if len(batch):
+                asked.ask(Examples(batch.arrays, batch.rows + start), most)
+        in_vain += asked.failure is not None and not asked.parts
+        if asked.over or in_vain == _PLACES:
+            break
+    return asked.predictions()
 
 
 def predict(session: Session, examples: Examples, read: Read, batch_rows: int) -> Predictions:
-    """Asks for all examples, in order."""
-    starts = range(0, len(examples), batch_rows)
-    batches = (examples.take(np.arange(start, min(start + batch_rows, len(examples)))) for start in starts)
-    return _predict(session, batches, read)
-
-
-def _batches(signature: Signature, table: Any, batch_rows: int) -> Iterator[Examples]:
-    for start in range(0, table.num_rows, batch_rows):
-        for batch in groups_of(signature, table.slice(start, batch_rows)):
-            if len(batch):
-                yield Examples(batch.arrays, batch.rows + start)
-
-
-def _predict(session: Session, batches: Iterator[Examples], read: Read) -> Predictions:
-    """Halves batches that are refused, so that one bad row does not cost the others."""
-    parts: list[Floats] = []
-    rows: list[Integers] = []
-    failure: Answer | None = None
-    left_out, halved = 0, 0
-    waiting: list[Examples] = []
-    while (batch := waiting.pop() if waiting else next(batches, None)) is not None:
-        answer = session.ask(batch.arrays)
-        if answer.kind is AnswerKind.OUTPUTS:
-            parts.append(read(dict(answer.outputs)))
-            rows.append(batch.rows)
-            continue
-        refused = answer.kind is AnswerKind.REFUSED
-        failure = failure if failure is not None and refused else answer
-        if not refused or (not parts and halved >= _IN_VAIN):
+    """Asks for all examples, in order, until a batch is refused."""
+    asked = _Asked(session, read)
+    for start in range(0, len(examples), batch_rows):
+        asked.ask(examples.take(np.arange(start, min(start + batch_rows, len(examples)))), 0)
+        if asked.failure is not None:
             break
-        if len(batch) > 1 and halved < _HALVED:
-            halved += 1
-            first, second = np.array_split(np.arange(len(batch)), 2)
-            waiting += [batch.take(second), batch.take(first)]
-        else:
-            left_out += len(batch)
-    scores = np.concatenate(parts) if parts else np.empty(0)
-    return Predictions(scores, np.concatenate([np.empty(0, dtype=np.int64), *rows]), failure, left_out)
+    return asked.predictions()
+
+
+def _spread(count: int) -> list[int]:
+    """0 to `count` - 1, in an order that soon comes to all parts: by the bits of each, the last one first."""
+    bits = max(count - 1, 1).bit_length()
+    return sorted(range(count), key=lambda place: f"{place:0{bits}b}"[::-1])
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What was answered so far, by batch; `over` where a batch ended the process."""
+
+    session: Session
+    read: Read
+    parts: list[Floats] = field(default_factory=list)
+    rows: list[Integers] = field(default_factory=list)
+    failure: Answer | None = None
+    refused: int = 0
+    untried: int = 0
+    at_once: int = 0
+    halved: int = 0
+    halved_seconds: float = 0.0
+    over: bool = False
+
+    def ask(self, batch: Examples, most: int) -> None:
+        """Halves what is refused until `halved` is `most`. As long as none of the rows is answered the largest part is
+        asked next in every other turn: rows that are refused may lie side by side as well as scattered."""
+        waiting, begun, answered = [batch], self.halved, len(self.parts)
+        while waiting and not self.over:
+            in_vain = len(self.parts) == answered
+            part = waiting.pop(0 if in_vain and self.halved % 2 else -1)
+            answer = self.session.ask(part.arrays)
+            self.halved_seconds += answer.seconds if len(part) < len(batch) else 0.0
+            if answer.kind is AnswerKind.OUTPUTS:
+                self.parts.append(self.read(dict(answer.outputs)))
+                self.rows.append(part.rows)
+                continue
+            self.over = answer.kind is not AnswerKind.REFUSED
+            self.failure = answer if self.failure is None or self.over else self.failure
+            self.at_once = min(self.at_once or len(part), len(part))
+            left = self.halved < most and self.halved_seconds < _HALVED_SECONDS
+            if len(part) == 1:
+                self.refused += 1
+            elif left and not (in_vain and self.halved - begun >= _IN_VAIN):
+                self.halved += 1
+                first, second = np.array_split(np.arange(len(part)), 2)
+                waiting = sorted([*waiting, part.take(second), part.take(first)], key=len, reverse=True)
+            else:
+                self.untried += len(part)
+
+    def predictions(self) -> Predictions:
+        """In the order of the rows."""
+        rows = np.concatenate([np.empty(0, dtype=np.int64), *self.rows])
+        scores = np.concatenate(self.parts) if self.parts else np.empty(0)
+        order = np.argsort(rows, kind="stable")
+        return Predictions(scores[order], rows[order], self.failure, self.refused, self.untried, self.at_once)
