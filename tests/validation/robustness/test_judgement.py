@@ -89,12 +89,13 @@ def test_fractions_differ_by_what_the_output_is_like(dtype: str, size: float, un
     [
         (1.7e9 + np.arange(9) * 3600.7, 3600.0, True),
         (1.7e9 + np.arange(9) * 3600.7, 900.0, False),
+        (1.7e9 + np.arange(9) * 0.7, 3600.0, True),
         ((1.7e9 + np.arange(9) * 3600.7).astype("f4").astype("f8"), 3600.0, False),
         (1.7e9 + np.arange(9) * 3600.7 - 1.7e9, 3600.0, True),
         (280.0 + np.arange(9) * 3.3, 2e-3, True),
         (np.geomspace(1.0, 1e9, 9), 1e-6, False),
     ],
-    ids=["an hour", "a quarter", "rounded", "from 0", "kelvins", "prices"],
+    ids=["an hour", "a quarter", "within seconds", "rounded", "from 0", "kelvins", "prices"],
 )
 def test_numbers_far_from_0_differ_by_their_range(values: Any, moved: float, differs: bool) -> None:
     units = units_of({"y": values[4:]}, units_of({"y": values[:4]}, {}))
@@ -102,6 +103,25 @@ def test_numbers_far_from_0_differ_by_their_range(values: Any, moved: float, dif
     difference = largest_difference(one, other, units)
     assert (difference > RobustnessLimits().tolerance) is differs
     assert largest_difference(one, other, rough_units(units, other)) <= difference
+
+
+@pytest.mark.parametrize(
+    ("units", "made"),
+    [
+        (2, lambda z: np.exp(z)),
+        (2, lambda z: 1234.5 * np.exp(z)),
+        (2, lambda z: np.expm1(z)),
+        (1, lambda z: 10**z),
+        (12, lambda z: 1.19 * z),
+    ],
+    ids=["exp", "scaled exp", "expm1", "power of 10", "scaled"],
+)
+def test_a_few_units_in_the_last_place_of_float32_inside_are_no_difference(units: int, made: Any) -> None:
+    numbers = (8.1 + np.arange(20) * 0.003).astype("f4")
+    moved = numbers + np.spacing(numbers) * units * (np.arange(20) == 4)
+    before = {"y": made(numbers.astype("f8"))}
+    known = units_of({"y": before["y"][16:]}, units_of({"y": before["y"][:16]}, {}))
+    assert 0 < largest_difference({"y": made(moved.astype("f8"))}, before, known) < RobustnessLimits().tolerance
 
 
 @pytest.mark.parametrize("on_disk", [0, 2])

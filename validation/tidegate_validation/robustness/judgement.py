@@ -38,9 +38,12 @@ _ACCIDENTS = frozenset(
 _FINEST = {8: 1e-9, 4: 1e-2}
 """By the bytes of a float: answers smaller than that are told apart as if the largest were so large. In a float of four
 bytes what is left of 1 has an error of 6e-8."""
-_FAR = 0.1
-"""Numbers far from 0, such as times, differ by this share of where they lie at the least: what float32 rounds of them
-is far below `tolerance` of it."""
+_FAR = 0.15
+"""Numbers far from 0, such as times, differ by this share of where they lie at the least: `tolerance` of it is 12 units
+in the last place of float32 or more, and less than an hour of Unix seconds."""
+_EXACT, _BITS = 1e-15, 24.0
+"""Logarithms in float64 of what exp() made of numbers in float32 are these, but for so much of 1 or of themselves; that
+many bits of theirs, of all together, have to say so."""
 _BARE_ACCIDENTS = frozenset({"Exception", "RuntimeError"})
 
 
@@ -82,7 +85,8 @@ def judge_answer(likelihood: Likelihood, answer: Answer, baseline: Answer | None
 @dataclass(frozen=True, slots=True)
 class Unit:
     """What the fractions of one output are like: `size` is the largest, but 1 at the most, `low` and `high` are their
-    ends, and `single` says that floats of four bytes hold them all, so that they may have been rounded as such.
+    ends, and `single` says that floats of four bytes hold them all, or their logarithms, so that these may have been
+    rounded as such.
     """
 
     size: float = 1.0
@@ -110,7 +114,7 @@ def units_of(outputs: Mapping[str, Array], before: Mapping[str, Unit]) -> dict[s
             low, high = float(array.min()), float(array.max())
             known = before.get(name, Unit(0.0, low, high))
             size = max(known.size, _FINEST.get(array.dtype.itemsize, 1.0), abs(low), abs(high))
-            single = known.single and _in_four_bytes(array)
+            single = known.single and (_in_four_bytes(array) or _made_by_exp(array))
             found[name] = Unit(min(1.0, size), min(known.low, low), max(known.high, high), single)
     return found
 
@@ -118,6 +122,24 @@ def units_of(outputs: Mapping[str, Array], before: Mapping[str, Unit]) -> dict[s
 def _in_four_bytes(array: Array) -> bool:
     with np.errstate(over="ignore"):
         return bool((array.astype(np.float32).astype(array.dtype) == array).all())
+
+
+def _made_by_exp(array: Array) -> bool:
+    """Whether they are e, 2 or 10 to the power of numbers in float32, a multiple of that, or what expm1() makes of
+    them. The difference of two numbers in float32 that are less than twice as large as each other is in float32 too.
+    """
+    if not (array > 0).all():
+        return False
+    flat = array.ravel().astype(np.float64)
+    for logarithm in (np.log, np.log1p, np.log2, np.log10):
+        powers = logarithm(flat)
+        room = _EXACT * np.maximum(1.0, np.abs(powers))
+        for exact in (powers, powers - powers[0]):
+            rounded = exact.astype(np.float32)
+            bits = np.log2(np.maximum(1.0, np.abs(np.spacing(rounded)) / (2 * room)))
+            if (np.abs(rounded - exact) <= room).all() and bits.sum() >= _BITS:
+                return True
+    return False
 
 
 def rough_units(units: Mapping[str, Unit], outputs: Mapping[str, Array]) -> dict[str, Unit]:
