@@ -56,8 +56,10 @@ def _other_columns(evaluation: Evaluation, scores: Floats) -> list[Finding]:
     gains = recalls[places, fits] - np.diag(recalls)
     if not _far_better(gains, rows[known]):
         return []
-    for cycle in _cycles(fits):
-        if not _far_better(gains[cycle], rows[known][cycle]):
+    cycles = _cycles(fits)
+    sure = [_far_better(gains[cycle], rows[known][cycle]) for cycle in cycles]
+    for cycle, far_better in zip(cycles, sure, strict=True):
+        if any(sure) and not far_better:
             fits[cycle] = cycle
     as_read, as_fits = np.diag(recalls), recalls[places, fits]
     names = evaluation.classes
