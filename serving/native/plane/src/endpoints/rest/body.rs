@@ -129,15 +129,15 @@ impl WholeRequest {
     }
 
     fn call<S: RestService>(self, (body, memory): CountedBody, service: &S) -> RestAnswer {
-        let WholeRequest { head, received, deadline, lifeline, observation, .. } = self;
-        let (body, memory) = match memory {
+        let WholeRequest { head, sent, received, deadline, lifeline, observation } = self;
+        // Where it came packed, nobody needs that any more.
+        drop(sent);
+        let (body, mut memory) = match memory {
             Some(memory) if service.keeps(head.uri.path()) => (counted(body, memory), None),
             memory => (body, memory),
         };
-        let answer = service.call(RestCall { head, body, received, deadline, lifeline, observation });
-        // The service has decoded the body.
-        drop(memory);
-        answer
+        // Once that returns the body is decoded, or else its memory taken over.
+        service.call(RestCall { head, body, received, deadline, lifeline, observation }, &mut memory)
     }
 }
 

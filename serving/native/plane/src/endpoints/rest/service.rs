@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, request};
 use http_body_util::Full;
 use tidegate_codec::json::text::error_body;
 use tidegate_codec::status::Status;
+use tidegate_engine::memory::Reservation;
 use tidegate_engine::request::Tags;
 use tidegate_engine::telemetry::Observation;
 use tokio::sync::oneshot;
@@ -54,8 +55,8 @@ pub enum RestAnswer {
 
 /// Answers requests, on I/O threads and beside them; must return at once.
 pub trait RestService: Send + Sync + 'static {
-    /// Takes over a request.
-    fn call(&self, call: RestCall) -> RestAnswer;
+    /// Takes over a request, and what its body takes, where that is counted and to stay so after this returns.
+    fn call(&self, call: RestCall, memory: &mut Option<Reservation>) -> RestAnswer;
 
     /// What whoever sent this head, with a certificate of these names, may do; none where everybody may do everything. The
     /// error says why the request is not let in.
