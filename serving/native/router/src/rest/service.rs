@@ -11,7 +11,9 @@ use tidegate_plane::endpoints::reply::AnyReply;
 use tidegate_plane::endpoints::rest::inference::only_one;
 use tidegate_plane::endpoints::rest::path::{self, Route, Target};
 use tidegate_plane::endpoints::rest::routes::RestRoutes;
-use tidegate_plane::endpoints::rest::service::{RestAnswer, RestCall, RestResponse, RestService, failure, text};
+use tidegate_plane::endpoints::rest::service::{
+    BodyUse, RestAnswer, RestCall, RestResponse, RestService, failure, text,
+};
 use tidegate_plane::security::access::Grant;
 use tidegate_plane::security::gate::check_model;
 
@@ -74,8 +76,8 @@ impl RestService for RestForwarder {
         self.local.admit(method, path, headers, names)
     }
 
-    fn takes(&self, method: &Method, path: &str, headers: &HeaderMap) -> Result<usize, Status> {
-        self.local.takes(method, path, headers)
+    fn use_of_body(&self, method: &Method, path: &str, headers: &HeaderMap) -> BodyUse {
+        self.local.use_of_body(method, path, headers)
     }
 
     fn keeps(&self, _: &str) -> bool {

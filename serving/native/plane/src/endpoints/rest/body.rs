@@ -25,11 +25,25 @@ use crate::connections::peer::Peer;
 use crate::endpoints::body::{Arriving, LESS, counted};
 use crate::endpoints::compression::{SOON, inflate, too_large as too_large_inflated};
 use crate::endpoints::rest::service::{
-    RestAnswer, RestCall, RestResponse, RestService, close_after, failure, with_body,
+    BodyUse, RestAnswer, RestCall, RestResponse, RestService, close_after, failure, with_body,
 };
 
 /// A body, and the memory that it takes.
 pub type CountedBody = (Bytes, Option<Reservation>);
+
+/// Why there is no body.
+pub enum NoBody {
+    /// It has more bytes than the limit: so many.
+    TooLarge(String),
+    /// Anything else.
+    Refused(Box<RestResponse>),
+}
+
+impl From<Box<RestResponse>> for NoBody {
+    fn from(refused: Box<RestResponse>) -> NoBody {
+        NoBody::Refused(refused)
+    }
+}
 
 /// Most bytes that a body may have.
 #[derive(Clone, Copy)]
@@ -41,17 +55,18 @@ pub struct BodyLimit {
 
 impl BodyLimit {
     /// The limit of all bodies, or what one may have that nobody looks at.
-    pub fn new(limits: &Limits, most: usize) -> BodyLimit {
+    pub fn new(limits: &Limits, used: BodyUse) -> BodyLimit {
         match limits.max_message_bytes() {
-            all if all <= most => BodyLimit { bytes: all, cure: LESS },
-            _ => BodyLimit { bytes: most, cure: "what is asked for has no use for a body, so send none" },
+            all if all <= LARGE || used == BodyUse::Read => BodyLimit { bytes: all, cure: LESS },
+            _ => BodyLimit { bytes: LARGE, cure: "what is asked for has no use for a body, so send none" },
         }
     }
 
-    fn passed(self, size: &str) -> Box<RestResponse> {
+    /// The answer to whoever sends more, the rest of which nobody reads.
+    pub fn passed(self, size: &str) -> RestResponse {
         let BodyLimit { bytes, cure } = self;
         let message = format!("the request's body of {size} bytes is larger than the limit of {bytes} bytes: {cure}");
-        Box::new(with_body(StatusCode::PAYLOAD_TOO_LARGE, error_body(&message), Tags::default()))
+        close_after(with_body(StatusCode::PAYLOAD_TOO_LARGE, error_body(&message), Tags::default()))
     }
 }
 
@@ -61,6 +76,8 @@ pub struct WholeRequest {
     pub head: request::Parts,
     /// The body.
     pub sent: CountedBody,
+    /// Whether that is none of it, and the rest of it is not read.
+    pub is_unread: bool,
     /// When its last byte had come.
     pub received: Instant,
     /// When its answer is worth nothing any more.
@@ -129,7 +146,7 @@ impl WholeRequest {
     }
 
     fn call<S: RestService>(self, (body, memory): CountedBody, service: &S) -> RestAnswer {
-        let WholeRequest { head, sent, received, deadline, lifeline, observation } = self;
+        let WholeRequest { head, sent, received, deadline, lifeline, observation, .. } = self;
         // Where it came packed, nobody needs that any more.
         drop(sent);
         let (body, mut memory) = match memory {
@@ -153,12 +170,12 @@ pub async fn read(
     lifeline: &Arc<Lifeline>,
     deadline: Instant,
     share: &Arc<Share>,
-) -> Result<CountedBody, Box<RestResponse>> {
+) -> Result<CountedBody, NoBody> {
     if body.is_end_stream() {
         return Ok((Bytes::new(), None));
     }
     if let Some(declared) = body.size_hint().exact().filter(|declared| *declared > limit.bytes as u64) {
-        return Err(limit.passed(&declared.to_string()));
+        return Err(NoBody::TooLarge(declared.to_string()));
     }
     let expected = body.size_hint().exact().map_or(0, |declared| declared as usize);
     let mut body = pin!(body);
@@ -171,7 +188,7 @@ pub async fn read(
             lifeline.note_came(data.len());
             let so_far = arriving.so_far().len() + data.len();
             if so_far > limit.bytes {
-                return Err(limit.passed(&format!("more than {}", limit.bytes)));
+                return Err(NoBody::TooLarge(format!("more than {}", limit.bytes)));
             }
             if large.is_none() && so_far > LARGE {
                 large = Some(lifeline.begin_large());
@@ -193,7 +210,7 @@ pub async fn read(
         Poll::Ready(done) => done,
         Poll::Pending => tokio::time::timeout_at(deadline.into(), collected).await.unwrap_or_else(|_| {
             let late = Status::new(Code::DeadlineExceeded, "the deadline passed before the whole body came");
-            Err(Box::new(failure(&late, Tags::default())))
+            Err(Box::new(failure(&late, Tags::default())).into())
         }),
     }
 }
@@ -202,13 +219,12 @@ pub async fn read(
 pub async fn unless_announced<T>(
     lifeline: &Lifeline,
     limit: BodyLimit,
-    body: impl Future<Output = Result<T, Box<RestResponse>>>,
-) -> Result<T, Box<RestResponse>> {
+    body: impl Future<Output = Result<T, NoBody>>,
+) -> Result<T, NoBody> {
     let mut body = pin!(body);
     poll_fn(|context| match body.as_mut().poll(context) {
         Poll::Pending if lifeline.largest_chunk() > limit.bytes as u64 => {
-            let size = format!("at least {}", lifeline.largest_chunk());
-            Poll::Ready(Err(Box::new(close_after(*limit.passed(&size)))))
+            Poll::Ready(Err(NoBody::TooLarge(format!("at least {}", lifeline.largest_chunk()))))
         }
         polled => polled,
     })

@@ -24,7 +24,9 @@ use crate::endpoints::headers::ID_HEADER;
 use crate::endpoints::rest::events::{EventAnswer, EventForm};
 use crate::endpoints::rest::path::{self, Route, Target};
 use crate::endpoints::rest::prediction::{Predict, RestReply};
-use crate::endpoints::rest::service::{RestAnswer, RestCall, RestResponse, RestService, failure, text, with_body};
+use crate::endpoints::rest::service::{
+    BodyUse, RestAnswer, RestCall, RestResponse, RestService, failure, text, with_body,
+};
 use crate::endpoints::rest::{cors, events};
 use crate::endpoints::stream::StreamReply;
 use crate::security::access::Grant;
@@ -72,16 +74,12 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestService for RestRoutes<
         admitted
     }
 
-    /// What leads nowhere is told so before its body comes.
-    fn takes(&self, method: &Method, path: &str, headers: &HeaderMap) -> Result<usize, Status> {
-        let refused = match self.route(method.as_str(), path, headers) {
-            Ok(Route::Elsewhere(elsewhere)) => elsewhere.refusal(),
-            Ok(Route::Unknown) => unknown(method, path),
-            Ok(route) => return Ok(if route.reads_body() { usize::MAX } else { LARGE }),
-            Err(status) => status,
-        };
-        self.state.engine.metrics.unrouted.count(Endpoint::Rest, refused.code);
-        Err(refused)
+    fn use_of_body(&self, method: &Method, path: &str, headers: &HeaderMap) -> BodyUse {
+        match self.route(method.as_str(), path, headers) {
+            Ok(Route::Elsewhere(_) | Route::Unknown) | Err(_) => BodyUse::LeadsNowhere,
+            Ok(route) if route.reads_body() => BodyUse::Read,
+            Ok(_) => BodyUse::Useless,
+        }
     }
 
     fn call(&self, call: RestCall, memory: &mut Option<Reservation>) -> RestAnswer {

@@ -41,6 +41,17 @@ pub struct RestCall {
     pub observation: Observation,
 }
 
+/// What a request's body is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum BodyUse {
+    /// It is looked at.
+    Read,
+    /// What is asked for has no use for one.
+    Useless,
+    /// Nothing is asked for that there is.
+    LeadsNowhere,
+}
+
 /// An answer, now or later.
 pub enum RestAnswer {
     /// Now.
@@ -70,9 +81,9 @@ pub trait RestService: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Most bytes that the body of this request may have, or why none of it is read; asked of those that may be large.
-    fn takes(&self, _method: &Method, _path: &str, _headers: &HeaderMap) -> Result<usize, Status> {
-        Ok(usize::MAX)
+    /// What the body of this request is for; asked of those that may be large.
+    fn use_of_body(&self, _method: &Method, _path: &str, _headers: &HeaderMap) -> BodyUse {
+        BodyUse::Read
     }
 
     /// Whether a body at this path may stand for more bytes than it has, so that it is read aside.
