@@ -81,6 +81,8 @@ fn a_large_body_that_nobody_would_read_is_refused_before_it_comes() {
             let head = format!("{method} {path} HTTP/1.1\r\nhost: t\r\ntransfer-encoding: chunked\r\n\r\n");
             client.stream.write_all(format!("{head}2\r\n{{}}\r\n0\r\n\r\n").as_bytes()).unwrap();
             assert_eq!(client.receive().status, small, "nor does one in chunks");
+            client.send(method, path, "content-encoding: gzip\r\n", b"no gzip");
+            assert_eq!(client.receive().status, small, "and a packed one is not unpacked");
         }
     }
 }

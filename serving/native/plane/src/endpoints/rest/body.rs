@@ -89,8 +89,14 @@ pub struct WholeRequest {
 }
 
 impl WholeRequest {
-    /// Unpacks the body and has the service answer, at once or when there is a thread for it.
+    /// Unpacks the body, where it is looked at, and has the service answer, at once or when there is a thread for it.
     pub async fn hand_over<S: RestService>(mut self, service: &Arc<S>, peer: &Peer, share: &Arc<Share>) -> RestAnswer {
+        if self.encoding().is_some()
+            && service.use_of_body(&self.head.method, self.head.uri.path(), &self.head.headers) != BodyUse::Read
+        {
+            // Few bytes may unpack to very many, at which nobody looks.
+            return self.call(CountedBody::default(), &**service);
+        }
         let limit = peer.limits.max_message_bytes();
         let here = match service.reads_more(self.head.uri.path()) {
             true => Ok(None),

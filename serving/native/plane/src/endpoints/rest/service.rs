@@ -81,7 +81,7 @@ pub trait RestService: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// What the body of this request is for; asked of those that may be large.
+    /// What the body of this request is for; asked of those that may be large, and of packed ones.
     fn use_of_body(&self, _method: &Method, _path: &str, _headers: &HeaderMap) -> BodyUse {
         BodyUse::Read
     }
