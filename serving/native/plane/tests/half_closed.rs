@@ -114,5 +114,7 @@ fn who_has_closed_its_side_waits_a_moment_for_what_is_told_of_all_models_and_no_
     gate.open();
     let refused = late.receive();
     assert_eq!((refused.status, refused.body.contains("closed its side")), (499, true), "{}", refused.body);
+    let cancelled = r#"tidegate_requests_total{endpoint="rest",model="",version="",status="CANCELLED"}"#;
+    assert_eq!(running.sample(cancelled), 1.0);
     eventually("another is told at once", || ask(&running, get).receive().status == 200);
 }

@@ -171,14 +171,17 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
                 // Its client has gone.
                 () = sender.closed() => return,
             };
-            let Some(written) = written.map(|written| written.and_then(|written| written)) else { return };
+            let count = |code| {
+                observation.note(|facts| facts.code = Some(code));
+                state.engine.metrics.unrouted.count(Endpoint::Rest, code);
+                state.engine.metrics.count_latency(Endpoint::Rest, received.elapsed());
+            };
+            let Some(written) = written.map(|written| written.and_then(|written| written)) else {
+                return count(Code::Cancelled);
+            };
             let share = lifeline.share(&state.engine.limits.memory);
             let written = written.and_then(|body| kept(body.into(), share));
-            let (metrics, code) =
-                (&state.engine.metrics, written.as_ref().err().map_or(Code::Ok, |status| status.code));
-            observation.note(|facts| facts.code = Some(code));
-            metrics.unrouted.count(Endpoint::Rest, code);
-            metrics.count_latency(Endpoint::Rest, received.elapsed());
+            count(written.as_ref().err().map_or(Code::Ok, |status| status.code));
             let tags = Tags { version: None, id: Some(&id) };
             let _ = sender.send(match written {
                 Ok(body) => with_bytes(StatusCode::OK, body, tags),
