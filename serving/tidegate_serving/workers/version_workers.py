@@ -225,15 +225,18 @@ class VersionWorkers:
 
     def _bring(self) -> WorkerDescription:
         """One more worker, loaded and idle; where the process ended that it shared, which another's load may have done,
-        in one of its own. OSError where no process can be started."""
+        in one of its own. OSError where no process can be started, Unavailable where all are closed."""
         shared = self._staff.shared
         shares = shared is not None and not shared.keeps_alone(self._id)
         try:
             return self._bring_one()
-        except WorkerDied:
-            self._keep_alone()
+        except WorkerDied as error:
             if not shares:
                 raise
+            with self._changed:
+                if self._closed:
+                    raise Unavailable(f"{self._id} is being unloaded") from error
+            self._keep_alone()
         return self._bring_one()
 
     def _bring_one(self) -> WorkerDescription:
