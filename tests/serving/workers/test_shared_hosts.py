@@ -200,6 +200,16 @@ def at_second_load(folder: Path, does: str) -> str:
     return note + f"if load == 1:\n    {does}\n" + MODEL
 
 
+def test_a_replacement_that_is_loaded_twice_counts_twice_and_the_first_ones_end_is_told(
+    make: Versions, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    workers = make("good", model=at_second_load(tmp_path / "loads", "os._exit(7)"))
+    os.kill(asked(workers), 9)
+    eventually(lambda: workers.restarts == 2)
+    assert asked(workers) > 0
+    assert "good:1, which is loaded again alone: it ended with status 7" in caplog.text
+
+
 def test_a_version_that_is_unloaded_while_a_replacement_loads_is_not_loaded_again(
     make: Versions, tmp_path: Path
 ) -> None:
