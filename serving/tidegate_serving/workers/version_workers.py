@@ -223,17 +223,24 @@ class VersionWorkers:
         self._missing.put(False)
         _side_by_side([worker.close for worker in workers], "tidegate-worker-close")
 
-    def _bring(self) -> WorkerDescription:
+    def _bring(self, replaces: bool = False) -> WorkerDescription:
         """One more worker, loaded and idle; where the process ended that it shared, which another's load may have done,
-        in one of its own. OSError where no process can be started."""
+        in one of its own, which is a restart more where it `replaces` another. OSError where no process can be started,
+        Unavailable where all are closed."""
         shared = self._staff.shared
         shares = shared is not None and not shared.keeps_alone(self._id)
         try:
             return self._bring_one()
-        except WorkerDied:
-            self._keep_alone()
+        except WorkerDied as error:
             if not shares:
                 raise
+            with self._changed:
+                if self._closed:
+                    raise Unavailable(f"{self._id} is being unloaded") from error
+                self._restarts += replaces
+                self._tell()
+            _log.warning("a process ended while it loaded %s, which is loaded again alone: %s", self._id, error)
+            self._keep_alone()
         return self._bring_one()
 
     def _bring_one(self) -> WorkerDescription:
@@ -363,7 +370,7 @@ class VersionWorkers:
                 self._restarts += 1
                 self._tell()
             try:
-                self._bring()
+                self._bring(replaces=True)
                 return
             except (TidegateError, WorkerDied, OSError) as error:
                 with self._changed:

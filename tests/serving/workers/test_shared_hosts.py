@@ -57,14 +57,14 @@ class Versions:
     def __init__(self, folder: Path) -> None:
         self.described: dict[str, WorkerDescription] = {}
         self._folder = folder
-        self._shared = SharedHosts(lambda: 2, lambda: 60)
+        self.shared = SharedHosts(lambda: 2, lambda: 60)
         self._made: list[VersionWorkers] = []
 
     def __call__(self, name: str, count: int = 1, model: str = MODEL, place: WorkerPlace = HERE) -> VersionWorkers:
         draft = Draft(files={"model.py": model}, signature=SIGNATURE)
         directory = publish(self._folder / str(len(self._made)), name, 1, draft)
         task = WorkerTask(directory, (directory / "manifest.json").read_text(), PlatformOptions())
-        workers = VersionWorkers(ServableId(name, 1), task, Staff(count, place, self._shared), WorkerGauges())
+        workers = VersionWorkers(ServableId(name, 1), task, Staff(count, place, self.shared), WorkerGauges())
         self._made.append(workers)
         self.described[name] = workers.load()
         return workers
@@ -191,6 +191,35 @@ def test_a_load_whose_process_another_one_ends_is_tried_again(make: Versions, tm
             make("bad", model="import os\nos._exit(7)")
         go.touch()
         assert asked(good.result()) > 0
+
+
+def at_second_load(folder: Path, does: str) -> str:
+    """A model that notes each of its loads in a folder."""
+    folder.mkdir()
+    note = f"import os, time\nload = len(os.listdir({str(folder)!r}))\nos.mkdir(f'{folder}/{{load}}')\n"
+    return note + f"if load == 1:\n    {does}\n" + MODEL
+
+
+def test_a_replacement_that_is_loaded_twice_counts_twice_and_the_first_ones_end_is_told(
+    make: Versions, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    workers = make("good", model=at_second_load(tmp_path / "loads", "os._exit(7)"))
+    os.kill(asked(workers), 9)
+    eventually(lambda: workers.restarts == 2)
+    assert asked(workers) > 0
+    assert "good:1, which is loaded again alone: it ended with status 7" in caplog.text
+
+
+def test_a_version_that_is_unloaded_while_a_replacement_loads_is_not_loaded_again(
+    make: Versions, tmp_path: Path
+) -> None:
+    loads = tmp_path / "loads"
+    workers = make("good", model=at_second_load(loads, "time.sleep(3600)"))
+    os.kill(asked(workers), 9)
+    eventually((loads / "1").exists)
+    workers.close()
+    eventually(lambda: all(thread.name != "tidegate-worker-replace" for thread in threading.enumerate()))
+    assert not make.shared.keeps_alone(ServableId("good", 1))
 
 
 def test_a_load_that_fails_leaves_the_others_alone(make: Versions) -> None:

@@ -12,11 +12,14 @@ use tidegate_codec::status::Status;
 use tidegate_engine::memory::Memory;
 use tidegate_plane::endpoints::compression;
 use tidegate_plane::endpoints::grpc::reflection;
+use tidegate_plane::settings::Settings;
 
+use crate::support::examples::{CLASSIFY, example, list_with_context, request, strings};
 use crate::support::grpc::{PREDICT, frame};
 use crate::support::infer::{STREAM_INFER, infer, raw};
+use crate::support::inference::{of_tensorflow, parses_itself, publish};
 use crate::support::messages::predict_x;
-use crate::support::{Model, Running, eventually};
+use crate::support::{Model, Random, Running, eventually, settings};
 
 fn inflate(encoding: &str, data: &[u8], limit: usize) -> Result<Option<Bytes>, Status> {
     let memory = Arc::new(Memory::new(64 << 20, 1 << 20));
@@ -134,4 +137,28 @@ fn what_grpc_asks_of_a_message_that_says_it_is_compressed() {
         let told = answer.headers.get("grpc-accept-encoding").is_some_and(|value| value == "identity, deflate, gzip");
         assert_eq!(told, code == Code::Unimplemented, "{:?}", answer.headers);
     }
+}
+
+/// A packed list of examples fills most of its connection's share, which has as much as two of the largest messages.
+#[test]
+fn a_packed_list_of_examples_is_not_counted_twice() {
+    const MB: usize = 1 << 20;
+    let running = Running::start(&Settings { request_memory_bytes: 8 * MB, max_message_bytes: MB, ..settings() });
+    running.plane.apply(vec![publish("m", &parses_itself(), of_tensorflow())]).unwrap();
+    let mut random = Random(1);
+    let mut text =
+        |length| (0..length).map(|_| (b'0' + random.below(64) as u8) as char).collect::<String>().replace('\\', "z");
+    let (context, words) = (text(10_000), (0..10).map(|_| text(98_000)).collect::<Vec<_>>());
+    let list = words.iter().map(|word| format!(r#"{{"b":"{word}"}}"#)).collect::<Vec<_>>().join(",");
+    let mut rest = running.rest();
+    let body = format!(r#"{{"context":{{"a":"{context}"}},"examples":[{list}]}}"#);
+    rest.send("POST", "/v1/models/m:classify", "content-encoding: gzip\r\n", &gzip(body.as_bytes()));
+    let answer = rest.receive();
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let examples: Vec<_> = words.iter().map(|word| example(&[("b", strings(&[word.as_bytes()]))])).collect();
+    let input = list_with_context(&example(&[("a", strings(&[context.as_bytes()]))]), &examples);
+    let (mut client, message) = (running.grpc(), packed(&gzip(&request("m", "", &input))));
+    let call = client.start(CLASSIFY, &[("grpc-encoding", "gzip")], message);
+    let answer = client.finish(call);
+    assert_eq!(answer.code, 0, "{}", answer.message);
 }

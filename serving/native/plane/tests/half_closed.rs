@@ -3,9 +3,13 @@
 use std::io::Write;
 use std::net::Shutdown;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::support::rest::Client;
-use crate::support::{Gate, Model, Running, eventually, publish, scalar_signature};
+use crate::support::{Gate, Model, Recorder, Running, eventually, settings};
+use tidegate_engine::request::reply::SILENT;
+use tidegate_plane::plane::Plane;
+use tidegate_plane::system::System;
 
 const ONE: &str = r#"{"instances":[1]}"#;
 const POST: &str = "POST /v1/models/m:predict HTTP/1.1\r\nhost: t\r\n";
@@ -90,20 +94,27 @@ fn a_connection_without_a_request_ends_with_its_clients_side() {
     eventually("all are counted out", || running.sample("tidegate_connections{endpoint=\"rest\"}") == 0.0);
 }
 
+/// Its threads beside the I/O threads begin once they are let through the gate.
+struct Held(Arc<Gate>);
+
+impl System for Held {
+    fn step_back(&self) {
+        self.0.pass();
+    }
+}
+
 #[test]
 fn who_has_closed_its_side_waits_a_moment_for_what_is_told_of_all_models_and_no_longer() {
-    let running = Running::with(&Model::half_plus_two());
-    let models = (0..300).map(|one| publish(&format!("m{one}"), 1, &Model::half_plus_two(), scalar_signature()));
-    running.plane.apply(models.collect()).unwrap();
-    let get = "GET /openapi.json HTTP/1.1\r\nhost: t\r\n\r\n";
-    let mut clients: Vec<_> = (0..200).map(|_| running.rest()).collect();
-    for client in &mut clients {
-        client.stream.write_all(get.as_bytes()).unwrap();
-        client.stream.shutdown(Shutdown::Write).unwrap();
-    }
-    let answers: Vec<_> = clients.iter_mut().map(Client::receive).collect();
-    let told = answers.iter().filter(|answer| answer.status == 200).count();
-    let refused = answers.iter().filter(|answer| answer.status == 499 && answer.body.contains("closed its side"));
-    assert_eq!((told + refused.count(), (1..200).contains(&told)), (200, true), "{told} were told");
-    assert_eq!(running.rest().get("/openapi.json").status, 200);
+    let (gate, hooks) = (Arc::<Gate>::default(), Arc::<Recorder>::default());
+    let plane = Plane::start(&settings(), hooks.clone(), Arc::new(Held(gate.clone()))).unwrap();
+    let running = Running { plane: Arc::new(plane), hooks, process: Arc::default() };
+    let get = "GET /v2/models HTTP/1.1\r\nhost: t\r\n\r\n";
+    let (mut late, began) = (ask(&running, get), Instant::now());
+    eventually("its moment is over", || began.elapsed() > SILENT);
+    gate.open();
+    let refused = late.receive();
+    assert_eq!((refused.status, refused.body.contains("closed its side")), (499, true), "{}", refused.body);
+    let cancelled = r#"tidegate_requests_total{endpoint="rest",model="",version="",status="CANCELLED"}"#;
+    assert_eq!(running.sample(cancelled), 1.0);
+    eventually("another is told at once", || ask(&running, get).receive().status == 200);
 }

@@ -249,6 +249,26 @@ fn what_is_told_of_all_models_is_counted_until_it_is_read() {
 }
 
 #[test]
+fn few_bytes_are_told_of_models_also_where_large_requests_have_all_that_is_theirs() {
+    const LARGE: usize = 7 * MB / 8;
+    let running = Running::start(&Settings { request_memory_bytes: 8 * MB, ..settings() });
+    running.plane.apply(vec![publish("n", 1, &Model::half_plus_two(), scalar_signature())]).unwrap();
+    let mut senders: Vec<_> = (0..8).map(|_| running.rest()).collect();
+    for sender in &mut senders {
+        let head = format!("POST /v1/models/n:predict HTTP/1.1\r\nhost: t\r\ncontent-length: {LARGE}\r\n\r\n");
+        sender.stream.write_all(&[head.as_bytes(), &vec![b' '; LARGE - 1]].concat()).unwrap();
+    }
+    eventually("they hold it", || used(&running) >= (8 * LARGE) as f64);
+    let mut rest = running.rest();
+    for (path, status) in [("/v2/models", 200), ("/v2/models/n/stats", 200), ("/openapi.json", 429)] {
+        let answer = rest.get(path);
+        assert_eq!(answer.status, status, "{path}: {}", answer.body);
+    }
+    let index = "/inference.GRPCInferenceService/RepositoryIndex";
+    assert_eq!(running.grpc().call(index, &[], &[]).code, 0);
+}
+
+#[test]
 fn messages_that_wait_for_python_are_counted() {
     const MESSAGE: usize = 60_000;
     let (running, gate) = (Running::start(&tight()), Arc::<Gate>::default());

@@ -69,11 +69,20 @@ fn a_large_body_that_nobody_would_read_is_refused_before_it_comes() {
         for body in ["content-length: 100000\r\n\r\n{", "transfer-encoding: chunked\r\n\r\n20000\r\n{"] {
             let refused = ask(&running, &format!("{method} {path} HTTP/1.1\r\nhost: t\r\n{body}"));
             assert_eq!((refused.status, refused.body.contains(why)), (large, true), "{path}: {}", refused.body);
+            assert_eq!(
+                (refused.header("connection"), refused.header("x-request-id").is_some()),
+                (Some("close"), large != 413)
+            );
         }
         let mut client = running.rest();
         for _ in 0..2 {
             client.send(method, path, "", b"{}");
             assert_eq!(client.receive().status, small, "a small one costs nobody its connection");
+            let head = format!("{method} {path} HTTP/1.1\r\nhost: t\r\ntransfer-encoding: chunked\r\n\r\n");
+            client.stream.write_all(format!("{head}2\r\n{{}}\r\n0\r\n\r\n").as_bytes()).unwrap();
+            assert_eq!(client.receive().status, small, "nor does one in chunks");
+            client.send(method, path, "content-encoding: gzip\r\n", b"no gzip");
+            assert_eq!(client.receive().status, small, "and a packed one is not unpacked");
         }
     }
 }

@@ -18,6 +18,7 @@ use tidegate_codec::signatures::{RequestRows, Signature, TensorSpec};
 use tidegate_codec::status::Status;
 use tidegate_codec::tensors::{Column, ColumnPool, Lease, Page, Slice, Words};
 use tidegate_engine::limits::Limits;
+use tidegate_engine::memory::Reservation;
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::Tags;
 use tidegate_plane::aside;
@@ -82,7 +83,7 @@ impl Echo {
 }
 
 impl GrpcService for Echo {
-    fn call(&self, call: GrpcCall) {
+    fn call(&self, call: GrpcCall, _: &mut Option<Reservation>) {
         let limit = self.limits.max_message_bytes();
         let answer = PredictRequest::parse(&call.message).and_then(|request| {
             self.answer(
@@ -100,7 +101,7 @@ impl GrpcService for Echo {
 }
 
 impl RestService for Echo {
-    fn call(&self, call: RestCall) -> RestAnswer {
+    fn call(&self, call: RestCall, _: &mut Option<Reservation>) -> RestAnswer {
         let answer = JsonRequest::parse(&call.body).and_then(|request| {
             self.answer(
                 |page| request.read_inputs(&self.signature, page),

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tidegate_codec::status::Status;
 use tidegate_engine::disposal::LARGE_BLOCK;
-use tidegate_engine::memory::{Reservation, Share};
+use tidegate_engine::memory::{Reservation, SMALL, Share};
 
 /// Answers of at most this many bytes are not counted.
-const UNCOUNTED: usize = 4 << 10;
+pub const UNCOUNTED: usize = 4 << 10;
 
 /// Memory is taken this far ahead of what has come, at most.
 const STEP: usize = 1 << 20;
@@ -139,6 +139,30 @@ pub fn held(bytes: Bytes, share: &Arc<Share>) -> Bytes {
     }
     let memory = Some(share.note(bytes.len()));
     Bytes::from_owner(Held { bytes, memory })
+}
+
+/// What counts a message that waits to be read: what is `taken` for it already, and the rest of it. Very many may wait, so
+/// that none has anything of what is kept for small requests.
+pub fn stays<'s>(
+    taken: Option<Reservation>,
+    message: &Bytes,
+    share: impl FnOnce() -> &'s Arc<Share>,
+) -> Result<Reservation, Status> {
+    let of_large = taken.filter(|taken| taken.bytes() > SMALL);
+    let mut memory = of_large.unwrap_or_else(|| share().reservation());
+    memory.grow(message.len().saturating_sub(memory.bytes()), usize::MAX)?;
+    Ok(memory)
+}
+
+/// An answer that is counted until its client has taken it, with nothing of what is kept for small requests: very many may
+/// be asked for and not taken.
+pub fn kept(bytes: Bytes, share: &Arc<Share>) -> Result<Bytes, Status> {
+    if bytes.len() <= UNCOUNTED {
+        return Ok(bytes);
+    }
+    let mut memory = share.reservation();
+    memory.grow(bytes.len(), usize::MAX)?;
+    Ok(counted(bytes, memory))
 }
 
 /// A message that is counted, by what was taken for it, for as long as it is there.

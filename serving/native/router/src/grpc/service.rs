@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use http::HeaderMap;
 use tidegate_codec::status::{Code, Status};
+use tidegate_engine::memory::Reservation;
 use tidegate_engine::request::Tags;
 use tidegate_engine::request_id::RequestId;
 use tidegate_plane::control;
@@ -33,7 +34,7 @@ pub struct GrpcForwarder {
 }
 
 impl GrpcService for GrpcForwarder {
-    fn call(&self, call: GrpcCall) {
+    fn call(&self, call: GrpcCall, memory: &mut Option<Reservation>) {
         let path = call.head.uri.path();
         if is_about_models(path)
             && let Err(status) = self.lane.shared.routes.load().check()
@@ -43,12 +44,12 @@ impl GrpcService for GrpcForwarder {
         let Some(named) = named_by(path) else {
             return match unanswerable(path) {
                 Some(status) => refuse(&self.lane, call.reply, &call.head.headers, &status),
-                None => self.local.call(call),
+                None => self.local.call(call, memory),
             };
         };
         match self.asked(&call, named) {
             // How a model stands that is on no node is known here.
-            Some(asked) if asked.model.is_cold() && path == methods::MODEL_STATUS => self.local.call(call),
+            Some(asked) if asked.model.is_cold() && path == methods::MODEL_STATUS => self.local.call(call, memory),
             Some(asked) if asked.model.is_cold() && !named.needs => {
                 let status = on_no_node(&asked.model.name);
                 refuse(&self.lane, call.reply, &call.head.headers, &status);
@@ -58,10 +59,10 @@ impl GrpcService for GrpcForwarder {
                 // Statistics of all models, above all: each node has its own.
                 match unanswerable_without_model(path) {
                     Some(status) => refuse(&self.lane, call.reply, &call.head.headers, &status),
-                    None => self.local.call(call),
+                    None => self.local.call(call, memory),
                 }
             }
-            None => self.local.call(call),
+            None => self.local.call(call, memory),
         }
     }
 

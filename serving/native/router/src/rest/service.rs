@@ -5,12 +5,15 @@ use std::sync::Arc;
 
 use http::{HeaderMap, Method, StatusCode, Uri};
 use tidegate_codec::status::{Code, Status};
+use tidegate_engine::memory::Reservation;
 use tidegate_engine::request::Tags;
 use tidegate_plane::endpoints::reply::AnyReply;
 use tidegate_plane::endpoints::rest::inference::only_one;
 use tidegate_plane::endpoints::rest::path::{self, Route, Target};
 use tidegate_plane::endpoints::rest::routes::RestRoutes;
-use tidegate_plane::endpoints::rest::service::{RestAnswer, RestCall, RestResponse, RestService, failure, text};
+use tidegate_plane::endpoints::rest::service::{
+    BodyUse, RestAnswer, RestCall, RestResponse, RestService, failure, text,
+};
 use tidegate_plane::security::access::Grant;
 use tidegate_plane::security::gate::check_model;
 
@@ -31,9 +34,9 @@ pub struct RestForwarder {
 }
 
 impl RestService for RestForwarder {
-    fn call(&self, mut call: RestCall) -> RestAnswer {
+    fn call(&self, mut call: RestCall, memory: &mut Option<Reservation>) -> RestAnswer {
         let (method, path) = (call.head.method.as_str(), call.head.uri.path());
-        let Ok(mut route) = path::parse(method, path) else { return self.local.call(call) };
+        let Ok(mut route) = path::parse(method, path) else { return self.local.call(call, memory) };
         let own = self.lane.shared.state.metrics_path.as_deref();
         if route == Route::Metrics || own == Some(path) && matches!(method, "GET" | "HEAD") {
             return self.metrics(&call);
@@ -54,12 +57,12 @@ impl RestService for RestForwarder {
         }
         match self.asked(&call, &route) {
             // How a model stands that is on no node is known here.
-            Some(asked) if asked.model.is_cold() && matches!(route, Route::Status(_)) => self.local.call(call),
+            Some(asked) if asked.model.is_cold() && matches!(route, Route::Status(_)) => self.local.call(call, memory),
             Some(asked) if asked.model.is_cold() && only_asks(&route) => {
                 RestAnswer::Ready(failure(&on_no_node(&asked.model.name), Tags::default()))
             }
             Some(asked) => RestAnswer::Coming(Box::pin(forward(self.lane.clone(), call, asked))),
-            None => self.local.call(call),
+            None => self.local.call(call, memory),
         }
     }
 
@@ -73,8 +76,8 @@ impl RestService for RestForwarder {
         self.local.admit(method, path, headers, names)
     }
 
-    fn takes(&self, method: &Method, path: &str, headers: &HeaderMap) -> Result<usize, Status> {
-        self.local.takes(method, path, headers)
+    fn use_of_body(&self, method: &Method, path: &str, headers: &HeaderMap) -> BodyUse {
+        self.local.use_of_body(method, path, headers)
     }
 
     fn keeps(&self, _: &str) -> bool {

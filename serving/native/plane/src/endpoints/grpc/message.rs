@@ -114,13 +114,15 @@ impl WholeCall {
 
     fn call<S: GrpcService>(self, (message, inflated): Plain, service: &S) {
         let WholeCall { head, frame, memory, received, deadline, reply } = self;
-        let (own, other) = if inflated.is_some() { (inflated, memory) } else { (memory, None) };
-        let (message, own) = match own {
+        // Where it came packed, nobody needs that any more.
+        drop(frame);
+        let own = inflated.or(memory);
+        let (message, mut own) = match own {
             Some(own) if service.stays(head.uri.path()) => (counted(message, own), None),
             own => (message, own),
         };
-        service.call(GrpcCall { head, message, received, deadline, reply });
-        // The service has decoded the message; a batch that keeps a part of it counts that itself.
-        drop((frame, own, other));
+        // Once that returns the message is decoded, or else its memory taken over; a batch that keeps a part of it counts
+        // that itself.
+        service.call(GrpcCall { head, message, received, deadline, reply }, &mut own);
     }
 }

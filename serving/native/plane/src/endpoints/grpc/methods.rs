@@ -13,6 +13,7 @@ use tidegate_codec::protobuf::session_run::SessionRunRequest;
 use tidegate_codec::protobuf::{examples, metadata, model_status, wire};
 use tidegate_codec::status::{Code, Status};
 use tidegate_codec::tensors::Lender;
+use tidegate_engine::memory::Reservation;
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::{Dispatcher, Payload, Reply, RequestContext, Tags};
 use tidegate_engine::request_id::RequestId;
@@ -21,6 +22,7 @@ use tidegate_engine::trace_context::trace_of;
 
 use crate::aside::LARGE;
 use crate::control;
+use crate::endpoints::body::stays;
 use crate::endpoints::examples::Examples;
 use crate::endpoints::grpc::conversation::Conversation;
 use crate::endpoints::grpc::fan_in::TaskReply;
@@ -152,13 +154,13 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
         admitted
     }
 
-    fn call(&self, call: GrpcCall) {
+    fn call(&self, call: GrpcCall, memory: &mut Option<Reservation>) {
         let path = call.head.uri.path();
         match path {
             PREDICT => return self.predict(call),
-            CLASSIFY => return self.examples(call, InferenceMethod::Classify, true),
-            REGRESS => return self.examples(call, InferenceMethod::Regress, true),
-            MULTI_INFERENCE => return self.multi_inference(call, true),
+            CLASSIFY => return self.examples(call, InferenceMethod::Classify, Some(memory)),
+            REGRESS => return self.examples(call, InferenceMethod::Regress, Some(memory)),
+            MULTI_INFERENCE => return self.multi_inference(call, Some(memory)),
             SESSION_RUN => return self.session_run(call),
             METADATA => return self.metadata(call),
             MODEL_STATUS => return self.model_status(call),
@@ -226,31 +228,37 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
         }
     }
 
-    /// `may_leave` where it is read aside if the examples become large with their context.
-    fn examples(&self, call: GrpcCall, method: InferenceMethod, may_leave: bool) {
+    /// With the message's memory where it is read aside if the examples become large with their context.
+    fn examples(&self, call: GrpcCall, method: InferenceMethod, memory: Option<&mut Option<Reservation>>) {
         let message = call.message.clone();
-        match examples::parse_request(&message) {
-            Ok((_, input)) if may_leave && input.with_context() > LARGE => {
-                self.leave(input.with_context(), call, move |methods, call| methods.examples(call, method, false));
+        match (examples::parse_request(&message), memory) {
+            (Ok((_, input)), Some(memory)) if input.with_context() > LARGE => {
+                let read = move |methods: &GrpcMethods<R>, call| methods.examples(call, method, None);
+                self.leave(input.with_context(), call, memory.take(), read);
             }
-            Ok((spec, input)) => {
+            (Ok((spec, input)), _) => {
                 let (head, _, context) = self.open(call);
                 self.dispatch(&head, context, &spec, &Examples::new(method, &input));
             }
-            Err(status) => self.dispatcher.refuse(self.open(call).2, None, &status),
+            (Err(status), _) => self.dispatcher.refuse(self.open(call).2, None, &status),
         }
     }
 
-    /// Has a call read aside, as it becomes so many bytes, unless its client goes before.
-    fn leave(&self, bytes: usize, mut call: GrpcCall, read: impl FnOnce(&GrpcMethods<R>, GrpcCall) + Send + 'static) {
+    /// Has a call read aside, as it becomes so many bytes, unless its client goes before; it counts as it came until then.
+    fn leave(
+        &self,
+        bytes: usize,
+        mut call: GrpcCall,
+        memory: Option<Reservation>,
+        read: impl FnOnce(&GrpcMethods<R>, GrpcCall) + Send + 'static,
+    ) {
         let methods = GrpcMethods { dispatcher: self.dispatcher.clone(), state: self.state.clone() };
         let all = &self.state.engine.limits.memory;
         let own = call.reply.lifeline().map_or_else(|| all.of_connection(), |lifeline| lifeline.share(all).clone());
-        let mut memory = own.reservation();
-        // Very many may wait, so that none has anything of what is kept for small requests.
-        if let Err(status) = memory.grow(call.message.len(), usize::MAX) {
-            return self.dispatcher.refuse(self.open(call).2, None, &status);
-        }
+        let memory = match stays(memory, &call.message, || &own) {
+            Ok(memory) => memory,
+            Err(status) => return self.dispatcher.refuse(self.open(call).2, None, &status),
+        };
         tokio::spawn(async move {
             let turn = tokio::select! {
                 turn = methods.state.aside.turn_by(bytes, call.deadline) => turn,
@@ -266,15 +274,15 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
         });
     }
 
-    fn multi_inference(&self, call: GrpcCall, may_leave: bool) {
+    fn multi_inference(&self, call: GrpcCall, memory: Option<&mut Option<Reservation>>) {
         let message = call.message.clone();
         let request = MultiInferenceRequest::parse(&message);
         if let Ok(request) = &request
-            && may_leave
+            && let Some(memory) = memory
             && request.input.with_context() > LARGE
         {
-            return self
-                .leave(request.input.with_context(), call, |methods, call| methods.multi_inference(call, false));
+            let read = |methods: &GrpcMethods<R>, call| methods.multi_inference(call, None);
+            return self.leave(request.input.with_context(), call, memory.take(), read);
         }
         let (head, _, context) = self.open(call);
         match request {

@@ -17,6 +17,7 @@ use tidegate_engine::telemetry::Observation;
 use tokio::time::timeout;
 
 use crate::connections::lifeline::{Lifeline, OpenCall};
+use crate::endpoints::body::UNCOUNTED;
 use crate::endpoints::headers::{TRACEPARENT, write_tags};
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -80,9 +81,10 @@ impl GrpcReply {
         }
     }
 
-    /// Counts bytes of the answer to a call that is counted itself, until the client has taken them.
+    /// Counts bytes of the answer to a call that is counted itself, until the client has taken them; not where they are few.
     pub fn keep(&self, bytes: usize) -> Result<Option<Reservation>, Status> {
-        self.open.as_ref().map_or(Ok(None), |open| open.keep(bytes))
+        let open = self.open.as_ref().filter(|_| bytes > UNCOUNTED);
+        open.map_or(Ok(None), |open| open.keep(bytes))
     }
 
     /// The call stays no longer than any other.

@@ -6,6 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::{HeaderMap, request};
 use tidegate_codec::status::Status;
+use tidegate_engine::memory::Reservation;
 
 use crate::endpoints::grpc::conversation::Conversation;
 use crate::endpoints::grpc::reply::GrpcReply;
@@ -27,8 +28,8 @@ pub struct GrpcCall {
 
 /// Answers calls, on I/O threads and beside them; must return at once.
 pub trait GrpcService: Send + Sync + 'static {
-    /// Takes over a call.
-    fn call(&self, call: GrpcCall);
+    /// Takes over a call, and what its message takes, where that is counted and to stay so after this returns.
+    fn call(&self, call: GrpcCall, memory: &mut Option<Reservation>);
 
     /// Whether a method's messages are answered one by one.
     fn is_conversation(&self, _path: &str) -> bool {

@@ -25,11 +25,25 @@ use crate::connections::peer::Peer;
 use crate::endpoints::body::{Arriving, LESS, counted};
 use crate::endpoints::compression::{SOON, inflate, too_large as too_large_inflated};
 use crate::endpoints::rest::service::{
-    RestAnswer, RestCall, RestResponse, RestService, close_after, failure, with_body,
+    BodyUse, RestAnswer, RestCall, RestResponse, RestService, close_after, failure, with_body,
 };
 
 /// A body, and the memory that it takes.
 pub type CountedBody = (Bytes, Option<Reservation>);
+
+/// Why there is no body.
+pub enum NoBody {
+    /// It has more bytes than the limit: so many.
+    TooLarge(String),
+    /// Anything else.
+    Refused(Box<RestResponse>),
+}
+
+impl From<Box<RestResponse>> for NoBody {
+    fn from(refused: Box<RestResponse>) -> NoBody {
+        NoBody::Refused(refused)
+    }
+}
 
 /// Most bytes that a body may have.
 #[derive(Clone, Copy)]
@@ -41,17 +55,18 @@ pub struct BodyLimit {
 
 impl BodyLimit {
     /// The limit of all bodies, or what one may have that nobody looks at.
-    pub fn new(limits: &Limits, most: usize) -> BodyLimit {
+    pub fn new(limits: &Limits, used: BodyUse) -> BodyLimit {
         match limits.max_message_bytes() {
-            all if all <= most => BodyLimit { bytes: all, cure: LESS },
-            _ => BodyLimit { bytes: most, cure: "what is asked for has no use for a body, so send none" },
+            all if all <= LARGE || used == BodyUse::Read => BodyLimit { bytes: all, cure: LESS },
+            _ => BodyLimit { bytes: LARGE, cure: "what is asked for has no use for a body, so send none" },
         }
     }
 
-    fn passed(self, size: &str) -> Box<RestResponse> {
+    /// The answer to whoever sends more, the rest of which nobody reads.
+    pub fn passed(self, size: &str) -> RestResponse {
         let BodyLimit { bytes, cure } = self;
         let message = format!("the request's body of {size} bytes is larger than the limit of {bytes} bytes: {cure}");
-        Box::new(with_body(StatusCode::PAYLOAD_TOO_LARGE, error_body(&message), Tags::default()))
+        close_after(with_body(StatusCode::PAYLOAD_TOO_LARGE, error_body(&message), Tags::default()))
     }
 }
 
@@ -61,6 +76,8 @@ pub struct WholeRequest {
     pub head: request::Parts,
     /// The body.
     pub sent: CountedBody,
+    /// Whether that is none of it, and the rest of it is not read.
+    pub is_unread: bool,
     /// When its last byte had come.
     pub received: Instant,
     /// When its answer is worth nothing any more.
@@ -72,8 +89,14 @@ pub struct WholeRequest {
 }
 
 impl WholeRequest {
-    /// Unpacks the body and has the service answer, at once or when there is a thread for it.
+    /// Unpacks the body, where it is looked at, and has the service answer, at once or when there is a thread for it.
     pub async fn hand_over<S: RestService>(mut self, service: &Arc<S>, peer: &Peer, share: &Arc<Share>) -> RestAnswer {
+        if self.encoding().is_some()
+            && service.use_of_body(&self.head.method, self.head.uri.path(), &self.head.headers) != BodyUse::Read
+        {
+            // Few bytes may unpack to very many, at which nobody looks.
+            return self.call(CountedBody::default(), &**service);
+        }
         let limit = peer.limits.max_message_bytes();
         let here = match service.reads_more(self.head.uri.path()) {
             true => Ok(None),
@@ -129,15 +152,15 @@ impl WholeRequest {
     }
 
     fn call<S: RestService>(self, (body, memory): CountedBody, service: &S) -> RestAnswer {
-        let WholeRequest { head, received, deadline, lifeline, observation, .. } = self;
-        let (body, memory) = match memory {
+        let WholeRequest { head, sent, received, deadline, lifeline, observation, .. } = self;
+        // Where it came packed, nobody needs that any more.
+        drop(sent);
+        let (body, mut memory) = match memory {
             Some(memory) if service.keeps(head.uri.path()) => (counted(body, memory), None),
             memory => (body, memory),
         };
-        let answer = service.call(RestCall { head, body, received, deadline, lifeline, observation });
-        // The service has decoded the body.
-        drop(memory);
-        answer
+        // Once that returns the body is decoded, or else its memory taken over.
+        service.call(RestCall { head, body, received, deadline, lifeline, observation }, &mut memory)
     }
 }
 
@@ -153,12 +176,12 @@ pub async fn read(
     lifeline: &Arc<Lifeline>,
     deadline: Instant,
     share: &Arc<Share>,
-) -> Result<CountedBody, Box<RestResponse>> {
+) -> Result<CountedBody, NoBody> {
     if body.is_end_stream() {
         return Ok((Bytes::new(), None));
     }
     if let Some(declared) = body.size_hint().exact().filter(|declared| *declared > limit.bytes as u64) {
-        return Err(limit.passed(&declared.to_string()));
+        return Err(NoBody::TooLarge(declared.to_string()));
     }
     let expected = body.size_hint().exact().map_or(0, |declared| declared as usize);
     let mut body = pin!(body);
@@ -171,7 +194,7 @@ pub async fn read(
             lifeline.note_came(data.len());
             let so_far = arriving.so_far().len() + data.len();
             if so_far > limit.bytes {
-                return Err(limit.passed(&format!("more than {}", limit.bytes)));
+                return Err(NoBody::TooLarge(format!("more than {}", limit.bytes)));
             }
             if large.is_none() && so_far > LARGE {
                 large = Some(lifeline.begin_large());
@@ -193,7 +216,7 @@ pub async fn read(
         Poll::Ready(done) => done,
         Poll::Pending => tokio::time::timeout_at(deadline.into(), collected).await.unwrap_or_else(|_| {
             let late = Status::new(Code::DeadlineExceeded, "the deadline passed before the whole body came");
-            Err(Box::new(failure(&late, Tags::default())))
+            Err(Box::new(failure(&late, Tags::default())).into())
         }),
     }
 }
@@ -202,13 +225,12 @@ pub async fn read(
 pub async fn unless_announced<T>(
     lifeline: &Lifeline,
     limit: BodyLimit,
-    body: impl Future<Output = Result<T, Box<RestResponse>>>,
-) -> Result<T, Box<RestResponse>> {
+    body: impl Future<Output = Result<T, NoBody>>,
+) -> Result<T, NoBody> {
     let mut body = pin!(body);
     poll_fn(|context| match body.as_mut().poll(context) {
         Poll::Pending if lifeline.largest_chunk() > limit.bytes as u64 => {
-            let size = format!("at least {}", lifeline.largest_chunk());
-            Poll::Ready(Err(Box::new(close_after(*limit.passed(&size)))))
+            Poll::Ready(Err(NoBody::TooLarge(format!("at least {}", lifeline.largest_chunk()))))
         }
         polled => polled,
     })

@@ -27,8 +27,8 @@ use crate::connections::peer::Peer;
 use crate::drain::DrainWatch;
 use crate::endpoints::headers::{ID_HEADER, TRACEPARENT};
 use crate::endpoints::rest::answer_body::RestBody;
-use crate::endpoints::rest::body::{self, BodyLimit, WholeRequest};
-use crate::endpoints::rest::service::{RestAnswer, RestResponse, RestService, close_after, failure};
+use crate::endpoints::rest::body::{self, BodyLimit, CountedBody, NoBody, WholeRequest};
+use crate::endpoints::rest::service::{BodyUse, RestAnswer, RestResponse, RestService, close_after, failure};
 use crate::endpoints::rest::{cors, framing, path};
 use crate::linger::linger;
 use crate::security::{gate, plain_text};
@@ -58,7 +58,7 @@ where
         let observation = peer.observe(request.method(), request.uri().path(), request.headers());
         let refused = crowded.or_else(|| framing::check(&request).err());
         let refused = refused.or_else(|| admit(&mut request, &*service, &peer.names).err());
-        let taken = refused.map_or_else(|| most(&request, &*service), Err);
+        let used = refused.map_or_else(|| Ok(use_of_body(&request, &*service)), Err);
         let first = peer.lifeline.is_first_of_read();
         let has_body = !request.body().is_end_stream();
         let chunks = framing::is_chunked(&request).then(|| peer.lifeline.clone());
@@ -67,12 +67,14 @@ where
             if !first {
                 peer.pace.begin_one_more().await;
             }
-            let begun = match taken {
-                Ok(most) => whole(request, peer, memory, most, chunks, &observation).await,
+            let begun = match used {
+                Ok(used) => whole(request, peer, memory, used, chunks, &observation).await,
                 Err(status) => Err(Box::new(refuse(&status, &observation))),
             };
-            unread.store(has_body && begun.is_err(), Ordering::Relaxed);
+            let is_unread = begun.as_ref().map_or(has_body, |whole| whole.is_unread);
+            unread.store(is_unread, Ordering::Relaxed);
             let mut response = match begun {
+                Ok(whole) if is_unread => close_after(answer(whole, service, peer, memory, &observation).await),
                 Ok(whole) => answer(whole, service, peer, memory, &observation).await,
                 Err(refused) => *refused,
             };
@@ -135,12 +137,12 @@ fn admit<S: RestService>(request: &mut Request<Incoming>, service: &S, names: &[
     Ok(())
 }
 
-/// Most bytes that a request's body may have, or why none of it is read.
-fn most<S: RestService>(request: &Request<Incoming>, service: &S) -> Result<usize, Status> {
+/// What a request's body is for; a small one is read anyway.
+fn use_of_body<S: RestService>(request: &Request<Incoming>, service: &S) -> BodyUse {
     let body = request.body();
     match body.is_end_stream() || body.size_hint().exact().is_some_and(|bytes| bytes <= LARGE as u64) {
-        true => Ok(usize::MAX),
-        false => service.takes(request.method(), request.uri().path(), request.headers()),
+        true => BodyUse::Read,
+        false => service.use_of_body(request.method(), request.uri().path(), request.headers()),
     }
 }
 
@@ -165,18 +167,25 @@ async fn whole(
     request: Request<Incoming>,
     peer: &Peer,
     share: &Arc<Share>,
-    most: usize,
+    used: BodyUse,
     chunks: Option<Arc<Lifeline>>,
     observation: &Observation,
 ) -> Result<WholeRequest, Box<RestResponse>> {
     let limits = &peer.limits;
     let deadline = Instant::now() + limits.request_timeout();
     let (head, incoming) = request.into_parts();
-    let limit = BodyLimit::new(limits, most);
+    let limit = BodyLimit::new(limits, used);
     let read = body::read(incoming, limit, &peer.lifeline, deadline, share);
-    let sent = match chunks {
-        None => read.await?,
-        Some(lifeline) => body::unless_announced(&lifeline, limit, read).await?,
+    let read = match chunks {
+        None => read.await,
+        Some(lifeline) => body::unless_announced(&lifeline, limit, read).await,
+    };
+    let (sent, is_unread) = match read {
+        Ok(sent) => (sent, false),
+        // Whoever is told so is told it whatever the body is.
+        Err(NoBody::TooLarge(_)) if used == BodyUse::LeadsNowhere => (CountedBody::default(), true),
+        Err(NoBody::TooLarge(size)) => return Err(Box::new(limit.passed(&size))),
+        Err(NoBody::Refused(refused)) => return Err(refused),
     };
     let received = Instant::now();
     observation.note(|facts| {
@@ -184,7 +193,7 @@ async fn whole(
         facts.bytes_in = sent.0.len();
     });
     let lifeline = peer.lifeline.clone();
-    Ok(WholeRequest { head, sent, received, deadline, lifeline, observation: observation.clone() })
+    Ok(WholeRequest { head, sent, is_unread, received, deadline, lifeline, observation: observation.clone() })
 }
 
 async fn answer<S: RestService>(

@@ -16,7 +16,7 @@ use tidegate_engine::request_id::RequestId;
 use tidegate_engine::serving_map::Version;
 use tokio::sync::oneshot;
 
-use crate::endpoints::body::counted;
+use crate::endpoints::body::kept;
 use crate::endpoints::headers::ID_HEADER;
 use crate::endpoints::open_inference::{
     self, Infer, SERVER_VERSION, choose_id, configure, describe, list, open_places,
@@ -171,18 +171,20 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
                 // Its client has gone.
                 () = sender.closed() => return,
             };
-            let Some(written) = written.map(|written| written.and_then(|written| written)) else { return };
-            // Until its client has read it, of whom there may be very many.
-            let mut memory = lifeline.share(&state.engine.limits.memory).reservation();
-            let written = written.and_then(|body| memory.grow(body.len(), usize::MAX).map(|()| body));
-            let (metrics, code) =
-                (&state.engine.metrics, written.as_ref().err().map_or(Code::Ok, |status| status.code));
-            observation.note(|facts| facts.code = Some(code));
-            metrics.unrouted.count(Endpoint::Rest, code);
-            metrics.count_latency(Endpoint::Rest, received.elapsed());
+            let count = |code| {
+                observation.note(|facts| facts.code = Some(code));
+                state.engine.metrics.unrouted.count(Endpoint::Rest, code);
+                state.engine.metrics.count_latency(Endpoint::Rest, received.elapsed());
+            };
+            let Some(written) = written.map(|written| written.and_then(|written| written)) else {
+                return count(Code::Cancelled);
+            };
+            let share = lifeline.share(&state.engine.limits.memory);
+            let written = written.and_then(|body| kept(body.into(), share));
+            count(written.as_ref().err().map_or(Code::Ok, |status| status.code));
             let tags = Tags { version: None, id: Some(&id) };
             let _ = sender.send(match written {
-                Ok(body) => with_bytes(StatusCode::OK, counted(body.into(), memory), tags),
+                Ok(body) => with_bytes(StatusCode::OK, body, tags),
                 Err(status) => failure(&status, tags),
             });
         });

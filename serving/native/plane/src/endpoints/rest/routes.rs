@@ -10,6 +10,7 @@ use tidegate_codec::json::predict_request::{Form, JsonRequest};
 use tidegate_codec::json::{examples, metadata, model_status};
 use tidegate_codec::open_inference::health;
 use tidegate_codec::status::{Code, Status};
+use tidegate_engine::memory::Reservation;
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::{Dispatcher, Reply, RequestContext, Tags};
 use tidegate_engine::request_id::RequestId;
@@ -17,12 +18,15 @@ use tidegate_engine::trace_context::trace_of;
 use tokio::sync::oneshot;
 
 use crate::aside::LARGE;
+use crate::endpoints::body::stays;
 use crate::endpoints::examples::Examples;
 use crate::endpoints::headers::ID_HEADER;
 use crate::endpoints::rest::events::{EventAnswer, EventForm};
 use crate::endpoints::rest::path::{self, Route, Target};
 use crate::endpoints::rest::prediction::{Predict, RestReply};
-use crate::endpoints::rest::service::{RestAnswer, RestCall, RestResponse, RestService, failure, text, with_body};
+use crate::endpoints::rest::service::{
+    BodyUse, RestAnswer, RestCall, RestResponse, RestService, failure, text, with_body,
+};
 use crate::endpoints::rest::{cors, events};
 use crate::endpoints::stream::StreamReply;
 use crate::security::access::Grant;
@@ -70,23 +74,19 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestService for RestRoutes<
         admitted
     }
 
-    /// What leads nowhere is told so before its body comes.
-    fn takes(&self, method: &Method, path: &str, headers: &HeaderMap) -> Result<usize, Status> {
-        let refused = match self.route(method.as_str(), path, headers) {
-            Ok(Route::Elsewhere(elsewhere)) => elsewhere.refusal(),
-            Ok(Route::Unknown) => unknown(method, path),
-            Ok(route) => return Ok(if route.reads_body() { usize::MAX } else { LARGE }),
-            Err(status) => status,
-        };
-        self.state.engine.metrics.unrouted.count(Endpoint::Rest, refused.code);
-        Err(refused)
+    fn use_of_body(&self, method: &Method, path: &str, headers: &HeaderMap) -> BodyUse {
+        match self.route(method.as_str(), path, headers) {
+            Ok(Route::Elsewhere(_) | Route::Unknown) | Err(_) => BodyUse::LeadsNowhere,
+            Ok(route) if route.reads_body() => BodyUse::Read,
+            Ok(_) => BodyUse::Useless,
+        }
     }
 
-    fn call(&self, call: RestCall) -> RestAnswer {
+    fn call(&self, call: RestCall, memory: &mut Option<Reservation>) -> RestAnswer {
         let id = RequestId::choose(call.head.headers.get(ID_HEADER), &self.state.engine.ids);
         match self.route(call.head.method.as_str(), call.head.uri.path(), &call.head.headers) {
             Ok(Route::Predict(target)) => self.predict(&call, &target, id),
-            Ok(Route::Examples(method, target)) => self.examples(&call, method, &target, id),
+            Ok(Route::Examples(method, target)) => self.examples(&call, memory, method, &target, id),
             Ok(Route::Status(target)) => RestAnswer::Ready(self.status(&call, &target, &id)),
             Ok(Route::Metadata(target)) => RestAnswer::Ready(self.metadata(&call, &target, &id)),
             Ok(Route::Metrics) => self.metrics(call.deadline),
@@ -221,13 +221,23 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
         (reply, RestAnswer::Events(Box::new(EventAnswer { answer, form, id, observation, keepalive })))
     }
 
-    fn examples(&self, call: &RestCall, method: InferenceMethod, target: &Target, id: RequestId) -> RestAnswer {
+    fn examples(
+        &self,
+        call: &RestCall,
+        memory: &mut Option<Reservation>,
+        method: InferenceMethod,
+        target: &Target,
+        id: RequestId,
+    ) -> RestAnswer {
         match examples::parse(&call.body) {
             Ok((signature_name, input)) => {
                 let (reply, answer) = RestReply::new(Form::Row, call);
                 let context = context(call, reply, id);
                 if input.with_context() > LARGE {
-                    self.leave(input.with_context(), context, call, method, target.clone());
+                    match stays(memory.take(), &call.body, || call.lifeline.share(&self.state.engine.limits.memory)) {
+                        Ok(memory) => self.leave((input.with_context(), memory), context, call, method, target.clone()),
+                        Err(status) => self.dispatcher.refuse(context, None, &status),
+                    }
                     return answer;
                 }
                 let (spec, payload) = (target.spec(&signature_name), Examples::new(method, &input));
@@ -238,20 +248,16 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
         }
     }
 
-    /// Has examples read aside that become so many bytes with their context, unless their client goes before.
+    /// Has examples read aside that become so many bytes with their context, unless their client goes before; they count as
+    /// they came until then.
     fn leave(
         &self,
-        bytes: usize,
+        (bytes, memory): (usize, Reservation),
         mut context: RequestContext<RestReply>,
         call: &RestCall,
         method: InferenceMethod,
         target: Target,
     ) {
-        let mut memory = call.lifeline.share(&self.state.engine.limits.memory).reservation();
-        // Very many may wait, so that none has anything of what is kept for small requests.
-        if let Err(status) = memory.grow(call.body.len(), usize::MAX) {
-            return self.dispatcher.refuse(context, None, &status);
-        }
         let (dispatcher, state) = (self.dispatcher.clone(), self.state.clone());
         let (headers, body) = (call.head.headers.clone(), call.body.clone());
         tokio::spawn(async move {

@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, request};
 use http_body_util::Full;
 use tidegate_codec::json::text::error_body;
 use tidegate_codec::status::Status;
+use tidegate_engine::memory::Reservation;
 use tidegate_engine::request::Tags;
 use tidegate_engine::telemetry::Observation;
 use tokio::sync::oneshot;
@@ -40,6 +41,17 @@ pub struct RestCall {
     pub observation: Observation,
 }
 
+/// What a request's body is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum BodyUse {
+    /// It is looked at.
+    Read,
+    /// What is asked for has no use for one.
+    Useless,
+    /// Nothing is asked for that there is.
+    LeadsNowhere,
+}
+
 /// An answer, now or later.
 pub enum RestAnswer {
     /// Now.
@@ -54,8 +66,8 @@ pub enum RestAnswer {
 
 /// Answers requests, on I/O threads and beside them; must return at once.
 pub trait RestService: Send + Sync + 'static {
-    /// Takes over a request.
-    fn call(&self, call: RestCall) -> RestAnswer;
+    /// Takes over a request, and what its body takes, where that is counted and to stay so after this returns.
+    fn call(&self, call: RestCall, memory: &mut Option<Reservation>) -> RestAnswer;
 
     /// What whoever sent this head, with a certificate of these names, may do; none where everybody may do everything. The
     /// error says why the request is not let in.
@@ -69,9 +81,9 @@ pub trait RestService: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Most bytes that the body of this request may have, or why none of it is read; asked of those that may be large.
-    fn takes(&self, _method: &Method, _path: &str, _headers: &HeaderMap) -> Result<usize, Status> {
-        Ok(usize::MAX)
+    /// What the body of this request is for; asked of those that may be large, and of packed ones.
+    fn use_of_body(&self, _method: &Method, _path: &str, _headers: &HeaderMap) -> BodyUse {
+        BodyUse::Read
     }
 
     /// Whether a body at this path may stand for more bytes than it has, so that it is read aside.
