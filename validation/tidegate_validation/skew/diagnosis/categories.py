@@ -184,7 +184,9 @@ def _gone(suspect: Suspect) -> tuple[float, Cause] | None:
     if residual > max(_LEAVES * distance_of(p, q), _BY_DAYS * suspect.noise):
         return None
     names = [bins.top[code] for code in sorted(gone, key=lambda code: -p[code])]
-    return residual, Cause(GONE, share=lost, details=(("values", names[:_SHOWN]), ("number", len(names))))
+    held = round(float(q[gone].sum()) * rows)
+    some = (("rows", held),) if held else ()
+    return residual, Cause(GONE, share=lost, details=(("values", names[:_SHOWN]), ("number", len(names)), *some))
 
 
 def _is_gone(suspect: Suspect, code: int, p: Floats, q: Floats) -> bool:
