@@ -214,6 +214,8 @@ def _renamed(suspect: Suspect) -> tuple[float, Cause] | None:
     if unseen and bins.complete and 0.5 * p[old] <= unseen[0][1] <= 2 * p[old]:
         candidates.append((_after(p, q, [old], bins.unseen), RENAMED, unseen[0][0], [old]))
     for lost in ([old], gone):
+        if q[bins.unseen] > p[lost].sum():
+            continue  # What training never held weighs more than what is gone: it is no other one that grew by that.
         grown = [code for code in range(top) if code not in lost and q[code] - p[code] > 0.4 * p[lost].sum()]
         candidates += [(_after(p, q, lost, code), MERGED, bins.top[code], lost) for code in grown]
     if not candidates:
