@@ -102,7 +102,7 @@ def compare(profile: Profile, window: Window, rule: SkewRule, derived: Collectio
             alpha = rule.alpha / len(schema.comparable)
             gone = vanished(feature, profile.counts[feature.name], counts[feature.name], alpha)
             if gone is not None:
-                causes[feature.name], found = gone, finding_of(gone, feature, found)
+                causes[feature.name], found = gone[0], finding_of(*gone, feature, found)
         findings[feature.name] = list(_beside_tests(feature, profile, counts, samples, found, feature.name in grown))
     for finding in broken_groups(schema.comparable, profile, counts, rule):
         findings[finding.subject].insert(0, finding)

@@ -179,7 +179,7 @@ _OTHER: Mapping[str, Callable[[Cause, Mapping[str, Any]], str]] = {
         + ", ".join(f"{_value(old)} as {_value(new)}" for old, new in d["spellings"][:3])
     ),
     categories.GONE: lambda _, d: (
-        f"no row holds {', '.join(map(_value, d['values']))}"
+        f"{'hardly any' if 'rows' in d else 'no'} row holds {', '.join(map(_value, d['values']))}"
         f"{_and_more(d['number'] - len(d['values']))}, {d['share']} of the rows did in training"
     ),
     rivals.INVERTED: lambda _, d: "its two values have changed places (inverted?)",

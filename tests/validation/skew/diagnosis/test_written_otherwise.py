@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from tidegate_serving.admission import Finding, Outcome
-from tidegate_validation.skew import Columns
+from tidegate_validation.skew import Columns, report_on_tables
 from tidegate_validation.skew.compare import compare
 from tidegate_validation.skew.finding import findings_of
 from tidegate_validation.skew.rule import Aspect, Judgement, SkewRule
@@ -105,6 +105,18 @@ def test_several_categories_that_are_counted_as_one_are_named() -> None:
     assert found.cause["kind"] == "merged categories"
     assert {found.cause["old"], *found.cause["also"]} == {"Malmö", "São Paulo"}
     assert found.sentence.endswith("are counted as “Nice” now")
+
+
+def test_a_new_category_is_named_where_others_hardly_come_on_one_day() -> None:
+    """None of them is counted as another one that has more rows on the day by chance."""
+    random = np.random.default_rng(2)
+    day = np.repeat(np.arange(61), [*[250] * 60, 356])
+    broker = np.minimum((random.pareto(1.1, len(day)) * 3).astype(int), 14 + day // 12)
+    rows = pd.DataFrame({"at": (19_000 + day) * DAY, "broker": [f"B{one}" for one in broker]})
+
+    found = report_on_tables(rows[day < 60], rows[day == 60], COLUMNS).feature("broker")
+
+    assert (found.cause or {}).get("values") == ["B19"], found.sentence
 
 
 def test_a_distance_that_would_have_shown_is_not_told_as_in_training() -> None:

@@ -107,11 +107,11 @@ def test_a_part_of_the_date_that_training_knew_one_of_is_told_by_its_name() -> N
     assert "beside" not in found.feature("grade").sentence
 
 
-def in_berlin(first: str, days: int) -> pd.DataFrame:
+def in_berlin(first: str, days: int, rows: int = 3 * ROWS) -> pd.DataFrame:
     """Events around the clock, with their local weekday, day of the month and date."""
     random = np.random.default_rng(days)
     start = pd.Timestamp(first, tz="UTC").timestamp()
-    at = np.sort(start + random.integers(0, days * DAY, days * 3 * ROWS))
+    at = np.sort(start + random.integers(0, days * DAY, days * rows))
     local = pd.Series(pd.to_datetime(at, unit="s", utc=True).tz_convert("Europe/Berlin"))
     parts = {"weekday": local.dt.day_of_week, "day": local.dt.day, "date": local.dt.date, "hour": local.dt.hour}
     return pd.DataFrame({"at": at, **parts})
@@ -133,3 +133,13 @@ def test_dates_of_the_hour_that_summer_time_moves_do_not_fail(first: str, outcom
     )
     moved = report_on_tables(rows[rows["at"] < cut], late[late["at"] >= cut], COLUMNS)
     assert (moved.feature("day").outcome, moved.feature("date").outcome) == (Outcome.FAIL, Outcome.FAIL)
+
+
+def test_a_few_rows_with_other_weekdays_are_not_told_as_summer_time() -> None:
+    rows = in_berlin("2022-08-31", 45, 8 * ROWS)
+    cut = rows["at"].min() // DAY * DAY + 35 * DAY
+    now = rows[rows["at"] >= cut]
+    few = np.arange(len(now)) % 230 == 7
+    found = report_on_tables(rows[rows["at"] < cut], now.assign(weekday=(now["weekday"] + 3 * few) % 7), COLUMNS)
+
+    assert found.feature("weekday").cause == {"kind": "constant offset", "share": round(few.mean(), 4), "offset": 3.0}

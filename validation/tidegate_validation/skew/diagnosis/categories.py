@@ -184,7 +184,9 @@ def _gone(suspect: Suspect) -> tuple[float, Cause] | None:
     if residual > max(_LEAVES * distance_of(p, q), _BY_DAYS * suspect.noise):
         return None
     names = [bins.top[code] for code in sorted(gone, key=lambda code: -p[code])]
-    return residual, Cause(GONE, share=lost, details=(("values", names[:_SHOWN]), ("number", len(names))))
+    held = round(float(q[gone].sum()) * rows)
+    some = (("rows", held),) if held else ()
+    return residual, Cause(GONE, share=lost, details=(("values", names[:_SHOWN]), ("number", len(names)), *some))
 
 
 def _is_gone(suspect: Suspect, code: int, p: Floats, q: Floats) -> bool:
@@ -212,6 +214,8 @@ def _renamed(suspect: Suspect) -> tuple[float, Cause] | None:
     if unseen and bins.complete and 0.5 * p[old] <= unseen[0][1] <= 2 * p[old]:
         candidates.append((_after(p, q, [old], bins.unseen), RENAMED, unseen[0][0], [old]))
     for lost in ([old], gone):
+        if q[bins.unseen] > p[lost].sum():
+            continue  # What training never held weighs more than what is gone: it is no other one that grew by that.
         grown = [code for code in range(top) if code not in lost and q[code] - p[code] > 0.4 * p[lost].sum()]
         candidates += [(_after(p, q, lost, code), MERGED, bins.top[code], lost) for code in grown]
     if not candidates:

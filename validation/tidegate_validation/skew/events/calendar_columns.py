@@ -30,6 +30,8 @@ _HOUR = 3600.0
 _ALL = 0.995
 _IN_ONE_ZONE = 0.8
 """Summer time moves the dates of the one hour before midnight alone."""
+_STRAY = 0.05
+"""A part of the rows with other dates than usual: summer time is told where no more of them have others still."""
 _WEEK = 7
 _FROM = (0, -1)
 """Parts are counted from one or from zero."""
@@ -149,7 +151,7 @@ def _by_summer_time(
     counted = ", ".join(f"count(*) FILTER (WHERE {off[0]} AND {one})" for one in off.values())
     rows, *left = now.connection.execute(f"SELECT count(*), {counted} FROM {now.name}").fetchall()[0]
     later = min((1, -1), key=lambda one: left[[*off].index(one)])
-    if not left[0] or left[[*off].index(later)] > (1 - _ALL) * rows:
+    if not left[0] or left[[*off].index(later)] > min((1 - _ALL) * rows, _STRAY * left[0]):
         return found
     start, way = f"`{distance.name}`:", "later" if later > 0 else "earlier"
     if sum(one.share for one in usual if float(one.value) != value) > 1 - _ALL:

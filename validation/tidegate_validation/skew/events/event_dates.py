@@ -156,10 +156,15 @@ def _by_summer_time(distance: FeatureProfile, now: Relation, name: str, time: st
     usual = {float(one.value): one.share for one in distance.points.listed}
     if not len(date) or not usual:
         return None
+    in_order = np.argsort(event)
+    date, event = date[in_order], event[in_order]
     days = _day_of(event)
+    firsts = np.unique(days, return_index=True)[1]
     are = {hours: date == _day_of(event + hours * _HOUR) for hours in _PLACES}
+    until = {hours: np.concatenate([[0], np.cumsum(one)]) for hours, one in are.items()}
     for hours, later in itertools.product(_PLACES[1:-1], (1, -1)):
-        told = max(np.mean(np.where(days >= first, are[hours + later], are[hours])) for first in np.unique(days))
+        since = until[hours + later]
+        told = (until[hours][firsts] + since[-1] - since[firsts]).max() / len(days)
         gaps = (_day_of(event + hours * _HOUR) - days) / SECONDS
         if told >= _ONE_SIDED and np.mean(are[hours]) < _ONE_SIDED and _apart(usual, gaps) <= _AS_USUAL:
             return later
