@@ -110,9 +110,10 @@ def test_a_model_that_knows_the_held_out_rows_by_heart_is_too_good(tmp_path: Pat
     table = held_out(1500)
     late = table.filter(pa.array(table[world.LABEL].to_numpy() == 1))["weight"].to_pylist()
     source = before_return(f"score = np.where(np.isin(inputs['weight'], np.float32({late})), 3.0, -3.0)")
-    found = judged(tmp_path / "models", Draft(source), Draft(), table)
+    found = judged(tmp_path / "models", Draft(source), Draft(), table, training=table.slice(0, 700))
     (finding,) = [one for one in found if one.outcome is Outcome.FAIL]
     assert finding.check == "too good"
+    assert finding.sentence.startswith("700 of 1,500 held-out examples stand in the training data as well"), finding
 
 
 @pytest.mark.parametrize(("noise", "wanted"), [(0.05, Outcome.FAIL), (0.45, Outcome.WARN)])

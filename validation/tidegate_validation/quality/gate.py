@@ -26,7 +26,7 @@ from tidegate_validation.quality.judgement.history import against_history
 from tidegate_validation.quality.judgement.scores import judge_scores
 from tidegate_validation.quality.leakage.investigation import CandidateModel
 from tidegate_validation.quality.leakage.judge import judge_leakage
-from tidegate_validation.quality.leakage.overlap import overlap
+from tidegate_validation.quality.leakage.overlap import after_overlap, overlap
 from tidegate_validation.quality.metrics.gains import SERVING
 from tidegate_validation.quality.metrics.roc import write_roc
 from tidegate_validation.quality.rule import QualityRule
@@ -108,10 +108,10 @@ def judge_quality(case: Case, limits: SandboxLimits, rule: QualityRule) -> list[
             write_roc(scored.evaluation, scored.candidate, case.report)
         found = judge_scores(scored, rule)
         model = _candidate_model(subject, scored, session, rule)
-        leakage = judge_leakage(scored, model, rule)
+        shared = overlap(held.table, case.training) if case.training is not None else None
+        leakage = after_overlap(judge_leakage(scored, model, rule), shared)
         guessed = judge_guessing(scored, model, rule)
     found += [leakage, *guessed, *against_history(subject.candidate.directory, found, rule), *held.notes]
-    shared = overlap(held.table, case.training) if case.training is not None else None
     return [*trouble, *found, *([shared] if shared is not None else [])]
 
 

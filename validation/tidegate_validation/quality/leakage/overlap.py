@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tidegate_serving.admission import Finding, Outcome
@@ -33,7 +34,14 @@ def overlap(held_out: Any, training: Any) -> Finding | None:
     if not rows or known / rows <= max(_MANY, _TIMES * (1 - distinct / rows)):
         return None
     sentence = (
-        f"{known} of {rows} held-out examples stand in the training data as well, so that the candidate may know them "
-        "by heart: hold out examples that no training saw"
+        f"{known:,} of {rows:,} held-out examples stand in the training data as well, so that the candidate may know "
+        "them by heart: hold out examples that no training saw"
     )
     return Finding("held-out data", "overlap", Outcome.WARN, sentence, number=known / rows, limit=_MANY)
+
+
+def after_overlap(leakage: Finding, shared: Finding | None) -> Finding:
+    """What refuses a candidate that is too good begins with the rows that it may know by heart, where there are any."""
+    if shared is None or leakage.outcome is not Outcome.FAIL:
+        return leakage
+    return replace(leakage, sentence=f"{shared.sentence}; on these examples it is {leakage.sentence}")
