@@ -131,6 +131,22 @@ def test_the_examples_that_are_needed_are_always_more_than_there_are(lost: float
     assert 3600 <= needed < 500_000
 
 
+@pytest.mark.parametrize(
+    ("bounds", "words"),
+    [
+        ((-0.01, 0.02), "(gain +0.0 %, between -1.0 % and +2.0 %; "),
+        ((-np.inf, 0.02), "(gain +0.0 %, +2.0 % or less; "),
+        ((-0.01, np.inf), "(gain +0.0 %, -1.0 % or more; "),
+        ((-np.inf, np.inf), "(gain +0.0 %, of which this data gives no bounds; "),
+    ],
+)
+def test_bounds_that_are_infinite_are_told_as_none(bounds: tuple[float, float], words: str) -> None:
+    gain = Gain("cost", 2.0, 2.0, Estimate(0.0, np.inf, 1), relative=True, margin=0.01)
+    found = deciding_metric(gain, bounds, Outcome.INCONCLUSIVE, 1.0, Basis(300, "2 days", "examples"), RULE)
+    assert words in found.sentence
+    assert "inf" not in found.sentence
+
+
 def test_a_first_version_that_cannot_be_told_from_chance_says_what_would_tell() -> None:
     evaluation = two_shops()[0].evaluation
     found = first_version(evaluation, Estimate(0.56, 0.03, 39), 0.55, Outcome.INCONCLUSIVE, "40 buckets", 0.05)

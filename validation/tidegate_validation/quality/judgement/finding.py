@@ -90,7 +90,7 @@ def deciding_metric(
         Outcome.PASS: f"no worse than {SERVING}",
         Outcome.FAIL: f"worse than {SERVING}",
     }.get(outcome, f"not surely as good as {SERVING}")
-    sure = f"gain {gain.change(gain.gain.value)}, between {gain.change(low)} and {gain.change(high)}"
+    sure = f"gain {gain.change(gain.gain.value)}, {gain.between(low, high)}"
     allowed = f"a loss of {gain.amount(margin)} is allowed"
     values = f"{gain.metric} {_number(gain.candidate)} against {_number(gain.baseline)}"
     sentence = f"{said}: {values} ({sure}; {allowed}; {basis.rows:,} {basis.units} in {basis.groups})"
@@ -121,8 +121,8 @@ def metric_value(name: str, value: Estimate, gain: Gain | None, warned: float | 
     low, high = value.interval(rule.alpha)
     sentence = f"{name} {value.value:.4g} ({low:.4g} to {high:.4g})"
     if gain is not None:
-        ends = " and ".join(gain.change(end) for end in gain.gain.interval(rule.alpha))
-        sentence += f"; {SERVING} reaches {gain.baseline:.4g}, a gain between {ends}"
+        ends = gain.between(*gain.gain.interval(rule.alpha))
+        sentence += f"; {SERVING} reaches {gain.baseline:.4g}, a gain {ends}"
     if warned is not None and gain is not None:
         sentence = f"{sentence}, a loss of more than {gain.amount(gain.margin)}: it decides nothing, but look at it"
     return Finding(

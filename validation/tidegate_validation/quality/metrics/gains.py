@@ -44,6 +44,15 @@ class Gain:
         """A signed change in the metric's unit, in words."""
         return change_in_words(value, self.relative)
 
+    def between(self, low: float, high: float) -> str:
+        """Two bounds of a change, in words; an infinite one is none."""
+        ends = self.change(low), self.change(high)
+        if np.isfinite(low) and np.isfinite(high):
+            return f"between {ends[0]} and {ends[1]}"
+        if np.isfinite(low):
+            return f"{ends[0]} or more"
+        return f"{ends[1]} or less" if np.isfinite(high) else "of which this data gives no bounds"
+
     def amount(self, value: float) -> str:
         """A size of change in the metric's unit, in words."""
         if not self.relative:

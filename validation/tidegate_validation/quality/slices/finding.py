@@ -24,8 +24,7 @@ def worse_slice(attribution: Attribution, outcome: Outcome, rule: QualityRule) -
     one, gain = attribution.slice, attribution.slice.gain
     rows, searched = one.slice.rows, one.slice.searched
     examples = counted(rows, "example")
-    low, high = gain.gain.interval(rule.alpha)
-    ends = f"between {gain.change(low)} and {gain.change(high)}"
+    ends = gain.between(*gain.gain.interval(rule.alpha))
     how = f"by {gain.amount(-gain.gain.value)} ({ends}; {gain.amount(one.margin)} is allowed)"
     origin = ", found by a search and confirmed on the examples that it did not see" if searched else ""
     if rows < rule.slice_rows and outcome is not Outcome.FAIL:
