@@ -96,7 +96,7 @@ class Unit:
 
     def scale(self, values: Floats) -> Floats:
         """By what a difference from each value is divided: by the value, or the size where that is more. Far from 0, as
-        times in seconds are, by no more than the range of the answers or a tenth of where they lie.
+        times in seconds are, by no more than the range of the answers or 15 % of where they lie.
         """
         sizes = np.maximum(self.size, np.abs(values))
         if self.single:

@@ -22,7 +22,7 @@ class RobustnessLimits(SandboxLimits):
     budget), and not slower than the baseline by more than the factor `slower`, which counts as `slower_counts`.
     `tolerance` is the difference allowed between answers to the same row alone, in a batch, and again: for fractions as
     a share of the value, or of the largest that is answered to the data, 1 at the most; in float64 and far from 0, of
-    the range of the answers, or a tenth of where they lie; as it is for whole numbers, so that below 1 these are equal.
+    the range of the answers, or 15 % of where they lie; as it is for whole numbers, so that below 1 these are equal.
     `crashes` is after how many crashes probing ends, `total_seconds` after how long. `nondeterminism` is what differing
     answers to the same input count as: FAIL, WARN or PASS. `leak_kb` is the growth of memory per call that counts as a
     leak, `log_kb` what a call with one row may write to the log; more counts as `log_counts`. `idle_share` is the share
