@@ -175,13 +175,16 @@ fn examples_of_clients_that_went_before_their_turn_are_not_read() {
 
 #[test]
 fn examples_that_wait_to_be_read_count_to_their_connection() {
-    let running = Running::start(&Settings { request_memory_bytes: 32 * MB, max_message_bytes: MB, ..settings() });
+    let (gate, few) = (Arc::default(), Settings { request_memory_bytes: 32 * MB, max_message_bytes: MB, ..settings() });
+    let running = Running::held(&few, &gate);
     let examples = signature(vec![spec("a", DType::String, &[-1])], vec![spec("y", DType::Float32, &[-1])]);
     running.plane.apply(vec![publish("examples", 1, &Model::half_plus_two(), examples)]).unwrap();
     let input = list_with_context(&example(&[("a", strings(&[&[0; 20_000]]))]), &vec![example(&[]); 350]);
     let message = request("examples", "", &input);
     let mut client = running.grpc();
     let calls: Vec<_> = (0..600).map(|_| client.start(CLASSIFY, &[], frame(&message))).collect();
+    eventually("some are refused", || running.sample("tidegate_request_memory_refusals_total") > 0.0);
+    gate.open();
     let answers: Vec<_> = calls.into_iter().map(|call| client.finish(call).message).collect();
     assert!(answers.iter().any(|message| message.contains("this connection's memory")), "{:?}", answers.last());
 }
