@@ -175,13 +175,16 @@ fn examples_of_clients_that_went_before_their_turn_are_not_read() {
 
 #[test]
 fn examples_that_wait_to_be_read_count_to_their_connection() {
-    let running = Running::start(&Settings { request_memory_bytes: 32 * MB, max_message_bytes: MB, ..settings() });
+    let (gate, few) = (Arc::default(), Settings { request_memory_bytes: 32 * MB, max_message_bytes: MB, ..settings() });
+    let running = Running::held(&few, &gate);
     let examples = signature(vec![spec("a", DType::String, &[-1])], vec![spec("y", DType::Float32, &[-1])]);
     running.plane.apply(vec![publish("examples", 1, &Model::half_plus_two(), examples)]).unwrap();
     let input = list_with_context(&example(&[("a", strings(&[&[0; 20_000]]))]), &vec![example(&[]); 350]);
     let message = request("examples", "", &input);
     let mut client = running.grpc();
     let calls: Vec<_> = (0..600).map(|_| client.start(CLASSIFY, &[], frame(&message))).collect();
+    eventually("some are refused", || running.sample("tidegate_request_memory_refusals_total") > 0.0);
+    gate.open();
     let answers: Vec<_> = calls.into_iter().map(|call| client.finish(call).message).collect();
     assert!(answers.iter().any(|message| message.contains("this connection's memory")), "{:?}", answers.last());
 }
@@ -435,7 +438,8 @@ fn who_has_gone_keeps_no_place_in_the_line_of_those_who_ask_for_lists() {
     let running = Running::start(&settings());
     let models = (0..300).map(|one| publish(&format!("m{one}"), 1, &Model::half_plus_two(), scalar_signature()));
     running.plane.apply(models.collect()).unwrap();
-    let mut client = running.grpc();
+    // Lists that nobody read would fill a usual connection's window, and keep the check's answer out.
+    let mut client = Client::connect_wide(running.plane.grpc_address().unwrap());
     let given = || running.sample("tidegate_requests_total{endpoint=\"grpc\",model=\"\",version=\"\",status=\"OK\"}");
     // On a busy machine they may all be answered before they have gone.
     let are_few = (0..5).any(|_| {

@@ -6,10 +6,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::support::rest::Client;
-use crate::support::{Gate, Model, Recorder, Running, eventually, settings};
+use crate::support::{Gate, Model, Running, eventually, settings};
 use tidegate_engine::request::reply::SILENT;
-use tidegate_plane::plane::Plane;
-use tidegate_plane::system::System;
 
 const ONE: &str = r#"{"instances":[1]}"#;
 const POST: &str = "POST /v1/models/m:predict HTTP/1.1\r\nhost: t\r\n";
@@ -94,20 +92,10 @@ fn a_connection_without_a_request_ends_with_its_clients_side() {
     eventually("all are counted out", || running.sample("tidegate_connections{endpoint=\"rest\"}") == 0.0);
 }
 
-/// Its threads beside the I/O threads begin once they are let through the gate.
-struct Held(Arc<Gate>);
-
-impl System for Held {
-    fn step_back(&self) {
-        self.0.pass();
-    }
-}
-
 #[test]
 fn who_has_closed_its_side_waits_a_moment_for_what_is_told_of_all_models_and_no_longer() {
-    let (gate, hooks) = (Arc::<Gate>::default(), Arc::<Recorder>::default());
-    let plane = Plane::start(&settings(), hooks.clone(), Arc::new(Held(gate.clone()))).unwrap();
-    let running = Running { plane: Arc::new(plane), hooks, process: Arc::default() };
+    let gate = Arc::<Gate>::default();
+    let running = Running::held(&settings(), &gate);
     let get = "GET /v2/models HTTP/1.1\r\nhost: t\r\n\r\n";
     let (mut late, began) = (ask(&running, get), Instant::now());
     eventually("its moment is over", || began.elapsed() > SILENT);

@@ -34,6 +34,7 @@ use tidegate_engine::telemetry::{Ended, TelemetryOptions, TraceSink};
 use tidegate_plane::hooks::Hooks;
 use tidegate_plane::plane::Plane;
 use tidegate_plane::settings::{Patience, Security, Settings};
+use tidegate_plane::system::System;
 
 use self::process::Process;
 
@@ -298,6 +299,14 @@ pub fn refused(settings: &Settings) -> String {
     started.map(drop).unwrap_err().to_string()
 }
 
+struct Held(Arc<Gate>);
+
+impl System for Held {
+    fn step_back(&self) {
+        self.0.pass();
+    }
+}
+
 /// A plane with its hooks, and what it asked of the process.
 pub struct Running {
     pub plane: Arc<Plane>,
@@ -310,6 +319,13 @@ impl Running {
         let (hooks, process) = (Arc::new(Recorder::default()), Arc::new(Process::default()));
         let plane = Plane::start(settings, hooks.clone(), process.clone()).unwrap();
         Running { plane: Arc::new(plane), hooks, process }
+    }
+
+    /// Its threads beside the I/O threads begin once they are let through the gate.
+    pub fn held(settings: &Settings, gate: &Arc<Gate>) -> Running {
+        let hooks = Arc::<Recorder>::default();
+        let plane = Plane::start(settings, hooks.clone(), Arc::new(Held(gate.clone()))).unwrap();
+        Running { plane: Arc::new(plane), hooks, process: Arc::default() }
     }
 
     /// With version 1 of model `m` on the scalar signature.

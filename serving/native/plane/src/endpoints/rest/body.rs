@@ -24,17 +24,20 @@ use crate::connections::lifeline::Lifeline;
 use crate::connections::peer::Peer;
 use crate::endpoints::body::{Arriving, LESS, counted};
 use crate::endpoints::compression::{SOON, inflate, too_large as too_large_inflated};
-use crate::endpoints::rest::service::{
-    BodyUse, RestAnswer, RestCall, RestResponse, RestService, close_after, failure, with_body,
-};
+use crate::endpoints::rest::service::{BodyUse, RestAnswer, RestCall, RestResponse, RestService, failure, with_body};
 
 /// A body, and the memory that it takes.
 pub type CountedBody = (Bytes, Option<Reservation>);
 
 /// Why there is no body.
 pub enum NoBody {
-    /// It has more bytes than the limit: so many.
-    TooLarge(String),
+    /// It has more bytes than the limit.
+    TooLarge {
+        /// How many.
+        size: String,
+        /// Whether so much of it is to come that the connection ends.
+        ends: bool,
+    },
     /// Anything else.
     Refused(Box<RestResponse>),
 }
@@ -62,11 +65,11 @@ impl BodyLimit {
         }
     }
 
-    /// The answer to whoever sends more, the rest of which nobody reads.
+    /// The answer to whoever sends more.
     pub fn passed(self, size: &str) -> RestResponse {
         let BodyLimit { bytes, cure } = self;
         let message = format!("the request's body of {size} bytes is larger than the limit of {bytes} bytes: {cure}");
-        close_after(with_body(StatusCode::PAYLOAD_TOO_LARGE, error_body(&message), Tags::default()))
+        with_body(StatusCode::PAYLOAD_TOO_LARGE, error_body(&message), Tags::default())
     }
 }
 
@@ -181,7 +184,7 @@ pub async fn read(
         return Ok((Bytes::new(), None));
     }
     if let Some(declared) = body.size_hint().exact().filter(|declared| *declared > limit.bytes as u64) {
-        return Err(NoBody::TooLarge(declared.to_string()));
+        return Err(NoBody::TooLarge { size: declared.to_string(), ends: declared > LARGE as u64 });
     }
     let expected = body.size_hint().exact().map_or(0, |declared| declared as usize);
     let mut body = pin!(body);
@@ -194,7 +197,8 @@ pub async fn read(
             lifeline.note_came(data.len());
             let so_far = arriving.so_far().len() + data.len();
             if so_far > limit.bytes {
-                return Err(NoBody::TooLarge(format!("more than {}", limit.bytes)));
+                let size = format!("more than {}", limit.bytes);
+                return Err(NoBody::TooLarge { size, ends: so_far > LARGE });
             }
             if large.is_none() && so_far > LARGE {
                 large = Some(lifeline.begin_large());
@@ -230,7 +234,8 @@ pub async fn unless_announced<T>(
     let mut body = pin!(body);
     poll_fn(|context| match body.as_mut().poll(context) {
         Poll::Pending if lifeline.largest_chunk() > limit.bytes as u64 => {
-            Poll::Ready(Err(NoBody::TooLarge(format!("at least {}", lifeline.largest_chunk()))))
+            let size = format!("at least {}", lifeline.largest_chunk());
+            Poll::Ready(Err(NoBody::TooLarge { size, ends: true }))
         }
         polled => polled,
     })

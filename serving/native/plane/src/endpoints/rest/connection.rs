@@ -182,9 +182,10 @@ async fn whole(
     };
     let (sent, is_unread) = match read {
         Ok(sent) => (sent, false),
-        // Whoever is told so is told it whatever the body is.
-        Err(NoBody::TooLarge(_)) if used == BodyUse::LeadsNowhere => (CountedBody::default(), true),
-        Err(NoBody::TooLarge(size)) => return Err(Box::new(limit.passed(&size))),
+        // Where nothing is asked for that there is, that is the answer, whatever the body.
+        Err(NoBody::TooLarge { .. }) if used == BodyUse::LeadsNowhere => (CountedBody::default(), true),
+        Err(NoBody::TooLarge { size, ends: false }) => return Err(Box::new(limit.passed(&size))),
+        Err(NoBody::TooLarge { size, ends: true }) => return Err(Box::new(close_after(limit.passed(&size)))),
         Err(NoBody::Refused(refused)) => return Err(refused),
     };
     let received = Instant::now();
