@@ -331,13 +331,10 @@ def test_weekends_that_are_told_as_the_nights_of_weekdays_are_a_warning() -> Non
     before, now = rows[: 60 * 200], rows[60 * 200 :].reset_index(drop=True)
 
     assert report_on_tables(before, now, Columns(time="at")).feature("tariff").outcome is Outcome.PASS
-    changed = now["tariff"].replace("WE", "NT")
-    some = now.assign(tariff=now["tariff"].mask(now.index < len(now) // 2, changed))
-    found = report_on_tables(before, some, Columns(time="at")).feature("tariff")
+    changed = now.assign(tariff=now["tariff"].replace("WE", "NT"))
+    found = report_on_tables(before, changed, Columns(time="at")).feature("tariff")
     assert (found.outcome, found.check) == (Outcome.WARN, "days")
-    assert found.sentence.startswith("`tariff`: on 2 of 14 days it is unlike on any day of training")
-    gone = report_on_tables(before, now.assign(tariff=changed), Columns(time="at")).feature("tariff")
-    assert (gone.outcome, (gone.cause or {}).get("values")) == (Outcome.FAIL, ["WE"])
+    assert found.sentence.startswith("`tariff`: on 4 of 14 days it is unlike on any day of training")
 
 
 def test_a_column_under_another_name_is_told_with_it() -> None:
