@@ -258,9 +258,9 @@ def test_a_list_that_comes_before_its_models_is_served_once_they_are_there(bench
     bench.write(bench.config("a"), bench.config("after"))
     eventually(lambda: f"could not find base path {bench.models / 'after'}" in bench.server.said())
     bench.add("after", 3)
-    eventually(lambda: stubs.predict("after").get("version") == 3)
+    assert eventually(lambda: stubs.predict("after").get("version") == 3)
     bench.write(bench.config("a"))
-    eventually(lambda: stubs.predict("after").get("code") == "NOT_FOUND")
+    assert eventually(lambda: stubs.predict("after").get("code") == "NOT_FOUND")
 
 
 def test_sighup_reads_the_files_again(bench: Bench, stubs: OfficialDriver) -> None:

@@ -118,7 +118,7 @@ def test_once_they_weigh_less_they_do_so_until_they_weigh_as_one_for_each(
     monkeypatch.setattr(busy_threads, "_weigh", lambda thread, nice: None)
     busy = BusyThreads()
     eventually(lambda: busy.look(lambda: [computing], 1), 60)
-    eventually(lambda: busy.look(lambda: [computing], THREADS // 2), 60)
+    assert eventually(lambda: busy.look(lambda: [computing], THREADS // 2), 60)
 
 
 def test_those_that_weigh_as_little_as_can_be_are_left_alone(computing: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,7 +84,7 @@ def test_a_few_lines_come_through_at_once(load: Load, output_bytes: int, capfd: 
             said[stream] += more
         return "a line of the model\n" in said[0] and "a line of errors\n" in said[1]
 
-    eventually(both)
+    assert eventually(both)
 
 
 def test_all_comes_through_where_nothing_bounds_it(load: Load, capfd: pytest.CaptureFixture[str]) -> None:

@@ -275,4 +275,4 @@ def test_a_process_ends_with_an_engine_that_is_killed_although_a_model_holds_all
         finally:
             engine.kill()
     for told in (tmp_path / "pid", tmp_path / "a" / "child"):
-        eventually(partial(has_ended, told))
+        assert eventually(partial(has_ended, told))

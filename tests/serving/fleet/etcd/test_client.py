@@ -247,7 +247,7 @@ def test_what_a_presence_says_is_written_anew(etcd: Etcd) -> None:
     eventually(lambda: presence.revision)
     said[0] = b"after"
     presence.beat()
-    eventually(lambda: etcd.read("/said/").entries["a"].value == b"after")
+    assert eventually(lambda: etcd.read("/said/").entries["a"].value == b"after")
     presence.stop()
 
 
@@ -272,7 +272,7 @@ def test_a_lease_that_etcd_forgot_is_taken_anew() -> None:
         shutil.rmtree(server.folder / "data")
         server.start()
         presence.beat()
-        eventually(lambda: etcd.read("/forgotten/").entries)
+        assert eventually(lambda: etcd.read("/forgotten/").entries)
         presence.stop()
         etcd.close()
 
@@ -294,7 +294,7 @@ def test_a_key_that_was_restored_from_before_belongs_to_its_process_again() -> N
         eventually(told)
         server.restore(kept)
         said[0] = b"third"
-        eventually(told)
+        assert eventually(told)
         presence.stop()
         etcd.close()
 
