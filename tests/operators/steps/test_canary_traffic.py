@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.support.eventually import eventually
 from tests.support.log_blocks import FakeBlock, write_log
-from tests.support.release.world import BETTER, NONSENSE, Endpoints, World, available, serve_first, traffic
+from tests.support.release.world import BETTER, OFTEN_NAN, Endpoints, World, available, serve_first, traffic
 
 from tidegate_operators.steps import CanaryRule, CanaryTurn, canary, canary_turn, promote, push, rollback
 from tidegate_operators.steps.canary import begin
@@ -32,7 +32,7 @@ RULE = CanaryRule(
     pairs=30,
     step_rows=20,
     step_seconds=0.0,
-    within_seconds=30.0,
+    within_seconds=300.0,  # until the answers decide, however few a busy machine gives
     max_error_share=0.05,
     max_slow_share=0.9,
     max_slowdown=9.0,
@@ -79,7 +79,7 @@ def test_a_good_version_gets_all_clients_step_by_step_and_the_promotion_ends_the
 
 
 def test_a_bad_version_is_taken_from_clients_with_the_reason(endpoints: Endpoints, world: World, name: str) -> None:
-    second = candidate(endpoints, world, name, NONSENSE)
+    second = candidate(endpoints, world, name, OFTEN_NAN)
     with traffic(endpoints.grpc, name) as versions:
         result = canary(control=endpoints.control, servable=name, version=2, rule=replace(RULE, max_error_share=0.01))
         ended = len(versions)

@@ -46,6 +46,7 @@ class Model:
 """
 BETTER = HONEST.replace("0.02, 0.98", "0.05, 0.95")
 NONSENSE = HONEST.replace('np.clip(inputs["x"], 0.02, 0.98)', 'np.where(inputs["x"] > 0.9, np.nan, inputs["x"])')
+OFTEN_NAN = NONSENSE.replace("> 0.9", "> 0.52")
 RAISES = HONEST.replace(
     "        return", '        if inputs["x"].max() > 0.9: raise ValueError("too large")\n        return'
 )
