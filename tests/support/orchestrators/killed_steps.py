@@ -7,6 +7,7 @@ how the trial ended, `killed`, `done` or an error's code, at how many boundaries
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -160,6 +161,7 @@ def main() -> None:
     """Answers requests until standard input ends; whatever steps print goes to standard error."""
     for name in _IMPORTED_BY_STEPS:
         import_module(name)
+    gc.freeze()  # whoever is forked would copy all of that to look through it for garbage
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:
