@@ -34,6 +34,7 @@ def test_columns_in_another_order_are_told_class_by_class() -> None:
     assert judged(evaluation, sharp) == []
     (found,) = judged(evaluation, sharp[:, [1, 0, 2, 3, 4]])
     assert found.cause == {"kind": "class order", "classes": {"a": "b", "b": "a"}}
+    assert "in the order of its columns" in found.sentence
     (found,) = judged(evaluation, sharp[:, [3, 0, 1, 2, 4]])
     assert found.cause == {"kind": "class order", "classes": {"a": "d", "b": "a", "c": "b", "d": "c"}}
 
@@ -57,6 +58,7 @@ def test_many_classes_that_are_moved_are_named_though_none_is_sure_by_itself() -
     (found,) = judged(evaluation, np.eye(10)[answered])
     assert found.cause is not None
     assert found.cause["classes"] == dict(zip("abcdefghij", "badcfehgji", strict=True))
+    assert found.sentence.endswith("Mend how it numbers or names its classes")
 
 
 @pytest.mark.parametrize("seed", range(10))

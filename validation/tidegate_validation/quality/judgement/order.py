@@ -6,7 +6,7 @@ import numpy as np
 
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.quality.data.held_out import ScoredExamples
-from tidegate_validation.quality.evaluation import Evaluation, Task, decisions
+from tidegate_validation.quality.evaluation import Evaluation, Task, decisions, is_hard
 from tidegate_validation.quality.metrics.classification import LEAST_OF_A_CLASS
 from tidegate_validation.quality.metrics.gains import EVERYTHING, power
 from tidegate_validation.quality.rule import QualityRule
@@ -64,7 +64,7 @@ def _other_columns(evaluation: Evaluation, scores: Floats) -> list[Finding]:
     as_read, as_fits = np.diag(recalls), recalls[places, fits]
     names = evaluation.classes
     moved = {names[known[fit]]: names[one] for one, fit in zip(known, fits.tolist(), strict=True) if known[fit] != one}
-    return [_columns(moved, float(as_read.mean()), float(as_fits.mean()))]
+    return [_moved(moved, float(as_read.mean()), float(as_fits.mean()), is_hard(scores))]
 
 
 def _far_better(gains: Floats, rows: Integers) -> bool:
@@ -88,12 +88,17 @@ def _cycles(order: Integers) -> list[Integers]:
     return found
 
 
-def _columns(moved: dict[str, str], as_read: float, as_fits: float) -> Finding:
+def _moved(moved: dict[str, str], as_read: float, as_fits: float, hard: bool) -> Finding:
+    """Of a version that is `hard`, whose answers are classes and no scores, no order of columns is to be told."""
     shown = ", ".join(f"`{read}` fits `{fits}`" for read, fits in [*moved.items()][:_SHOWN])
     more = " ..." if len(moved) > _SHOWN else ""
+    what = "it answers other classes than it means" if hard else "its classes are in another order"
+    cure = "Mend how it numbers or names its classes"
+    if not hard:
+        cure = "Name the classes in the order of its columns, in metadata 'classes'"
     sentence = (
-        f"its classes are in another order: what is read as {shown}{more}; so read it recalls {100 * as_fits:.0f} % of "
-        f"a class instead of {100 * as_read:.0f} %. Name the classes in the order of its columns, in metadata 'classes'"
+        f"{what}: what is read as {shown}{more}; so read it recalls {100 * as_fits:.0f} % of a class instead of "
+        f"{100 * as_read:.0f} %. {cure}"
     )
     cause = {"kind": CHECK, "classes": moved}
     return Finding(CHECK, EVERYTHING, Outcome.WARN, sentence, number=as_read, limit=as_fits, cause=cause)
