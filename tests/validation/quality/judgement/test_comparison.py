@@ -13,7 +13,7 @@ from tests.validation.quality.shops import ROWS, two_shops
 from tidegate_serving.admission import Outcome
 from tidegate_validation.quality.data.held_out import HeldOut, ScoredExamples
 from tidegate_validation.quality.evaluation import Evaluation
-from tidegate_validation.quality.judgement.finding import METRIC, Basis, deciding_metric, first_version
+from tidegate_validation.quality.judgement.finding import METRIC, Basis, deciding_metric, first_version, metric_value
 from tidegate_validation.quality.judgement.scores import judge_scores
 from tidegate_validation.quality.metrics.gains import Gain, compare_models, power
 from tidegate_validation.quality.rule import QualityRule, not_inferior
@@ -154,3 +154,11 @@ def test_a_first_version_that_cannot_be_told_from_chance_says_what_would_tell() 
     assert found.rows_needed is not None
     assert found.rows_needed > ROWS
     assert found.sentence.endswith(f"hold out about {found.rows_needed:,} examples")
+
+
+def test_values_without_bounds_are_told_so() -> None:
+    """Where one group alone makes up a value."""
+    evaluation, lone = two_shops()[0].evaluation, Estimate(0.56, float("inf"), 1)
+    found = first_version(evaluation, lone, 0.55, Outcome.INCONCLUSIVE, "1 day", 0.05)
+    assert found.sentence.startswith("a first version: AUC 0.560 (this data gives no bounds) cannot be told from 0.55")
+    assert metric_value("AUC", lone, None, None, QualityRule()).sentence == "AUC 0.56 (this data gives no bounds)"

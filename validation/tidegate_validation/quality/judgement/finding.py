@@ -48,14 +48,13 @@ def first_version(
     evaluation: Evaluation, power: Estimate, least: float, outcome: Outcome, groups: str, alpha: float
 ) -> Finding:
     """A first version against chance."""
-    low, high = power.interval(alpha)
     than = "chance" if least in (0.0, 0.5) else f"{least:.3g}"
     verb = {
         Outcome.PASS: "is better than",
         Outcome.FAIL: "is no better than",
     }.get(outcome, "cannot be told from")
     sentence = (
-        f"a first version: {measure(evaluation)} {power.value:.3f} ({low:.3f} to {high:.3f}) {verb} {than} "
+        f"a first version: {measure(evaluation)} {power.value:.3f}{_bounds(power, alpha, '.3f')} {verb} {than} "
         f"on {len(evaluation.labels):,} held-out examples in {groups}"
     )
     detectable = power.detectable(alpha)
@@ -118,8 +117,7 @@ def deciding_metric(
 
 def metric_value(name: str, value: Estimate, gain: Gain | None, warned: float | None, rule: QualityRule) -> Finding:
     """A metric's value, kept for history; a WARN with the adjusted p-value where it got surely worse."""
-    low, high = value.interval(rule.alpha)
-    sentence = f"{name} {value.value:.4g} ({low:.4g} to {high:.4g})"
+    sentence = f"{name} {value.value:.4g}{_bounds(value, rule.alpha, '.4g')}"
     if gain is not None:
         ends = gain.between(*gain.gain.interval(rule.alpha))
         sentence += f"; {SERVING} reaches {gain.baseline:.4g}, a gain {ends}"
@@ -215,6 +213,14 @@ def calibrated(line: tuple[Estimate, Estimate], before: tuple[Estimate, Estimate
         sentence += f": its probabilities are {said}; calibrate it on data of its own"
     outcome = Outcome.WARN if off and not as_before else Outcome.PASS
     return Finding("calibration", "slope", outcome, sentence, slope.value, slope.finite_interval(rule.alpha), 1.0)
+
+
+def _bounds(value: Estimate, alpha: float, digits: str) -> str:
+    """Its interval in brackets; infinite bounds are none."""
+    interval = value.finite_interval(alpha)
+    if interval is None:
+        return " (this data gives no bounds)"
+    return f" ({interval[0]:{digits}} to {interval[1]:{digits}})"
 
 
 def _number(value: float) -> str:
