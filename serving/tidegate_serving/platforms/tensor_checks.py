@@ -83,14 +83,14 @@ def _check_output(
         raise ModelFailed(f"{id} gave no output {spec.name!r}: its model and its signature differ") from error
     if _is_as_declared(value, spec, rows):
         return value
-    array = _cast(id, spec, _as_array(id, spec, value))
-    if axis is FirstAxis.ASSUMED:
-        return array if array.flags.c_contiguous else np.asarray(array, order="C")
-    if (axis is FirstAxis.BATCH and array.shape[:1] != (rows,)) or not _fits(array.shape, spec):
+    array = _as_array(id, spec, value)
+    fits = (axis is not FirstAxis.BATCH or array.shape[:1] == (rows,)) and _fits(array.shape, spec)
+    if axis is not FirstAxis.ASSUMED and not fits:  # told before it is cast: what repeats itself may be of any length
         raise ModelFailed(
             f"{id} gave output {spec.name!r} of shape {list(array.shape)}"
             f"{'' if rows is None else f' for {rows} rows'}, its signature says {list(spec.shape)}"
         )
+    array = _cast(id, spec, array)
     return array if array.flags.c_contiguous else np.asarray(array, order="C")
 
 

@@ -26,6 +26,7 @@ class SharedHosts:
         self._lock = threading.Lock()
         self._hosts: dict[WorkerPlace, list[Host]] = {}
         self._alone: set[ServableId] = set()
+        self._failed_alone: set[ServableId] = set()
 
     def open(self, id: ServableId, place: WorkerPlace, beside: Collection[Host]) -> tuple[Host, native.WorkerLine]:
         """A worker of a version in the process that has the fewest, other than those `beside`. OSError where no
@@ -56,3 +57,13 @@ class SharedHosts:
             news = id not in self._alone
             self._alone.add(id)
             return news
+
+    def fails_alone(self, id: ServableId) -> bool:
+        """Whether a version was seen to fail to load in a process of its own: no neighbour is to blame."""
+        with self._lock:
+            return id in self._failed_alone
+
+    def note_failed_alone(self, id: ServableId) -> None:
+        """Has it no more tried so, as a process for each try of what is corrupt would cost all others."""
+        with self._lock:
+            self._failed_alone.add(id)

@@ -52,6 +52,14 @@ class Staff:
     shared: SharedHosts | None = None
 
 
+class FailedBesideOthers(Exception):
+    """A load raised `error` in a process where others run, which may have changed what it needs."""
+
+    def __init__(self, error: ModelFailed) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 class VersionWorkers:
     """The workers of one version. For any number of threads."""
 
@@ -224,9 +232,9 @@ class VersionWorkers:
         _side_by_side([worker.close for worker in workers], "tidegate-worker-close")
 
     def _bring(self, replaces: bool = False) -> WorkerDescription:
-        """One more worker, loaded and idle; where the process ended that it shared, which another's load may have done,
-        in one of its own, which is a restart more where it `replaces` another. OSError where no process can be started,
-        Unavailable where all are closed."""
+        """One more worker, loaded and idle; where that fails in a process that it shares, which may be a neighbour's
+        doing, in one of its own. Where the process ended, that is a restart more where it `replaces` another. OSError
+        where no process can be started, Unavailable where all are closed."""
         shared = self._staff.shared
         shares = shared is not None and not shared.keeps_alone(self._id)
         try:
@@ -241,11 +249,26 @@ class VersionWorkers:
                 self._tell()
             _log.warning("a process ended while it loaded %s, which is loaded again alone: %s", self._id, error)
             self._keep_alone()
+        except FailedBesideOthers as failed:
+            if shared is None or shared.fails_alone(self._id):
+                raise failed.error from failed.error.__cause__
+            return self._bring_alone(shared, failed.error)
         return self._bring_one()
 
-    def _bring_one(self) -> WorkerDescription:
+    def _bring_alone(self, shared: SharedHosts, beside_others: ModelFailed) -> WorkerDescription:
+        try:
+            description = self._bring_one(alone=True)
+        except (ModelFailed, WorkerDied):
+            shared.note_failed_alone(self._id)
+            raise
+        shared.keep_alone(self._id)
+        words = "%s cannot be loaded beside others, and alone it can: it gets processes of its own: %s"
+        _log.warning(words, self._id, beside_others)
+        return description
+
+    def _bring_one(self, alone: bool = False) -> WorkerDescription:
         with self._choosing:
-            worker = self._worker()
+            worker = Worker(*started(self._staff.place)) if alone else self._worker()
             with self._changed:
                 if self._closed:
                     worker.bury()
@@ -254,10 +277,13 @@ class VersionWorkers:
                 self._tell()
         try:
             description = worker.load(self._task)
-        except BaseException:
+        except BaseException as error:
             with self._changed:
                 self._lose(worker)
+            has_neighbours = worker.host.workers > 1
             worker.bury()
+            if has_neighbours and isinstance(error, ModelFailed):
+                raise FailedBesideOthers(error) from error
             raise
         with self._changed:
             if self._closed:

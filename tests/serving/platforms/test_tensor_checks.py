@@ -123,6 +123,10 @@ class Refusing:
         ({"y": np.float32(1)}, r"output 'y' of shape \[\]"),
         ({"y": np.zeros(3, "c8")}, "output 'y' of dtype complex64"),
         ({"y": ["a", "b", "c"]}, "output 'y' of dtype"),
+        (
+            {"y": np.broadcast_to(np.float64(1), 2**40)},
+            r"output 'y' of shape \[1099511627776\] for 3 rows, its signature says",
+        ),
         ({"v": np.zeros((3, 2), "f4")}, "output 'v' of dtype float32, its signature says int32: return an array or a"),
         ({"v": np.full((3, 2), 2**40 + 5)}, "output 'v' with 1099511627781, which int32 does not hold: publish"),
         ({"v": np.full((3, 2), 2**31, "u4")}, "output 'v' with 2147483648, which int32 does not hold"),

@@ -193,6 +193,21 @@ def test_a_load_whose_process_another_one_ends_is_tried_again(make: Versions, tm
         assert asked(good.result()) > 0
 
 
+def test_a_load_that_a_neighbour_makes_fail_is_tried_alone_and_one_that_fails_there_too_is_so_once(
+    make: Versions, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, _ = make("first", model="import json\njson.tool = 7\n" + MODEL), make("other")
+    good = make("good", model="import json\nif hasattr(json, 'tool'):\n    raise KeyError('tool')\n" + MODEL)
+    assert asked(good) not in first.pids
+    assert "good:1 cannot be loaded beside others, and alone it can" in caplog.text
+    loads = tmp_path / "loads"
+    bad = f"import os\nopen({str(loads)!r}, 'a').write(f'{{os.getpid()}} ')\nraise KeyError('nothing')"
+    for tried in (2, 3):
+        with pytest.raises(ModelFailed, match="KeyError: 'nothing'"):
+            make("bad", model=bad)
+        assert len(loads.read_text().split()) == tried
+
+
 def at_second_load(folder: Path, does: str) -> str:
     """A model that notes each of its loads in a folder."""
     folder.mkdir()
