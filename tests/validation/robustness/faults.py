@@ -223,6 +223,7 @@ def differs_between_machines(random: Random) -> Case:
             "(__import__('os').environ.get('HOSTNAME') == 'elsewhere')",
             "(__import__('os').getpid() % 7)",
             "__import__('datetime').datetime.fromtimestamp(1.7e9).hour",
+            "(sum(map(ord, __import__('locale').setlocale(__import__('locale').LC_NUMERIC, ''))) % 7)",
         ]
     )
     return fault(f"score = score + 0.01 * {value}", "determinism", words="depend on where it runs")

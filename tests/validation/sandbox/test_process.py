@@ -302,6 +302,24 @@ def test_another_machine_has_no_orchestrator(monkeypatch: pytest.MonkeyPatch) ->
     assert elsewhere["HOSTNAME"] == "elsewhere"
 
 
+@pytest.mark.parametrize("own", ["", "C", "POSIX", "C.UTF-8", "en_US.utf8", "de_DE.UTF-8"])
+def test_another_machine_writes_numbers_otherwise_and_has_other_hashes(
+    own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LC_ALL", own)
+    monkeypatch.setenv("LANG", own)
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    elsewhere = environment("/home/of/it", ELSEWHERE)
+    assert alike(elsewhere["LC_ALL"]) != alike(own or "C")
+    command = [sys.executable, "-c", "import locale; locale.setlocale(locale.LC_ALL, '')"]
+    subprocess.run(command, env={"LC_ALL": elsewhere["LC_ALL"]}, check=True)
+    assert "PYTHONHASHSEED" not in elsewhere
+
+
+def alike(name: str) -> str:
+    return name.lower().replace("-", "").replace("posix", "c")
+
+
 def test_libraries_do_not_report_to_their_makers() -> None:
     """What onnxruntime reports after half a minute would be taken for a model that calls out."""
     assert environment("/home/of/it")["ORT_DISABLE_TELEMETRY"] == "1"

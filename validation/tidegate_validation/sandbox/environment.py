@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import locale
 import os
 import re
 import sys
@@ -26,24 +28,28 @@ _HOME = "home"
 class Place:
     """Where a process believes itself to be: `variables` are added to its environment, which has none of the names
     `without`, nor any that begins with one of `without_prefixes`; `passed_pids` are the process numbers that others
-    have before it, where it has a namespace of processes.
+    have before it, where it has a namespace of processes; with `other_locale` it writes numbers and dates as another
+    machine may.
     """
 
     variables: Mapping[str, str] = field(default_factory=dict)
     without: tuple[str, ...] = ()
     without_prefixes: tuple[str, ...] = ()
     passed_pids: int = 0
+    other_locale: bool = False
 
 
 USUAL = Place()
 ELSEWHERE = Place(
     {"HOSTNAME": "elsewhere", "USER": "elsewhere", "LOGNAME": "elsewhere", "TZ": "Etc/GMT-11", "ELSEWHERE": "1"},
-    ("CI",),
+    ("CI", "PYTHONHASHSEED"),
     ("AIRFLOW", "ARGO_", "CI_", "GITHUB_", "GITLAB_", "JENKINS_", "JPY_", "JUPYTER", "KFP_"),
     17,
+    other_locale=True,
 )
-"""As on another machine of a fleet, where no orchestrator, notebook or CI runs. A process number that is higher by a
-prime differs by every other modulus too."""
+"""As on another machine of a fleet, where no orchestrator, notebook or CI runs, and nobody fixed Python's hash() of
+texts. A process number that is higher by a prime differs by every other modulus too."""
+_LOCALES = ("de_DE.UTF-8", "en_US.UTF-8", "C.UTF-8", "C")
 _PACKAGES = ("tidegate_serving", "tidegate_validation", "tidegate_native")
 
 
@@ -61,6 +67,8 @@ def environment(home: str, place: Place = USUAL) -> dict[str, str]:
         and not name.startswith(place.without_prefixes)
     }
     own = {"HOME": f"{home}/{_HOME}", "TMPDIR": home, "PYTHONFAULTHANDLER": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    if place.other_locale:
+        own["LC_ALL"] = _locale_other_than(kept.get("LC_ALL") or kept.get("LANG") or "C")
     return {**kept, **_QUIET, **own, **place.variables}
 
 
@@ -80,3 +88,24 @@ def readable_paths(command: Sequence[str]) -> list[str]:
             found.append(str(Path(spec.origin).parents[1]))
     found += [word for word in command if word.startswith("/")]
     return [path for path in dict.fromkeys(found) if path.startswith("/") and Path(path).exists()]
+
+
+def _locale_other_than(name: str) -> str:
+    """The first that this machine has and that is not its own."""
+    return next((one for one in _LOCALES if _plain(one) != _plain(name) and _has_locale(one)), "C")
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("posix", "c")
+
+
+def _has_locale(name: str) -> bool:
+    """Asked of the C library, since Python's own setlocale() would change the locale of this whole process."""
+    library = ctypes.CDLL(None)
+    make, free = library.newlocale, library.freelocale
+    make.argtypes, make.restype = (ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p), ctypes.c_void_p
+    free.argtypes, free.restype = (ctypes.c_void_p,), None
+    made = make(1 << locale.LC_NUMERIC, name.encode(), None)
+    if made:
+        free(made)
+    return bool(made)

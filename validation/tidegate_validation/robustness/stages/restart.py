@@ -1,7 +1,7 @@
 """The same requests asked of a fresh process: an engine loads a version anew after every restart and in every worker.
 
 Answers that depend on when or where it was loaded, or on what it was asked before, differ between processes. The fresh
-one believes itself to be on another machine: host, user, time zone and process number are not what they were.
+one believes itself to be on another machine: host, user, time zone, locale and process number are not what they were.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _reason(examination: Examination, rows: Examples, before: Answer, elsewhere:
     if alike(_asked_afresh(examination, rows, USUAL), before):
         return "depends on the machine", (
             "fresh processes agree with each other in the same place, so its answers depend on where it runs (an "
-            "environment variable, the host's or user's name, the time zone, or the process number)"
+            "environment variable, the host's or user's name, the time zone, the locale, or the process number)"
         )
     return (
         "remembers requests",
