@@ -16,15 +16,19 @@ from tidegate_validation.statistics.sql import Family, as_number, as_text, famil
 from tidegate_validation.statistics.window import Window
 
 _TABLE = "tidegate_held_out"
+_DATES = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%Y%m%d")
+_TERMS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class InputDomain:
-    """One input: whether a missing value was ever seen, and where; the range of its numbers, None where unknown."""
+    """One input: whether a missing value was ever seen, and where; the range of its numbers, and whether all its texts
+    are dates or times, each None where unknown."""
 
     missing_in: str | None = None
     minimum: float | None = None
     maximum: float | None = None
+    dated: bool | None = None
 
     def merged(self, other: InputDomain) -> InputDomain:
         """Both together; the first to have seen a missing value is named."""
@@ -32,6 +36,7 @@ class InputDomain:
             self.missing_in or other.missing_in,
             min((value for value in (self.minimum, other.minimum) if value is not None), default=None),
             max((value for value in (self.maximum, other.maximum) if value is not None), default=None),
+            min((value for value in (self.dated, other.dated) if value is not None), default=None),
         )
 
     def holds(self, value: float) -> bool:
@@ -85,19 +90,25 @@ def _from_relation(
     terms = ", ".join(_terms(columns[name], types[columns[name]]) for name in names)
     row = connection.execute(f"SELECT {terms} FROM {relation}").fetchall()[0]
     return {
-        name: InputDomain(where if row[3 * place] else None, row[3 * place + 1], row[3 * place + 2])
-        for place, name in enumerate(names)
+        name: InputDomain(where if row[start] else None, *row[start + 1 : start + _TERMS])
+        for start, name in zip(range(0, len(row), _TERMS), names, strict=True)
     }
 
 
 def _terms(column: str, sql_type: str) -> str:
-    """SQL for: number of missing values, lowest and highest finite number."""
+    """SQL for: number of missing values, lowest and highest finite number, whether all texts are dates or times."""
     kind = family(sql_type)
     if kind.numeric:
         value = as_number(column, sql_type)
         finite = f"FILTER (isfinite({value}))"
-        return f"count(*) FILTER ({value} IS NULL OR isnan({value})), min({value}) {finite}, max({value}) {finite}"
-    missing = f"{quote(column)} IS NULL"
-    if kind is Family.TEXT:
-        missing += f" OR {as_text(column, sql_type)} = ''"
-    return f"count(*) FILTER ({missing}), NULL, NULL"
+        return (
+            f"count(*) FILTER ({value} IS NULL OR isnan({value})), min({value}) {finite}, max({value}) {finite}, NULL"
+        )
+    if kind is not Family.TEXT:
+        return f"count(*) FILTER ({quote(column)} IS NULL), NULL, NULL, NULL"
+    text = as_text(column, sql_type)
+    missing = f"({quote(column)} IS NULL OR {text} = '')"
+    formats = ", ".join(f"'{one}'" for one in _DATES)
+    moment = f"coalesce(try_strptime({text}, [{formats}]), TRY_CAST({text} AS TIMESTAMP))"
+    dated = f"({moment} IS NOT NULL OR TRY_CAST({text} AS TIME) IS NOT NULL)"
+    return f"count(*) FILTER ({missing}), NULL, NULL, bool_and({dated}) FILTER (NOT {missing})"

@@ -140,13 +140,14 @@ def _likelihood(domain: InputDomain, value: float, otherwise: Likelihood) -> Lik
 
 def _text_edges(domain: InputDomain) -> list[tuple[str, Any, Likelihood]]:
     empty = Likelihood.EVERYDAY if domain.missing_in else Likelihood.RARE
+    new = Likelihood.RARE if domain.dated else Likelihood.EVERYDAY
     return [
-        ("an unseen category", UNSEEN.encode(), Likelihood.EVERYDAY),
+        ("an unseen category", UNSEEN.encode(), new),
         ("an empty text", b"", empty),
         (
             "letters of other scripts",
             "\u65e5\u672c\u8a9e \u0645\u0637\u0627\u0631 \U0001f6eb".encode(),
-            Likelihood.EVERYDAY,
+            new,
         ),
         ("a zero byte", b"a\x00b", Likelihood.RARE),
         (f"a text of {_LONG} letters", b"x" * _LONG, Likelihood.RARE),
