@@ -39,6 +39,7 @@ class OutOfTime(Exception):
 @dataclass(slots=True)
 class Examination:
     """What stages share. `good` is one row that the version answered with `expected`; `baseline` can be asked too.
+    `early` are requests that it was asked before most others, with the first answer to each.
 
     `real_rows` says that no row of real data has failed so far, `steady` that the same request was always answered
     alike, `changed` what the version did to its process, `addresses` which it called, `writes` which it tried outside
@@ -67,6 +68,7 @@ class Examination:
     findings: list[Finding] = field(default_factory=list)
     good: Examples | None = None
     expected: Mapping[str, Array] = field(default_factory=dict)
+    early: Sequence[tuple[Examples, Mapping[str, Array]]] = ()
     seconds: list[float] = field(default_factory=list)
     single_seconds: list[float] = field(default_factory=list)
     changed: dict[str, None] = field(default_factory=dict)

@@ -26,6 +26,7 @@ from tidegate_validation.robustness.stages import (
     golden,
     idle,
     latency,
+    later,
     log,
     new_rows,
     recorded,
@@ -50,6 +51,7 @@ _STAGES: Sequence[Callable[[Examination], None]] = (
     concurrency.threads,
     edges.boundaries,
     edges.malformed,
+    later.later,
     restart.restart,
 )
 """In this order, after the version was loaded and answered ordinary rows; none runs once too many processes died."""

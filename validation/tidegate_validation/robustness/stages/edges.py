@@ -17,6 +17,7 @@ from tidegate_validation.robustness.finding import example, failure, probe_findi
 from tidegate_validation.robustness.judgement import answered, judge_answer
 from tidegate_validation.robustness.probes import ALL_INPUTS, Likelihood, Probe, boundary_probes, malformed_probes
 from tidegate_validation.robustness.stages.bad_rows import report_if_unsteady
+from tidegate_validation.robustness.stages.later import report_if_by_the_clock, report_if_changed
 from tidegate_validation.sandbox.answer import Answer, AnswerKind
 from tidegate_validation.sandbox.examples import Examples
 
@@ -31,28 +32,13 @@ _SLOW = (AnswerKind.OUTPUTS, "slow")
 def boundaries(examination: Examination) -> None:
     """Every column at its edges."""
     if examination.good is not None:
-        _report_if_changed(examination, examination.good)
+        first, after = examination.expected, examination.ask(examination.good)
+        if answered(after) and _changed(examination, examination.good, after):
+            report_if_changed(examination, examination.good, first, after.outputs)
         _probe_all(
             examination, "boundary", boundary_probes(examination.signature, examination.good, examination.domains)
         )
         examination.findings[:] = missing_together(examination.findings)
-
-
-def _report_if_changed(examination: Examination, good: Examples) -> None:
-    """A version that answers an ordinary row otherwise than at first, before any odd input was sent to it."""
-    after = examination.ask(good)
-    if not answered(after) or not _changed(examination, good, after):
-        return
-    examination.steady = False
-    kept = examination.keep("determinism", "calls", good.arrays, Way.AGAIN)
-    examination.report(
-        "determinism",
-        "calls",
-        Outcome(examination.limits.nondeterminism),
-        "what it was asked in between changes its answers: an ordinary example is answered otherwise than at first",
-        example={"input": good.row(0), **kept},
-        cause={"kind": "remembers requests"},
-    )
 
 
 def missing_together(findings: Sequence[Finding]) -> list[Finding]:
@@ -129,9 +115,14 @@ def _one_probe(examination: Examination, probe: Probe, told: list[_Told]) -> boo
     quick = _report_if_slow(examination, probe, answer, told)
     if examination.session.deaths > deaths:
         return False
-    after = examination.ask(good)
+    before, after = examination.expected, examination.ask(good)
     if not answered(after) or _changed(examination, good, after):
         if not answered(after) and report_if_unsteady(examination, good, after):
+            return False
+        if answered(after) and report_if_by_the_clock(examination, good, before, after.outputs):
+            return False
+        if answered(after) and not _is_to_blame(examination, probe, good):
+            report_if_changed(examination, good, before, after.outputs)
             return False
         words = after.words or "differently from before"
         sentence = f"after {probe.what} in `{probe.subject}` it answers ordinary examples no more as it did ({words})"
@@ -140,6 +131,17 @@ def _one_probe(examination: Examination, probe: Probe, told: list[_Told]) -> boo
         examination.report("after", probe.subject, Outcome.FAIL, sentence, example=more)
         return False
     return quick and outcome is Outcome.PASS
+
+
+def _is_to_blame(examination: Examination, probe: Probe, good: Examples) -> bool:
+    """Whether a fresh process answers a good row otherwise after the probe too."""
+    examination.session.renew()
+    before = examination.ask(good)
+    examination.ask_raw(probe.tensors, 1)
+    after = examination.ask(good)
+    if not (answered(before) and answered(after)):
+        return True
+    return examination.difference(after.outputs, before.outputs) > examination.limits.tolerance
 
 
 def _judged(examination: Examination, probe: Probe, answer: Answer, told: list[_Told]) -> Outcome:

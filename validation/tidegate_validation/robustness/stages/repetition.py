@@ -20,6 +20,7 @@ from tidegate_validation.robustness.failing_inputs import Way
 from tidegate_validation.robustness.finding import came_back, example
 from tidegate_validation.robustness.growth import UsageHistory, report_growth
 from tidegate_validation.robustness.judgement import answered
+from tidegate_validation.robustness.stages.later import report_if_by_the_clock
 from tidegate_validation.sandbox.answer import Answer
 from tidegate_validation.sandbox.examples import Examples
 
@@ -51,10 +52,9 @@ class _Asked:
     calls: int = 0
     changes: int = 0
     worst: float = 0.0
-    worst_request: Examples = field(init=False)
+    worst_place: int = 0
 
     def __post_init__(self) -> None:
-        self.worst_request = self.requests[0]
         self.latest = list(self.first)
 
     def add(self, place: int, outputs: Mapping[str, Array], examination: Examination) -> None:
@@ -64,7 +64,7 @@ class _Asked:
             self.first[place] = first = latest = outputs
         difference = examination.difference(outputs, first)
         if difference > self.worst:
-            self.worst, self.worst_request = difference, self.requests[place]
+            self.worst, self.worst_place = difference, place
         self.changes += examination.difference(outputs, latest) > examination.limits.tolerance
         self.latest[place] = outputs
         self.calls += 1
@@ -112,10 +112,15 @@ def _failed_at_last(examination: Examination, request: Examples, answer: Answer,
 
 
 def _report_difference(examination: Examination, asked: _Asked) -> None:
-    tolerance, worst, request = examination.limits.tolerance, asked.worst, asked.worst_request
+    tolerance, worst, request = examination.limits.tolerance, asked.worst, asked.requests[asked.worst_place]
     if worst <= tolerance:
+        pairs = zip(asked.requests, asked.first, strict=True)
+        examination.early = [(one, first) for one, first in pairs if first is not None]
         sentence = f"answers the same requests alike, {asked.calls} times in all"
         examination.report("determinism", "repetition", Outcome.PASS, sentence, number=worst, limit=tolerance)
+        return
+    first, latest = asked.first[asked.worst_place] or {}, asked.latest[asked.worst_place] or {}
+    if asked.settled and report_if_by_the_clock(examination, request, first, latest):
         return
     sentence = f"the same request is answered differently each time, by up to {worst:.3g}"
     if asked.settled:

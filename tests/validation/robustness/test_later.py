@@ -1,0 +1,66 @@
+"""Answers that change while a version runs: told by the clock from what it was asked, and blamed on no odd input."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from tests.validation import world
+from tests.validation.robustness.examined import LIMITS, examined, failing, held_out
+from tests.validation.world import Draft, before_return
+
+from tidegate_validation.case import Version
+from tidegate_validation.robustness.examination import Examination
+from tidegate_validation.robustness.failing_inputs import FailingInputs, Origin
+from tidegate_validation.robustness.stages.later import later
+from tidegate_validation.sandbox.examples import examples_of
+from tidegate_validation.sandbox.session import Session
+
+LATE = "__import__('os').stat(__file__).st_mtime > 3e9"
+"""When its own file was written, which every process of it sees, stands for the time."""
+
+
+@pytest.mark.parametrize(
+    ("line", "subject", "words"),
+    [
+        (f"score = score + ({LATE})", "the clock", "go by the clock"),
+        ("self.n = getattr(self, 'n', 0) + 1; score = score + (self.n > 20)", "calls", "asked in between"),
+    ],
+)
+def test_what_goes_by_the_clock_is_told_from_what_was_asked(
+    tmp_path: Path, line: str, subject: str, words: str
+) -> None:
+    version = Version.read(world.publish(tmp_path, 2, Draft(source=before_return(line))))
+    signature = version.manifest.signatures["serving_default"]
+    rows = examples_of(signature, held_out())
+    origin = Origin(version.directory, "parcels:2", version.digest, "serving_default", LIMITS)
+    with Session(version.directory, LIMITS) as session:
+        examination = Examination(
+            session=session,
+            baseline=None,
+            signature=signature,
+            baseline_inputs=frozenset(),
+            limits=LIMITS,
+            domains={},
+            data=rows,
+            failing_inputs=FailingInputs(None, origin),
+            end=time.monotonic() + LIMITS.total_seconds,
+        )
+        first = examination.ask(rows)
+        examination.early = [(rows, first.outputs)]
+        for _ in range(20):
+            examination.ask(rows)
+        os.utime(version.directory / "model.py", (4e9, 4e9))
+        later(examination)
+    (told,) = examination.findings
+    assert (told.check, told.subject) == ("determinism", subject)
+    assert words in told.sentence
+
+
+def test_an_odd_input_is_blamed_only_where_it_does_so_to_a_fresh_process(tmp_path: Path) -> None:
+    line = "self.odd = getattr(self, 'odd', 0) + (~np.isfinite(inputs['weight'])).any(); score = score + (self.odd > 2)"
+    (told,) = failing(examined(tmp_path, before_return(line)))
+    assert (told.check, told.subject) == ("determinism", "calls")
+    assert told.sentence.startswith("what it was asked in between, or a thread of its own, changes its answers")

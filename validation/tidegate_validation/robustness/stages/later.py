@@ -1,0 +1,75 @@
+"""What a version was asked early on, asked once more when all else was asked; and why it answers otherwise.
+
+What goes by the day or the hour is not seen, for an examination takes seconds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from tidegate_serving.admission import Outcome
+from tidegate_serving.contract.tensors import Array
+from tidegate_validation.robustness.examination import Examination
+from tidegate_validation.robustness.failing_inputs import Way
+from tidegate_validation.robustness.judgement import answered
+from tidegate_validation.sandbox.examples import Examples
+
+_CHECK = "determinism"
+
+
+def later(examination: Examination) -> None:
+    """The early requests once more; not tried on a version whose answers are known to change."""
+    for request, first in examination.early:
+        answer = examination.ask(request) if examination.steady else None
+        if answer is not None and answered(answer):
+            report_if_changed(examination, request, first, answer.outputs)
+
+
+def report_if_changed(
+    examination: Examination, request: Examples, first: Mapping[str, Array], now: Mapping[str, Array]
+) -> None:
+    """Reports a version that answers a request otherwise than at `first`, before which no odd input is to blame."""
+    worst = examination.difference(now, first)
+    if worst <= examination.limits.tolerance or report_if_by_the_clock(examination, request, first, now):
+        return
+    examination.steady = False
+    examination.report(
+        _CHECK,
+        "calls",
+        Outcome(examination.limits.nondeterminism),
+        "what it was asked in between, or a thread of its own, changes its answers: an ordinary example is answered "
+        f"otherwise than at first, by up to {worst:.3g}",
+        number=worst,
+        limit=examination.limits.tolerance,
+        example={"input": request.row(0), **examination.keep(_CHECK, "calls", request.arrays, Way.AGAIN)},
+        cause={"kind": "remembers requests"},
+    )
+
+
+def report_if_by_the_clock(
+    examination: Examination, request: Examples, first: Mapping[str, Array], now: Mapping[str, Array]
+) -> bool:
+    """Reports a version that answers a request otherwise than at `first` where a process that was asked nothing else
+    answers as it does `now`: neither what it was asked before nor what goes on in its process can be why."""
+    tolerance, worst = examination.limits.tolerance, examination.difference(now, first)
+    examination.session.renew()
+    fresh = examination.ask(request)
+    if not answered(fresh) or examination.difference(fresh.outputs, first) <= tolerance:
+        return False
+    if examination.difference(fresh.outputs, now) > tolerance:
+        return False
+    passed = time.monotonic() - (examination.end - examination.limits.total_seconds)
+    examination.steady = False
+    examination.report(
+        _CHECK,
+        "the clock",
+        Outcome(examination.limits.nondeterminism),
+        f"within {passed:.2g} s its answers to the same request change, by up to {worst:.3g}, and a process that was "
+        "asked nothing else answers so too: they go by the clock; give it the time as an input",
+        number=worst,
+        limit=tolerance,
+        example={"input": request.row(0)},
+        cause={"kind": "goes by the clock"},
+    )
+    return True
