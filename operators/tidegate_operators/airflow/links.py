@@ -28,12 +28,14 @@ class VerdictReportLink(BaseOperatorLink):
     name = "Verdict report"
 
     def get_link(self, operator: BaseOperator, *, ti_key: Any) -> str:
-        """The address of the page, empty where the operator names no version directory."""
+        """The address of the page, empty where the operator names no version directory, or one in an object store
+        whose report no server shows."""
         named = getattr(operator, "directory", None)
         directory = named.get("directory") if isinstance(named, Mapping) else named
         if not directory:
             return ""
-        return _address(operator, report_directory(Path(directory).absolute()) / _PAGE)
+        page = report_directory(Path(directory).absolute()) / _PAGE
+        return _address(operator, page, is_address="://" in str(directory))
 
 
 class SkewReportLink(BaseOperatorLink):
@@ -47,8 +49,8 @@ class SkewReportLink(BaseOperatorLink):
         return _address(operator, Path(folder).absolute() / _PAGE) if folder else ""
 
 
-def _address(operator: BaseOperator, page: Path) -> str:
+def _address(operator: BaseOperator, page: Path, *, is_address: bool = False) -> str:
     prefix = getattr(operator, "report_url", None)
     if prefix:
         return "/".join([prefix.rstrip("/"), *map(quote, page.parts[-3:])])
-    return address_of(page) or page.as_uri()
+    return address_of(page) or ("" if is_address else page.as_uri())

@@ -169,9 +169,16 @@ def mlflow_signature(signature: Signature) -> Any:
 def _find(registered: RegisteredVersion) -> tuple[MlflowClient, Any]:
     try:
         from mlflow import MlflowClient
+        from mlflow.exceptions import MlflowException
     except ImportError as error:
         raise Unsupported("MLflow's registry needs mlflow: install it with `pip install 'tidegate[mlflow]'`") from error
-    client = MlflowClient(registered.uri)
+    try:
+        client = MlflowClient(registered.uri)
+    except MlflowException as error:
+        raise InvalidInput(
+            f"MLflow's address {registered.uri!r} cannot be used: name its tracking server, such as "
+            f"http://127.0.0.1:5000 ({error})"
+        ) from error
     with _asking(registered, f"{registered} is not registered"):
         if registered.version.isdigit():
             return client, client.get_model_version(registered.name, registered.version)

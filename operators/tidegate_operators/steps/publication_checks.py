@@ -6,7 +6,9 @@ Everything here reads and raises InvalidInput naming the column or input; nothin
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +19,17 @@ from tidegate_serving.contract.tensors import PARTS
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*:/", re.IGNORECASE)  # one slash: a Path leaves out the second
+
+
+def check_repository(repository: Path | str) -> None:
+    """InvalidInput for an address in an object store, which as a path would be a folder of such a name here."""
+    if _ADDRESS.match(str(repository)):
+        raise InvalidInput(
+            f"the repository {repository} is in an object store: publish to a folder, and give the store its copy with "
+            "`tidegate push DIRECTORY --store URL` or the `store` of an operator"
+        )
 
 
 def profiled_features(signatures: Mapping[str, Signature], event_time: str | None) -> tuple[str, ...]:
@@ -38,11 +51,8 @@ def check_example(example: Mapping[str, Any], signatures: Mapping[str, Signature
     no signature takes.
     """
     inputs = inputs_by_name(signatures)
-    missing = [name for name in signatures[default_name(signatures)].input_names if name not in example]
-    if missing:
-        wide = [inputs[name] for name in missing if any(size != 1 for size in inputs[name].shape[1:])]
-        cure = f"; {_as_lists(wide[0])}" if wide else ""
-        raise InvalidInput(f"the example lacks a value for input {', '.join(missing)}: give one value per input{cure}")
+    if missing := [name for name in signatures[default_name(signatures)].input_names if name not in example]:
+        raise InvalidInput(f"the example lacks a value for input {', '.join(missing)}: give one value per input")
     unknown = [name for name in example if name not in inputs]
     if unknown:
         raise InvalidInput(f"the example has {', '.join(unknown)}, which no signature takes: remove it")
@@ -54,6 +64,19 @@ def check_example(example: Mapping[str, Any], signatures: Mapping[str, Signature
             one for one in (signatures[default_name(signatures)], *signatures.values()) if name in one.input_names
         ]
         _check_shape(given, inputs[name], whole=takers[0].first_axis is FirstAxis.FREE)
+
+
+def check_sample(sample: pa.Table, signatures: Mapping[str, Signature]) -> None:
+    """InvalidInput unless the data that an example is taken from has a column for each input of the default
+    signature."""
+    missing = [one for one in signatures[default_name(signatures)].inputs if one.name not in sample.column_names]
+    if missing:
+        wide = [one for one in missing if any(size != 1 for size in one.shape[1:])]
+        cure = f"; {_as_lists(wide[0])}" if wide else ""
+        raise InvalidInput(
+            f"the data lacks {', '.join(one.name for one in missing)} (it has {', '.join(sample.column_names)}): its "
+            f"columns must bear the names of the model's inputs{cure}"
+        )
 
 
 def check_training(

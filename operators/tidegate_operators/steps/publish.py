@@ -20,7 +20,14 @@ import numpy as np
 
 from tidegate_operators.steps.infer_signature import InferredSignatures, infer_signature
 from tidegate_operators.steps.model_copy import ModelFiles, copy_plain
-from tidegate_operators.steps.publication_checks import check_example, check_training, plain_example, profiled_features
+from tidegate_operators.steps.publication_checks import (
+    check_example,
+    check_repository,
+    check_sample,
+    check_training,
+    plain_example,
+    profiled_features,
+)
 from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, NotFound
 from tidegate_serving.contract.formats import MALFORMED
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest, describe_files, digest, read_manifest, verify_files
@@ -114,6 +121,7 @@ def publish(publication: Publication, progress: Progress = SILENT) -> PublishedV
     installed_platforms(PlatformOptions()).check(one.platform)
     with working(progress, f"publish {identity}", parts=5):
         progress.at("read", 0)
+        check_repository(one.repository)
         files = _files(one.files, Path(one.repository))
         training = None if one.training is None else _rows(one.training, one.event_time, "training data")
         sample = training if one.sample is None else _rows(one.sample, one.event_time, "sample data")
@@ -235,6 +243,7 @@ def _example(one: Publication, inferred: InferredSignatures, sample: pa.Table | 
         return inferred.example
     if sample is None:
         raise InvalidInput("a version needs an example row for its warm-up: give `training`, or an `example` as JSON")
+    check_sample(sample, inferred.signatures)
     names = [name for name in inputs_by_name(inferred.signatures) if name in sample.column_names]
     for row in sample.select(names).slice(0, _EXAMPLE_ROWS).to_pylist():
         if all(not _is_missing(value) for value in row.values()):

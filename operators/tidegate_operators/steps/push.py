@@ -156,7 +156,7 @@ def _candidate(directory: Path | str, verdict: str | None) -> tuple[ServableId, 
         reference = VersionReference(stored.id.version, Path(), stored.manifest_digest, address=directory.rstrip("/"))
         return stored.id, reference
     folder = Path(directory).absolute()
-    if not folder.is_dir():
+    if not folder.exists():
         raise NotFound(
             f"{folder} is not on this machine: publish it, mount the engine's root here, or push the version by its "
             "address in an object store"

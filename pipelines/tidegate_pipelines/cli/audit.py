@@ -15,6 +15,7 @@ from tidegate_validation.counts import counted
 
 if TYPE_CHECKING:
     from tidegate_pipelines.hub.config import HubConfig
+    from tidegate_pipelines.hub.store import Database
 
 app = typer.Typer(help="Check and copy the hub's audit log.", no_args_is_help=True, rich_markup_mode=None)
 Config = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="The hub's config.")]
@@ -55,14 +56,13 @@ def verify(
       tidegate audit verify --export audit-copy --alone
     """
     from tidegate_pipelines.hub.audit import AuditLog, ExportStore, verify_database, verify_export
-    from tidegate_pipelines.hub.store import Database
 
     if alone:
         if not export:
             raise typer.BadParameter("name the copy with --export", param_hint="--alone")
         found = [("the copy", verify_export(ExportStore(export, _options(config, directory))))]
     else:
-        database = Database(_read(config, directory).database_url)
+        database = _database(config, directory)
         log = AuditLog(database)
         found = [("the database", verify_database(log))]
         if export:
@@ -94,12 +94,23 @@ def export(
       tidegate audit export s3://bucket/audit --config hub.toml
     """
     from tidegate_pipelines.hub.audit import AuditLog, ExportStore
-    from tidegate_pipelines.hub.store import Database
 
-    database = Database(_read(config, directory).database_url)
+    database = _database(config, directory)
     written = ExportStore(to, _options(config, directory)).export(AuditLog(database))
     database.close()
     say(f"{counted(written, 'line was', 'lines were')} copied to {to}")
+
+
+def _database(config: Path | None, directory: Path | None) -> Database:
+    """The hub's. NotFound where it is a file that is not there: SQLite would make an empty one."""
+    from tidegate_pipelines.hub.store import Database
+    from tidegate_serving.contract.errors import NotFound
+
+    database = Database(_read(config, directory).database_url)
+    file = database.url.database
+    if not database.is_postgresql and not (file and Path(file).is_file()):
+        raise NotFound(f"no hub keeps its database at {file}: name its folder with --directory, or its --config")
+    return database
 
 
 def _read(config: Path | None, directory: Path | None) -> HubConfig:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from tidegate_serving.config.addresses import check_address
 from tidegate_serving.connection import is_loopback, read_token
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.typed_config import check_bounds, within
@@ -108,7 +109,8 @@ class AccessConfig:
 
     def check_exposure(self, address: str, public_url: str) -> None:
         """InvalidInput where a hub that listens at `address` (host:port) would be open to others without TLS, or
-        without sign-in."""
+        without sign-in, and for an address that is none."""
+        check_address("address", address)
         if is_loopback(address) and not self.proxies:
             return
         what = f"the hub would listen at {address}, where others reach it"

@@ -166,7 +166,7 @@ print(json.dumps({
                            if name.startswith(f"extra__{kind}__")) for kind in ("tidegate", "tidegate_signing")},
     "report_links": [
         airflow.VerdictReportLink().get_link(SimpleNamespace(directory=named, report_url=url), ti_key=None)
-        for named in ("/models/a b/2", {"directory": "/models/a b/2"}, None)
+        for named in ("/models/a b/2", {"directory": "/models/a b/2"}, None, "s3://bucket/a b/2")
         for url in (None, "https://reports.example.com/models/")
     ],
     "asset": str(airflow.skew_asset("flights").uri),
@@ -232,7 +232,8 @@ def test_a_signing_connection_tells_whose_key_it_is(seen: dict[str, Any]) -> Non
 
 def test_a_report_is_linked_below_the_address_that_the_operator_names(seen: dict[str, Any]) -> None:
     on_disk, below = "file:///models/a%20b/2.report/index.html", "https://reports.example.com/models/a%20b/2.report"
-    assert seen["report_links"] == [on_disk, f"{below}/index.html"] * 2 + ["", ""]
+    in_a_store = ["", f"{below}/index.html"]
+    assert seen["report_links"] == [on_disk, f"{below}/index.html"] * 2 + ["", ""] + in_a_store
 
 
 def test_an_assets_address_names_connection_and_servable(seen: dict[str, Any]) -> None:

@@ -150,6 +150,11 @@ def test_what_is_not_registered_and_a_server_that_is_not_there_are_said(
         publish_registered(RegisteredVersion("http://127.0.0.1:9", "walk", "1"), repository=tmp_path)
 
 
+def test_what_is_no_address_of_a_server_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="MLflow's address 'nonsense' cannot be used: name its tracking server"):
+        publish_registered(RegisteredVersion("nonsense", "walk", "1"), repository=tmp_path)
+
+
 @pytest.mark.parametrize("path", ["model-versions/get-download-uri", "runs/get"])
 def test_a_server_that_fails_in_the_middle_is_said_to_be_away(
     registered: RegisteredVersion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str

@@ -162,7 +162,12 @@ def test_what_a_dead_publisher_left_is_cleaned(model: Path, tmp_path: Path) -> N
         (
             {"signature": Signature((TensorSpec("m", "float32", (-1, 5)),), SIGNATURE.outputs), "example": None},
             InvalidInput,
-            "for input m: .*; m takes 5 values a row, so data need a column m with a list of them in each row",
+            r"data lacks m \(it has .*; m takes 5 values a row, so data need a column m with a list of them",
+        ),
+        (
+            {"training": None, "sample": training().drop_columns(["kind"]), "example": None},
+            InvalidInput,
+            r"^the data lacks kind \(it has .*: its columns must bear the names of the model's inputs$",
         ),
         ({"label": "truth"}, InvalidInput, "training data lacks truth"),
         ({"training": training().slice(0, 0)}, InvalidInput, "no rows"),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import delete, update
+from tests.support.command import Command
 
 from tidegate_pipelines.hub.audit import Act, AuditLog, ExportStore, Outcome, verify_database, verify_export
 from tidegate_pipelines.hub.audit.line import made_line
@@ -344,3 +345,13 @@ def test_an_export_counts_once_it_is_on_disk(
             store.export(log)
     assert (log.exported(), list((tmp_path / "export").iterdir())) == (0, [])
     assert store.export(log) == 3
+
+
+def test_a_folder_in_which_no_hub_was_is_said_and_left_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tidegate = Command(monkeypatch, capsys)
+    for asked in (("verify",), ("export", str(tmp_path / "copy"))):
+        done = tidegate("audit", *asked, "--directory", tmp_path)
+        assert (done.returncode, f"no hub keeps its database at {tmp_path}/hub.db: name" in done.stderr) == (2, True)
+    assert list(tmp_path.iterdir()) == []
