@@ -118,3 +118,10 @@ def test_a_single_row_of_hundreds_is_next_to_none() -> None:
     n[-3, 1] = 1
 
     assert judged(n) == (Outcome.FAIL, 1)
+
+
+def test_what_does_not_come_over_holidays_is_a_warning() -> None:
+    n = shares(10)
+    n[-4, 0] = 90
+
+    assert judged(n) == (Outcome.WARN, 1)

@@ -39,6 +39,7 @@ _LEAST_HELD = 3.0
 _LEAST_STRETCHES = 2.9
 _SURE_STRETCHES = 6.0
 """Fewer, independent of each other, know too little of what comes and goes: no more than a WARN follows."""
+_QUIETER = 0.7
 _PROBABLE = 0.95
 _HALF = 0.5
 _SHOWN = 3
@@ -77,7 +78,8 @@ def vanished(
         return None
     names = [feature.bins.top[code] for code in np.flatnonzero(absent)[np.argsort(-usual[absent], kind="stable")]]
     details = (("values", names[:_SHOWN]), ("number", len(names)), *((("rows", left),) if left else ()))
-    outcome = Outcome.FAIL if before.independent >= _SURE_STRETCHES else Outcome.WARN
+    sure = before.independent >= _SURE_STRETCHES and not before.quieter(now_by_day, absent)
+    outcome = Outcome.FAIL if sure else Outcome.WARN
     return Cause(GONE, share=lost, details=details), outcome
 
 
@@ -132,6 +134,13 @@ class _Stretches:
         there = self.places[:, 1:-1] >= 0
         shares = (there & held[self.places[:, 1:-1]]).sum(axis=0) / (there.sum(axis=0) + 1)
         return float(np.prod(1 - shares)) if shares.sum() >= _LEAST_HELD else 1.0
+
+    def quieter(self, now: Integers, chosen: Mask) -> bool:
+        """Whether on some whole day of the window, [days, bins], clearly fewer rows came of bins that are not `chosen`
+        than on any such day of training: over holidays, some categories do not come at all."""
+        others, usual = now[:, ~chosen].sum(axis=1), self.by_day[:, ~chosen].sum(axis=1)
+        least = np.where(self.places >= 0, usual[self.places], np.inf).min(axis=0)
+        return bool((others < _QUIETER * least)[1:-1].any())
 
 
 def _chance(shares: Floats, rows: float, left: int, freedom: float) -> float:
