@@ -5,6 +5,7 @@ Where they run in several processes, tests of one file stay together, and so do 
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +32,7 @@ settings.load_profile("tidegate")
 def pytest_configure(config: pytest.Config) -> None:
     """Makes the mark known where pytest-xdist is not installed, as in the environments of `make test-extras`."""
     config.addinivalue_line("markers", "xdist_group(name): tests that run in the same process")
+    gc.disable()  # until all is collected: next to nothing of what is imported and made meanwhile goes again
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the names, wherever this file was loaded
@@ -43,6 +45,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 groups[item.path] = dear
     for item in items:
         item.add_marker(pytest.mark.xdist_group(groups.get(item.path, item.path.as_posix())))
+
+
+def pytest_collection_finish() -> None:
+    """Looks for garbage from here on, and never among the modules and tests that are there by now."""
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """Lets all of it go at the end: libraries complain of what is still there then."""
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from tools.extras import EXTRAS, PLATFORMS
 
 TESTS = Path(__file__).parent
 TEST = re.compile(r"^ *(?:async )?def test_", re.MULTILINE)
+HEAVY = {"axe_playwright_python", "mlflow", "moto", "playwright"}
+"""What takes half a second and more to import, and few tests use."""
 
 
 RUN_BY_EXTRAS = {
@@ -23,6 +26,21 @@ def test_files_with_tests_are_called_as_pytest_wants_them() -> None:
     others = (path for path in TESTS.rglob("*.py") if not path.name.startswith("test_"))
     found = {path.relative_to(TESTS.parent).as_posix() for path in others if TEST.search(path.read_text())}
     assert found - RUN_BY_EXTRAS == set()
+
+
+def imported(text: str) -> set[str]:
+    """Packages that a module imports as soon as it is imported itself."""
+    if not re.search(rf"^(?:import|from) (?:{'|'.join(HEAVY)})\b", text, re.MULTILINE):
+        return set()
+    found = [node for node in ast.parse(text).body if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = [one.names[0].name if isinstance(one, ast.Import) else one.module or "" for one in found]
+    return {name.partition(".")[0] for name in names}
+
+
+def test_what_few_tests_use_is_imported_by_them_and_not_by_every_process_that_collects_tests() -> None:
+    collected = [*TESTS.rglob("test_*.py"), *TESTS.rglob("conftest.py"), *(TESTS / "support").rglob("*.py")]
+    heavy = {path.relative_to(TESTS).as_posix(): imported(path.read_text()) & HEAVY for path in collected}
+    assert {path: found for path, found in heavy.items() if found} == {}
 
 
 def test_the_extras_run_the_tests_of_every_platform_and_files_that_are_there() -> None:

@@ -16,7 +16,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from moto.server import ThreadedMotoServer
 from tests.support.engine.process import EngineProcess, free_port
 from tests.support.engine.remote import RemoteEngine
 from tests.support.neighbours.certificates import DAY, Authority
@@ -265,6 +264,8 @@ class Stored:
 
 @pytest.fixture
 def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stored]:
+    from moto.server import ThreadedMotoServer
+
     world = make_world(tmp_path)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()

@@ -10,17 +10,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import mlflow
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
-from mlflow.deployments import get_deploy_client
-from mlflow.deployments.cli import commands
-from mlflow.exceptions import MlflowException
-from sklearn.linear_model import LogisticRegression
 from tests.support.engine.process import free_port
 from tests.support.eventually import eventually
 from tests.support.release.world import Endpoints, World, available
@@ -28,6 +22,9 @@ from tests.support.release.world import Endpoints, World, available
 from tidegate_pipelines.release import Release, ReleaseResult, release
 from tidegate_serving.client import Client
 from tidegate_serving.contract.repository import report_directory, verdict_path
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
 
 pytestmark = pytest.mark.filterwarnings("default")  # MLflow warns of its own typing as it is imported
 NAME = "tide"
@@ -40,7 +37,22 @@ def frame(count: int, seed: int) -> pd.DataFrame:
     return found
 
 
+def refused(words: str) -> Any:
+    """Expects MLflow's exception with these words; MLflow is imported where tests of it run, not by all who collect."""
+    from mlflow.exceptions import MlflowException
+
+    return pytest.raises(MlflowException, match=words)
+
+
+def registry_of(address: str) -> MlflowClient:
+    from mlflow import MlflowClient
+
+    return MlflowClient(address)
+
+
 def client_of(target: str) -> Any:
+    from mlflow.deployments import get_deploy_client
+
     return get_deploy_client(target)  # type: ignore[no-untyped-call]
 
 
@@ -67,6 +79,9 @@ class Team:
 
     def mlflow(self, *arguments: str, config: dict[str, str] | None = None) -> str:
         """What the `mlflow deployments` command prints; its error is raised."""
+        from click.testing import CliRunner
+        from mlflow.deployments.cli import commands
+
         given = [f"-C{name}={value}" for name, value in (config or {}).items()]
         done = CliRunner().invoke(commands, [arguments[0], "-t", self.target, *arguments[1:], *given])
         if done.exception is not None:
@@ -82,6 +97,9 @@ def team(
     mlflow_address: str, world: World, endpoints: Endpoints, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Team]:
     """Versions 1 and 2 of `tide` are good, 3 has learnt the opposite; 2 is the alias `next`."""
+    import mlflow
+    from sklearn.linear_model import LogisticRegression
+
     folder = tmp_path_factory.mktemp("team")
     training = frame(2000, 1)
     training.to_parquet(folder / "training.parquet")
@@ -99,7 +117,7 @@ def team(
                 signature=mlflow.models.infer_signature(inputs, model.predict_proba(inputs)),
                 pyfunc_predict_fn="predict_proba",
             )
-    mlflow.MlflowClient(mlflow_address).set_registered_model_alias(NAME, "next", "2")
+    registry_of(mlflow_address).set_registered_model_alias(NAME, "next", "2")
     yield Team(f"tidegate://{endpoints.control}", mlflow_address, folder, world)
     mlflow.set_tracking_uri("")
 
@@ -117,7 +135,7 @@ def test_from_the_command_line_a_deployment_is_released_asked_updated_and_taken_
     answer = json.loads(team.mlflow("predict", "--name", NAME, "-I", str(rows)))
     assert answer["version"] == 1
     assert np.shape(answer["predictions"]) == (3, 2)
-    with pytest.raises(MlflowException, match="use `mlflow deployments update`"):
+    with refused("use `mlflow deployments update`"):
         team.mlflow("create", "--name", NAME, "-m", f"models:/{NAME}/2", config={**team.config, "canary": "no"})
     updated = team.mlflow(
         "update", "--name", NAME, "-m", f"models:/{NAME}@next", config={**team.config, "canary": "no"}
@@ -137,22 +155,22 @@ def test_what_a_gate_refuses_is_an_error_with_its_sentence_and_the_registry_has_
     first = client.create_deployment("guarded", f"models:/{NAME}/1", config=config)
     assert (first["name"], first["version"], first["flavor"]) == ("guarded", 1, "mlflow")
     assert client.create_deployment("guarded", f"models:/{NAME}/1", config=config)["version"] == 1, "again: the same"
-    with pytest.raises(MlflowException, match=r"guarded:3 is refused by the quality gate") as refused:
+    with refused(r"guarded:3 is refused by the quality gate") as no:
         client.update_deployment("guarded", f"models:/{NAME}/3", config=config)
     assert available(endpoints, "guarded") == [1]
-    tags = mlflow.MlflowClient(team.registry).get_model_version(NAME, "3").tags
+    tags = registry_of(team.registry).get_model_version(NAME, "3").tags
     assert tags["tidegate.allowed"] == "false"
-    assert tags["tidegate.sentence"] == refused.value.message
+    assert tags["tidegate.sentence"] == no.value.message
     directory = team.world.repository / "guarded" / "3"
     assert verdict_path(directory).is_file()
     assert (report_directory(directory) / "index.html").is_file()
-    with pytest.raises(MlflowException, match="guarded:3 is refused by the quality gate"):
+    with refused("guarded:3 is refused by the quality gate"):
         client.update_deployment("guarded", f"models:/{NAME}/3", config=config)
     found = client.get_deployment("guarded")
     assert [one["version"] for one in found["versions"] if one["state"] == "AVAILABLE"] == [1]
     client.delete_deployment("guarded")
     client.delete_deployment("guarded")
-    with pytest.raises(MlflowException, match="'guarded' is not there"):
+    with refused("'guarded' is not there"):
         client.get_deployment("guarded")
 
 
@@ -165,18 +183,18 @@ def test_inputs_come_as_a_frame_columns_or_rows(team: Team) -> None:
         for inputs in (rows, rows.to_dict(orient="list"), rows.to_dict(orient="records"))
     ]
     assert answers[0] == answers[1] == answers[2]
-    with pytest.raises(MlflowException, match="input 'b' is missing"):
+    with refused("input 'b' is missing"):
         client.predict("asked", rows[["a"]])
-    with pytest.raises(MlflowException, match="ndarray without names"):
+    with refused("ndarray without names"):
         client.predict("asked", rows.to_numpy())
-    with pytest.raises(MlflowException, match="nobody"):
+    with refused("nobody"):
         client.predict("nobody", rows)
 
 
 def test_an_alias_that_moves_during_the_release_takes_its_verdict_nowhere_else(
     team: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    registry = mlflow.MlflowClient(team.registry)
+    registry = registry_of(team.registry)
 
     def moved(request: Release) -> ReleaseResult:
         registry.set_registered_model_alias(NAME, "moving", "3")
@@ -190,7 +208,7 @@ def test_an_alias_that_moves_during_the_release_takes_its_verdict_nowhere_else(
 
 
 def test_a_model_of_no_registry_gets_the_next_free_number(team: Team, endpoints: Endpoints) -> None:
-    source = mlflow.MlflowClient(team.registry).get_model_version(NAME, "1").source
+    source = registry_of(team.registry).get_model_version(NAME, "1").source
     client, config = team.client(), {**team.config, "canary": "no"}
     assert client.create_deployment("loose", source, config=config)["version"] == 1
     assert client.update_deployment("loose", source, config=config)["version"] == 2
@@ -211,24 +229,24 @@ def test_a_model_of_no_registry_gets_the_next_free_number(team: Team, endpoints:
     ],
 )
 def test_bad_input_is_said_with_its_cure(team: Team, uri: str, changes: dict[str, str], words: str) -> None:
-    with pytest.raises(MlflowException, match=words):
+    with refused(words):
         team.client().create_deployment("wrong", uri, config={**team.config, **changes})
     assert not (team.world.repository / "wrong").exists()
 
 
 def test_a_flavor_that_the_model_does_not_have_and_an_update_of_nothing_are_refused(team: Team) -> None:
-    with pytest.raises(MlflowException, match=r"no flavor 'onnx' \(it has python_function, sklearn\)"):
+    with refused(r"no flavor 'onnx' \(it has python_function, sklearn\)"):
         team.client().create_deployment("wrong", f"models:/{NAME}/1", "onnx", team.config)
-    with pytest.raises(MlflowException, match="'wrong' serves nothing: use `mlflow deployments create`"):
+    with refused("'wrong' serves nothing: use `mlflow deployments create`"):
         team.client().update_deployment("wrong", f"models:/{NAME}/1", config=team.config)
-    with pytest.raises(MlflowException, match="no model URI"):
+    with refused("no model URI"):
         team.client().update_deployment("wrong", config=team.config)
 
 
 def test_an_engine_that_is_not_there_and_an_address_that_is_none_are_said() -> None:
-    with pytest.raises(MlflowException, match=f"127.0.0.1:{(port := free_port())}"):
+    with refused(f"127.0.0.1:{(port := free_port())}"):
         client_of(f"tidegate://127.0.0.1:{port}").list_deployments()
-    with pytest.raises(MlflowException, match="is not host:port"):
+    with refused("is not host:port"):
         client_of("tidegate://engine")
 
 

@@ -1,7 +1,7 @@
 """Reads the inference log with DuckDB, while engines go on writing it: that of one engine, or those of a group as one.
 
 A folder with a log for each engine of a group (ROOT/ENGINE/model=...) reads as one log, also after an engine is gone.
-DuckDB is imported inside, as only the extra `validate` installs it.
+DuckDB and pyarrow are imported inside, as only the extra `validate` installs both.
 """
 
 from __future__ import annotations
@@ -211,21 +211,21 @@ def _holding(pattern: Path, signatures: Mapping[int, str]) -> list[Path]:
 
 
 def _check_format(path: Path) -> bool:
-    """Whether the file is still there; InvalidInput where it is no file of a log."""
+    """Whether the file is still there; InvalidInput where it is no file of a log. Only its footer is read, in a
+    tenth of a millisecond: DuckDB takes twenty to begin."""
+    duckdb_module()  # the same extra installs what is imported here
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     from tidegate_serving.contract.formats import check_format
     from tidegate_serving.contract.log_record import VERSION
 
-    duckdb = duckdb_module()
     try:
-        with duckdb.connect() as connection:
-            found = connection.execute(
-                "SELECT value FROM parquet_kv_metadata(?) WHERE key = ?::BLOB", [str(path), FORMAT_KEY]
-            ).fetchone()
-    except duckdb.Error as error:
+        found = (pq.read_metadata(path).metadata or {}).get(FORMAT_KEY.encode(), b"")
+    except (pa.ArrowException, OSError) as error:
         if not path.exists():
             return False
         raise InvalidInput(f"{path} cannot be read as Parquet ({error}): move it out of the log") from error
-    told = "" if found is None else found[0].decode(errors="replace")
     kind = FORMAT.partition("/")[0].removeprefix("tidegate.")
-    check_format({"format": told}, kind=kind, version=VERSION, where=str(path))
+    check_format({"format": found.decode(errors="replace")}, kind=kind, version=VERSION, where=str(path))
     return True

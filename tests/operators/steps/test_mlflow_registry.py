@@ -9,11 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import mlflow
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LogisticRegression
 from tests.support.command import Command
 from tests.support.neighbours.between import stand_between
 from tests.support.release.world import World, make_world
@@ -37,6 +35,8 @@ SIGNATURE = Signature((TensorSpec("a", "float64"), TensorSpec("b", "float64")), 
 
 @pytest.fixture(scope="module")
 def client(mlflow_address: str) -> Iterator[Any]:
+    import mlflow
+
     mlflow.set_tracking_uri(mlflow_address)
     yield mlflow.MlflowClient(mlflow_address)
     mlflow.set_tracking_uri("")
@@ -45,6 +45,9 @@ def client(mlflow_address: str) -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def registered(client: Any, mlflow_address: str) -> RegisteredVersion:
     """A scikit-learn model without a signature, logged by a training run and registered as `walk` 1."""
+    import mlflow
+    from sklearn.linear_model import LogisticRegression
+
     random = np.random.default_rng(3)
     rows = pd.DataFrame({"a": random.normal(size=200), "b": random.normal(size=200)})
     model = LogisticRegression().fit(rows, rows["a"] > 0)
@@ -96,6 +99,8 @@ def test_a_verdict_on_another_version_is_not_recorded(registered: RegisteredVers
 
 
 def test_a_model_without_a_signature_gets_ours_once(registered: RegisteredVersion) -> None:
+    import mlflow
+
     signatures = {SERVING_DEFAULT: SIGNATURE}
     assert write_signature(registered, signatures)
     assert not write_signature(registered, signatures)
@@ -119,11 +124,15 @@ def test_a_registered_version_is_published_under_its_number_with_its_runs_metric
 def test_training_data_tells_the_signature_of_a_registered_version_that_has_none(
     client: Any, mlflow_address: str, tmp_path: Path
 ) -> None:
+    import mlflow
+    from sklearn.linear_model import LogisticRegression
+
     random = np.random.default_rng(4)
     rows = pd.DataFrame({"a": random.normal(size=200), "b": random.integers(0, 9, 200)})
     rows["late"] = (rows["a"] > 0).astype("int64")
     model = LogisticRegression().fit(rows[["a", "b"]], rows["late"])
-    mlflow.sklearn.log_model(model, name="model", registered_model_name="bare", serialization_format="skops")
+    given = {"pip_requirements": ["scikit-learn"], "serialization_format": "skops"}
+    mlflow.sklearn.log_model(model, name="model", registered_model_name="bare", **given)
     bare = RegisteredVersion(mlflow_address, "bare", "1")
     published = publish_registered(bare, repository=tmp_path, training=rows, label="late")
     signature = read_manifest(published.directory)[0].signatures[SERVING_DEFAULT]

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
-import mlflow
 import pytest
 from tests.support.eventually import eventually
 from tests.support.hub.process import HubProcess
@@ -17,6 +17,9 @@ from tests.support.hub.registry import hub_config, register, write_data
 from tests.support.neighbours.http_server import http_server
 from tests.support.orchestrators.webhooks import delivery
 from tests.support.release.world import Endpoints, World, available
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
 
 pytestmark = pytest.mark.filterwarnings("default")  # MLflow warns of its own typing as it is imported
 SECRET = "a secret of the hub's"
@@ -28,7 +31,7 @@ class Team:
 
     hub: HubProcess
     registry: str
-    client: mlflow.MlflowClient
+    client: MlflowClient
 
     def tags(self, model: str, version: int) -> dict[str, str]:
         return dict(self.client.get_model_version(model, str(version)).tags)
@@ -41,6 +44,8 @@ class Team:
 def team(
     mlflow_address: str, world: World, endpoints: Endpoints, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Team]:
+    import mlflow
+
     folder = tmp_path_factory.mktemp("hub")
     write_data(folder)
     register(mlflow_address, "tides", "polled", "guarded", "forged", "anew")

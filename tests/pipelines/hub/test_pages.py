@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import httpx
 import pytest
-from playwright.sync_api import Browser
 from sqlalchemy import select
 from starlette.testclient import TestClient
 from tests.support.browsers.browser import Heard, chromium, opened
@@ -36,6 +36,9 @@ from tidegate_pipelines.hub.store import (
     ReleaseState,
     ServedVersionRow,
 )
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.xdist_group("browser")
 PAGES = {

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
-from tests.support.browsers.browser import chromium, opened
+from tests.support.browsers.browser import chromium, expect, opened
 from tests.support.browsers.page_checks import grave, layout
 from tests.support.hub.access import people_file
 from tests.support.hub.pages import serving
@@ -21,6 +21,9 @@ from tidegate_pipelines.hub.access.oidc import Provider
 from tidegate_pipelines.hub.config import HubConfig
 from tidegate_pipelines.hub.people_config import AccessConfig, OidcConfig
 from tidegate_pipelines.hub.store import Database
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.xdist_group("browser")
 WANTED = "/models?sort=name"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
-from tests.support.browsers.browser import chromium, opened
+from tests.support.browsers.browser import chromium, expect, opened
 from tests.support.browsers.page_checks import grave, layout
 from tests.support.hub.access import TOKENS, people_file
 from tests.support.hub.pages import make_world, serving
@@ -16,6 +16,9 @@ from tests.support.hub.pages import make_world, serving
 from tidegate_pipelines.hub.config import HubConfig
 from tidegate_pipelines.hub.people_config import AccessConfig, ApprovalRule
 from tidegate_pipelines.hub.store import Database, ReleaseRow
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.xdist_group("browser")
 WAITS = "/releases/8"

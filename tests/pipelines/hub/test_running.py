@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -31,6 +32,7 @@ from tidegate_pipelines.hub.store import (
     ReleaseState,
     VerdictRow,
 )
+from tidegate_pipelines.hub.worker import _import_all
 
 SECONDS = 120.0
 
@@ -224,3 +226,10 @@ def test_what_cannot_be_done_fails_with_a_sentence_that_says_what_to_mend(
     failed = the(database, release)
     assert failed.state is ReleaseState.FAILED
     assert said in failed.sentence
+
+
+def test_a_worker_that_has_imported_all_looks_for_garbage_again_and_not_in_that() -> None:
+    frozen = gc.get_freeze_count()
+    _import_all(HubConfig())
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > frozen

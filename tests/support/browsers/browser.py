@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import which
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from playwright.sync_api import Browser, Page, Route, sync_playwright
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Locator, Page, Route
 
 _FLAGS = (
     "--no-sandbox",
@@ -40,12 +41,21 @@ def chromium() -> Iterator[Browser]:
     if program is None:
         subprocess.run([str(_TOOLCHAIN), "debian", "chromium:chromium"], check=True)
         program = which("chromium")
+    from playwright.sync_api import sync_playwright
+
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, headless=True, args=list(_FLAGS))
         try:
             yield browser
         finally:
             browser.close()
+
+
+def expect(place: Locator) -> Any:
+    """Playwright's assertions, which wait. Playwright itself is imported where a browser is, not by all who collect."""
+    from playwright.sync_api import expect
+
+    return expect(place)
 
 
 @contextmanager

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 _VIOLATIONS = {"resultTypes": ["violations"]}
 """What axe is to tell in full: to name every place that is well takes it longer than to look."""
@@ -29,6 +30,8 @@ _SIDEWAYS = "() => document.documentElement.scrollWidth - document.documentEleme
 
 def grave(page: Page) -> list[str]:
     """The serious and critical findings of axe with every detail open, and those of its colours in the dark."""
+    from axe_playwright_python.sync_playwright import Axe
+
     page.evaluate("for (const one of document.querySelectorAll('main details')) one.open = true")
     found = list(Axe().run(page, options=_VIOLATIONS).response["violations"])
     page.emulate_media(color_scheme="dark")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import mlflow
 import numpy as np
 import pandas as pd
-from sklearn.linear_model import LogisticRegression
 from tests.support.release.world import World
 
 
@@ -27,6 +25,9 @@ def write_data(folder: Path) -> None:
 
 def register(registry: str, *names: str) -> None:
     """Three versions of each model: 1 and 2 are good, 3 has learnt the opposite."""
+    import mlflow
+    from sklearn.linear_model import LogisticRegression
+
     mlflow.set_tracking_uri(registry)
     training = frame(2000, 1)
     inputs = training[["a", "b"]]

@@ -10,7 +10,6 @@ from urllib.request import Request, urlopen
 import fsspec
 import numpy as np
 import pytest
-from moto.server import ThreadedMotoServer
 from tests.support.eventually import eventually
 from tests.support.lifecycle.fakes import FakeTarget
 from tests.support.models.versions import adding, make_validator, publish
@@ -31,6 +30,8 @@ KEYS = {"key": "testing", "secret": "testing"}
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[str]:
+    from moto.server import ThreadedMotoServer
+
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
