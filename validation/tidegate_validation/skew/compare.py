@@ -21,7 +21,6 @@ from tidegate_validation.skew.columns.together import looser_columns, of_fewer_r
 from tidegate_validation.skew.columns.vanished import finding_of, may_have_vanished, vanished
 from tidegate_validation.skew.columns.vectors import finding_of_vectors
 from tidegate_validation.skew.diagnosis.cause import Cause
-from tidegate_validation.skew.diagnosis.frozen import frozen_since
 from tidegate_validation.skew.finding import about_missing_values, findings_of
 from tidegate_validation.skew.inquiry import Inquiry
 from tidegate_validation.skew.measures.days import days_of_missing_values, unlike_days
@@ -86,9 +85,8 @@ def compare(profile: Profile, window: Window, rule: SkewRule, derived: Collectio
     findings: dict[str, list[Finding]] = {}
     for name, figures in numbers.items():
         begun = onset(profile.features[name], profile.counts[name], counts[name])
-        if begun is not None and name in causes:
-            cause = frozen_since(causes.pop(name), samples[name], begun)
-            later = cause if name in grown else inquiry.since(profile.features[name], cause, begun)
+        if begun is not None:
+            later = inquiry.since(profile.features[name], causes.pop(name, None), begun, grows=name in grown)
             causes |= {name: later} if later is not None else {}
         if name in causes and profile.features[name].family is Family.TIME:
             causes[name] = causes[name].dated()

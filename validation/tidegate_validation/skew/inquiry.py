@@ -10,6 +10,7 @@ import numpy as np
 from tidegate_serving.admission import Outcome
 from tidegate_validation.skew.diagnosis.cause import Cause
 from tidegate_validation.skew.diagnosis.conversion import find_cause
+from tidegate_validation.skew.diagnosis.frozen import frozen_since
 from tidegate_validation.skew.diagnosis.rivals import OTHER_COLUMN, name_cause
 from tidegate_validation.skew.diagnosis.suspect import Joint, Suspect, distance_of, shares_of
 from tidegate_validation.skew.measures.growth import blocks_of
@@ -28,6 +29,7 @@ from tidegate_validation.statistics.window import Window
 _KNOWN = 0.5
 _APART = 0.3
 _ERRORS = 2.0
+_ALL = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +70,22 @@ class Inquiry:
         )
         return name_cause(suspect, lambda: self._conversion(feature, sample))
 
-    def since(self, feature: FeatureProfile, cause: Cause, begun: int) -> Cause | None:
-        """The cause; of the rows from the block `begun` on where it was estimated by how all rows are distributed, as
-        those before are like training's, which such an estimate takes for a part of the change."""
+    def since(self, feature: FeatureProfile, cause: Cause | None, begun: int, *, grows: bool) -> Cause | None:
+        """The cause of a difference that is there from the block `begun` on; of the rows since then where it was
+        estimated by how all rows are distributed, as those before are like training's, which such an estimate takes for
+        a part of the change, or where nothing explains all of them: then with a name alone."""
         sample = self.samples[feature.name]
-        if not isinstance(sample, ValueSample) or not cause.is_conversion or cause.by_values or cause.share < 1:
+        if cause is not None:
+            cause = frozen_since(cause, sample, begun)
+        told = cause is not None and (not cause.is_conversion or cause.by_values or cause.share < 1)
+        failing = any(one.outcome is Outcome.FAIL for one in self.judgements[feature.name])
+        if grows or told or not isinstance(sample, ValueSample) or not (cause or failing):
             return cause
         kept = sample.blocks >= begun
-        later = ValueSample(sample.values[kept], sample.blocks[kept], sample.n[kept])
-        found = self._conversion(feature, later)
-        return found if found is not None and found.kind == cause.kind else None
+        found = self._conversion(feature, ValueSample(sample.values[kept], sample.blocks[kept], sample.n[kept]))
+        if found is None or (found.kind != cause.kind if cause else not found.name or found.share < _ALL):
+            return None
+        return found
 
     def swapped(self, causes: Mapping[str, Cause]) -> dict[str, Cause]:
         """The other half of columns that changed places: failing ones whose values are about those of a column that

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from tests.validation.skew.causes import like
 
-from tidegate_validation.skew import Columns
+from tidegate_validation.skew import Columns, report_on_tables
 from tidegate_validation.skew.two_tables import profile_table, report_on_table
 from tidegate_validation.statistics import Profile
 from tidegate_validation.tables import as_table
@@ -97,3 +97,18 @@ def test_what_comes_with_two_more_digits_is_not_hundredths_for_that() -> None:
 def test_rows_that_lie_higher_by_what_is_no_unit_have_no_such_cause(factor: float) -> None:
     glucose = week()["glucose"]
     assert (told("glucose", glucose.mask(some(0.2), np.round(glucose * factor, 1))) or {}).get("units") is None
+
+
+def test_other_units_from_a_day_on_are_named_by_the_rows_since_then() -> None:
+    """Given to more digits than before, they are no part of all rows."""
+    random = np.random.default_rng(1)
+    day = np.repeat(np.arange(67), 320)
+    height = random.normal(171, 9, len(day))
+    weight = np.round(height**2 / 1e4 * np.exp(random.normal(3.2, 0.17, len(day))), 1)
+    rows = pd.DataFrame({"at": (19_000 + day) * 86_400 + np.tile(np.arange(320) * 200, 67), "weight": weight})
+    pounds = rows["weight"].mask(day >= 62, np.round(weight * 0.45359237, 2))
+
+    found = report_on_tables(rows[day < 60], rows.assign(weight=pounds)[day >= 60], Columns(time="at"))
+
+    cause = found.feature("weight").cause or {}
+    assert (cause["kind"], cause["factor"], cause["since"]) == ("constant factor", 0.45359237, "2022-03-11")
