@@ -197,3 +197,21 @@ def test_cents_of_a_column_that_is_mostly_zero_are_told(seed: int) -> None:
     now["premium"] = np.round(now["premium"] * 100)
     cause = report_on_tables(before, now, Columns(time="at")).feature("premium").cause or {}
     assert (cause["kind"], cause.get("factor")) == ("constant factor", 100.0)
+
+
+def revenue(seed: int, days: int, first: int) -> pd.DataFrame:
+    """Few purchases at few prices, and mostly none."""
+    random = np.random.default_rng(seed)
+    n = days * 600
+    price = random.choice([0.99, 1.99, 4.99, 9.99, 49.99], n, p=[0.4, 0.25, 0.2, 0.12, 0.03])
+    at = (first + np.repeat(np.arange(days), 600)) * DAY + np.tile(np.arange(600) * 100, days)
+    return pd.DataFrame({"revenue": np.where(random.random(n) < 0.02, price, 0.0), "at": at})
+
+
+@pytest.mark.parametrize("factor", [100.0, 5.2])
+def test_few_prices_of_a_column_that_is_mostly_zero_tell_the_factor(factor: float) -> None:
+    """Zeros are neither rounded nor five times what they were."""
+    before, now = revenue(1, DAYS, FIRST), revenue(2, 7, FIRST + DAYS)
+    now["revenue"] = np.round(now["revenue"] * factor, 2)
+    cause = report_on_tables(before, now, Columns(time="at")).feature("revenue").cause or {}
+    assert (cause["kind"], cause.get("factor")) == ("constant factor", pytest.approx(factor, rel=1e-3))

@@ -161,7 +161,8 @@ def _usual_rather(evidence: Evidence, match: Match) -> Match:
     usual = only_common(match.factor, _NEAR)
     if usual is None:
         return match
-    share = landing(evidence.values, evidence.weights, evidence.known, usual.factor, 0.0, 0.0)
+    told = evidence.values != 0  # No factor moves zeros.
+    share = landing(evidence.values[told], evidence.weights[told], evidence.known, usual.factor, 0.0, 0.0)
     return replace(match, factor=usual.factor, share=share) if share >= _EVERY * match.share else match
 
 
@@ -178,7 +179,7 @@ def _told_by_values(evidence: Evidence, match: Match) -> bool:
     fit = fitted(evidence)
     if _denied(evidence, fit, match.factor):
         return False
-    if fit is not None and _always_lands(evidence, match.factor):
+    if fit is not None and _always_lands(evidence, match.factor) and _lie_side_by_side(evidence):
         return _fits_alone(evidence, fit, match.factor)
     by_digits = of_any_digits(evidence.values, evidence.weights, evidence.known, match.factor)
     if match.share - by_digits > _HALF * (1 - by_digits):
@@ -198,6 +199,13 @@ def _always_lands(evidence: Evidence, factor: float) -> bool:
     """Whether values that were rounded as the served ones are lie on training's grid with the factor undone, whatever
     they are."""
     return evidence.grid is not None and always_back(evidence.values, evidence.grid, factor)
+
+
+def _lie_side_by_side(evidence: Evidence) -> bool:
+    """Whether training's values mostly have neighbours one step of their grid away, so that many of any numbers land on
+    them: a handful of prices is no such."""
+    known, step = evidence.known, evidence.grid or 0.0
+    return landing(known + step, evidence.known_weights, known, 1.0, 0.0, 0.0) > _CLEARLY
 
 
 def _fits(evidence: Evidence, fit: ScaleFit | None, factor: float, room: float) -> bool:

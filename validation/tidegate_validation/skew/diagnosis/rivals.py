@@ -196,12 +196,13 @@ def _rounded(suspect: Suspect, sample: ValueSample) -> Cause | None:
 
 
 def _within_a_step_of_training(suspect: Suspect, sample: ValueSample, rounded: Cause) -> bool:
-    """Whether hardly any value lies further outside training's range than rounding could bring it."""
+    """Whether hardly any value lies further outside training's range than rounding could bring it; zeros say nothing,
+    for no factor moves them."""
     low, high, step = suspect.feature.minimum, suspect.feature.maximum, float(dict(rounded.details)["step"])
     if low is None or high is None:
         return False
     beyond = (sample.values < low - step) | (sample.values > high + step)
-    return float(sample.n[beyond].sum()) < _PART * float(sample.n.sum())
+    return float(sample.n[beyond].sum()) < _PART * float(sample.n[sample.values != 0].sum())
 
 
 def _left_when_rounded(suspect: Suspect, rounded: Cause) -> float:
