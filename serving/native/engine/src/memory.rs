@@ -37,10 +37,19 @@ pub struct Memory {
 #[derive(Debug)]
 pub struct Share {
     memory: Arc<Memory>,
-    used: AtomicUsize,
+    used: Used,
     limit: usize,
     /// Whose it is, for messages.
     owner: &'static str,
+}
+
+/// What a share has taken.
+#[derive(Debug)]
+enum Used {
+    /// Of few threads at once.
+    One(AtomicUsize),
+    /// Of all I/O threads: none waits for what the others count.
+    Many(Box<Sum>),
 }
 
 /// Memory that is taken until this is dropped.
@@ -53,7 +62,7 @@ pub struct Reservation {
 impl Memory {
     /// A budget of this many bytes. A share is never so small that one message of the largest size does not fit.
     pub fn new(limit: usize, largest_message: usize) -> Memory {
-        let (used, refused) = (Sum::new((limit / OF_LIMIT).min(MOST_KEPT)), AtomicU64::new(0));
+        let (used, refused) = (sum_below(limit), AtomicU64::new(0));
         let (models, logs, disposal) = (Mutex::default(), Mutex::default(), Disposal::default());
         let large_arrays = AtomicU64::new(0);
         Memory { limit, largest_message, used, refused, large_arrays, models, logs, disposal }
@@ -84,25 +93,26 @@ impl Memory {
         self.limit / 8
     }
 
-    fn share(self: &Arc<Memory>, limit: usize, owner: &'static str) -> Arc<Share> {
+    fn share(self: &Arc<Memory>, limit: usize, owner: &'static str, used: Used) -> Arc<Share> {
         let large = self.limit - self.reserve();
         let limit = limit.max(self.largest_message.saturating_mul(2)).min(large);
-        Arc::new(Share { memory: self.clone(), used: AtomicUsize::new(0), limit, owner })
+        Arc::new(Share { memory: self.clone(), used, limit, owner })
     }
 
     /// The share of a new connection: a quarter.
     pub fn of_connection(self: &Arc<Memory>) -> Arc<Share> {
-        self.share(self.limit / 4, "this connection's")
+        self.share(self.limit / 4, "this connection's", Used::default())
     }
 
     /// The share of a model, which all its versions have in common: half.
     pub fn of_model(self: &Arc<Memory>, name: &str) -> Arc<Share> {
-        known_or(&self.models, name, || self.share(self.limit / 2, "the model's"))
+        let used = || Used::Many(Box::new(sum_below(self.limit / 2)));
+        known_or(&self.models, name, || self.share(self.limit / 2, "the model's", used()))
     }
 
     /// What waits to be logged of a model, all its versions together. The log has a bound of its own for it.
     pub fn of_log(self: &Arc<Memory>, name: &str) -> Arc<Share> {
-        known_or(&self.logs, name, || self.share(self.limit, "the log's"))
+        known_or(&self.logs, name, || self.share(self.limit, "the log's", Used::default()))
     }
 
     #[cold]
@@ -116,6 +126,11 @@ impl Memory {
     }
 }
 
+/// A sum that is to stay below a limit.
+fn sum_below(limit: usize) -> Sum {
+    Sum::new((limit / OF_LIMIT).min(MOST_KEPT))
+}
+
 fn known_or(shares: &Mutex<HashMap<String, Weak<Share>>>, name: &str, make: impl FnOnce() -> Arc<Share>) -> Arc<Share> {
     let mut shares = lock(shares);
     if let Some(share) = shares.get(name).and_then(Weak::upgrade) {
@@ -125,6 +140,58 @@ fn known_or(shares: &Mutex<HashMap<String, Weak<Share>>>, name: &str, make: impl
     let share = make();
     shares.insert(name.to_owned(), Arc::downgrade(&share));
     share
+}
+
+impl Default for Used {
+    fn default() -> Used {
+        Used::One(AtomicUsize::new(0))
+    }
+}
+
+impl Used {
+    /// Takes bytes, unless more than the limit would be taken then.
+    #[inline]
+    fn take(&self, bytes: usize, limit: usize) -> bool {
+        let fits = match self {
+            Used::One(used) => used.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= limit,
+            // A sum does not take every number.
+            Used::Many(_) if bytes > limit => return false,
+            Used::Many(sum) => fits(sum, bytes, limit),
+        };
+        if !fits {
+            self.sub(bytes);
+        }
+        fits
+    }
+
+    fn add(&self, bytes: usize) {
+        match self {
+            Used::One(used) => _ = used.fetch_add(bytes, Ordering::Relaxed),
+            Used::Many(sum) => _ = sum.add(bytes as i64),
+        }
+    }
+
+    #[inline]
+    fn sub(&self, bytes: usize) {
+        match self {
+            Used::One(used) => _ = used.fetch_sub(bytes, Ordering::Relaxed),
+            Used::Many(sum) => _ = sum.add(-(bytes as i64)),
+        }
+    }
+
+    fn exact(&self) -> usize {
+        match self {
+            Used::One(used) => used.load(Ordering::Relaxed),
+            Used::Many(sum) => usize::try_from(sum.exact()).unwrap_or(0),
+        }
+    }
+}
+
+/// Adds to a sum. Whether it is no more than the limit now.
+#[inline]
+fn fits(sum: &Sum, bytes: usize, limit: usize) -> bool {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    sum.add(bytes as i64).saturating_add(sum.slack()) <= limit || sum.exact() <= limit
 }
 
 impl Share {
@@ -137,13 +204,10 @@ impl Share {
             true => (memory.limit, self.limit.saturating_add(memory.reserve() / 2)),
             false => (memory.limit - memory.reserve(), self.limit),
         };
-        let own_before = self.used.fetch_add(bytes, Ordering::Relaxed);
-        if own_before.saturating_add(bytes) > own {
-            self.used.fetch_sub(bytes, Ordering::Relaxed);
+        if !self.used.take(bytes, own) {
             return Err(memory.refuse(bytes, self.owner, own));
         }
-        let about = memory.used.add(bytes as i64);
-        if about + memory.used.slack() > all as i64 && memory.used.exact() > all as i64 {
+        if !fits(&memory.used, bytes, all) {
             self.give_back(bytes);
             return Err(memory.refuse(bytes, "the server's", all));
         }
@@ -151,7 +215,7 @@ impl Share {
     }
 
     fn give_back(&self, bytes: usize) {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        self.used.sub(bytes);
         self.memory.used.add(-(bytes as i64));
     }
 
@@ -162,7 +226,7 @@ impl Share {
 
     /// Bytes that it holds.
     pub fn used(&self) -> usize {
-        self.used.load(Ordering::Relaxed)
+        self.used.exact()
     }
 
     /// A model made large outputs, or took large inputs, in memory of its own.
@@ -186,7 +250,7 @@ impl Share {
 
     /// Bytes that are there already, such as an answer that was just written.
     pub fn note(self: &Arc<Share>, bytes: usize) -> Reservation {
-        self.used.fetch_add(bytes, Ordering::Relaxed);
+        self.used.add(bytes);
         self.memory.used.add(bytes as i64);
         Reservation { share: self.clone(), bytes }
     }
@@ -294,22 +358,28 @@ mod tests {
 
     #[test]
     fn many_threads_together_get_what_there_is_and_no_more() {
-        let memory = memory();
-        let held = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..8)
-                .map(|at| {
-                    let mut taken = memory.of_model(&format!("m{at}")).reservation();
-                    scope.spawn(move || {
-                        while taken.grow(SMALL, SMALL).is_ok() {}
-                        taken
+        // A model has half, and half of the reserve for small requests.
+        for (models, limit) in [(8, 80 * MB), (1, 45 * MB)] {
+            let memory = memory();
+            let of_model: Vec<_> = (0..models).map(|at| memory.of_model(&format!("m{at}"))).collect();
+            let held = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..8)
+                    .map(|at| {
+                        let mut taken = of_model[at % models].reservation();
+                        scope.spawn(move || {
+                            while taken.grow(SMALL, SMALL).is_ok() {}
+                            taken
+                        })
                     })
-                })
-                .collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
-        });
-        let taken: usize = held.iter().map(Reservation::bytes).sum();
-        assert_eq!(memory.used(), taken);
-        assert!((80 * MB - 8 * SMALL..=80 * MB).contains(&taken), "{taken}");
+                    .collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+            });
+            let taken: usize = held.iter().map(Reservation::bytes).sum();
+            assert_eq!((memory.used(), of_model.iter().map(|share| share.used()).sum()), (taken, taken));
+            assert!((limit - 8 * SMALL..=limit).contains(&taken), "{taken}");
+            drop(held);
+            assert_eq!((memory.used(), of_model[0].used()), (0, 0));
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod answering;
 mod disposal;
 mod histogram;
 mod inflight;
+mod lanes;
 mod log_turns;
 mod metrics;
 mod priorities;

@@ -11,6 +11,7 @@ use tidegate_engine::engine::Engine;
 use tidegate_engine::limits::Limits;
 use tidegate_engine::log::LogLimits;
 use tidegate_engine::metrics::Endpoint;
+use tidegate_engine::per_thread::Apart;
 use tidegate_engine::request::inflight::Pending;
 use tidegate_engine::request::{Answering, Dispatcher, Reply, Rows, Tags, Turn};
 use tidegate_engine::sync::lock;
@@ -90,7 +91,7 @@ fn once_there_are_enough_answers_another_connection_waits_until_they_are_sent() 
     let connections = [1, 1, 1, 2, 2, 3, 3, 3, 3, 3, 4];
     let mut batch = finished(&[5, 6]);
     for (entry, connection) in batch.entries.iter_mut().zip(connections) {
-        let (reply, id, queue) = (Nobody(connection), entry.id.clone(), fixture.queue.clone());
+        let (reply, id, queue) = (Nobody(connection), entry.id.clone(), Arc::new(Apart(fixture.queue.clone())));
         let pending = Pending { reply, id, received: entry.received, deadline: entry.deadline, queue, place: None };
         entry.slot = Some(lock(&dispatcher.inflight).insert(pending));
     }

@@ -9,6 +9,7 @@ use crate::support::{Fixture, fixture};
 use proptest::prelude::*;
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::metrics::Endpoint;
+use tidegate_engine::per_thread::Apart;
 use tidegate_engine::request::inflight::{Inflight, Pending};
 use tidegate_engine::request::{Reply, Rows, Tags};
 use tidegate_engine::request_id::RequestId;
@@ -73,7 +74,7 @@ impl Waiting {
 
     /// The same on one of several connections.
     fn add_on(&mut self, connection: usize, deadline: u64, gone: bool) -> u64 {
-        let (queue, received) = (self.fixture.queue.clone(), self.began);
+        let (queue, received) = (Arc::new(Apart(self.fixture.queue.clone())), self.began);
         let deadline = received + Duration::from_millis(deadline);
         let id = RequestId::choose(None, &self.fixture.ids);
         let (asked, rows) = (self.asked.clone(), self.rows.clone());

@@ -16,6 +16,9 @@ use crate::batching::queue::Queue;
 /// half of what is left.
 const SHARED: usize = 1024;
 
+/// A queue has plenty of places where no more than this part of them is taken.
+const PLENTY: usize = 2;
+
 /// A connection has a good part of a batch under way with so much of one.
 const PART: usize = 16;
 
@@ -33,10 +36,12 @@ pub(super) struct Admitted {
 }
 
 impl Queue {
-    /// Refuses a request that is not decoded yet where the queue has no place for the smallest.
+    /// Refuses a request that is not decoded yet where the queue has no place for the smallest. Where the last request found
+    /// plenty it is looked at only behind decoding.
     #[inline]
     pub(super) fn check_place(&self, incoming: &Incoming<'_>) -> Result<(), Status> {
-        match incoming.may_wait {
+        let found = self.lanes[incoming.lane].found.load(Ordering::Relaxed);
+        match incoming.may_wait || found < incoming.batching.max_queued_rows / PLENTY {
             true => Ok(()),
             false => self.place_for(1, self.counted_rows(incoming.tier), incoming),
         }
@@ -53,6 +58,7 @@ impl Queue {
             self.excess_rows.fetch_add(excess, Ordering::Relaxed);
         }
         let queued = self.queued_rows.fetch_add(rows, Ordering::Relaxed);
+        self.lanes[incoming.lane].found.store(queued, Ordering::Relaxed);
         let (before, all) = match self.has_lower() {
             true => (self.rows_ahead(incoming.tier).saturating_sub(rows), self.rows_ahead(incoming.tier | LOWER)),
             false => (queued, queued + rows),

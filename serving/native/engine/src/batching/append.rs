@@ -168,6 +168,7 @@ impl Queue {
     }
 
     fn open_batch(&self, incoming: &Incoming<'_>) -> Batch {
+        self.note_use(incoming.lane);
         self.batch((incoming.version)(), (incoming.tier, incoming.lane), incoming.received)
     }
 

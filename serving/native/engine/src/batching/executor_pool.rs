@@ -1,7 +1,7 @@
 //! The executor threads of one version: started when work comes, woken when there is more, ended when idle for long.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Condvar, Mutex, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -56,6 +56,8 @@ pub struct ExecutorPool {
     /// What `State::is_awake` says, for those who bring work: they need no lock as long as it holds.
     awake: AtomicBool,
     too_many: AtomicBool,
+    /// What `State::present` is.
+    present: AtomicUsize,
     idle: Duration,
     starter: Weak<dyn ThreadStarter>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -71,8 +73,8 @@ impl ExecutorPool {
     /// No thread yet, and none allowed.
     pub fn new(starter: Weak<dyn ThreadStarter>) -> ExecutorPool {
         let (state, threads) = (Mutex::default(), Mutex::default());
-        let (awake, too_many) = (AtomicBool::new(false), AtomicBool::new(false));
-        ExecutorPool { state, changed: Condvar::new(), awake, too_many, idle: IDLE, starter, threads }
+        let (awake, too_many, present) = (AtomicBool::new(false), AtomicBool::new(false), AtomicUsize::new(0));
+        ExecutorPool { state, changed: Condvar::new(), awake, too_many, present, idle: IDLE, starter, threads }
     }
 
     /// Work came: wakes one idle thread, has one started where all are at work and there may be more, or notes it for one
@@ -104,6 +106,7 @@ impl ExecutorPool {
 
     /// Tells those who bring work whether a thread will look for it, after each change.
     fn tell(&self, state: &State) {
+        self.present.store(state.present, Ordering::Relaxed);
         self.awake.store(state.is_awake(), Ordering::Relaxed);
         // Who is told that nobody will look takes the lock; whose work came before is found by the look that follows.
         fence(Ordering::SeqCst);
@@ -186,6 +189,11 @@ impl ExecutorPool {
         lock(&self.state).most
     }
 
+    /// How many threads there are.
+    pub(super) fn present(&self) -> usize {
+        self.present.load(Ordering::Relaxed)
+    }
+
     /// Whether a thread that has just run a batch is one too many; if so, it is counted out.
     pub fn should_leave(&self) -> bool {
         self.too_many.load(Ordering::Relaxed) && self.remove_surplus(&mut lock(&self.state))
@@ -246,7 +254,6 @@ impl ExecutorPool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
     use std::sync::{Arc, OnceLock};
 
     use super::*;

@@ -16,6 +16,7 @@ use crate::batching::finished::{CompletionsByLane, FinishedBatch, Part};
 use crate::batching::kept::Kept;
 use crate::batching::pacing::Unrun;
 use crate::batching::queue::{NextBatch, Queue};
+use crate::batching::search::{Search, Where};
 use crate::batching::served_signature::ServedSignature;
 use crate::batching::streaming;
 use crate::batching::unanswered::LARGE;
@@ -23,9 +24,6 @@ use crate::metrics::Ran;
 
 /// A thread that had no batch for that long lets others have the memory that it keeps.
 const REST: Duration = Duration::from_secs(1);
-
-/// A batch of so many requests has company: more of them are being read when it is through.
-const COMPANY: usize = 16;
 
 /// Everything that an executor thread needs.
 #[derive(Clone)]
@@ -68,17 +66,19 @@ impl ExecutorThread {
         let pool = &*self.pool;
         let mut turn = 0;
         let mut rests_at: Option<Instant> = None;
-        let mut company = false;
+        let mut search = Search::default();
         loop {
             let mut later: Option<Instant> = None;
             let mut ran = false;
             let now = Instant::now();
+            let place = search.place(now);
             for step in 0..self.queues.len() {
                 let queue = &self.queues[(turn + step) % self.queues.len()];
-                match next_of(queue, now) {
+                match next_of(queue, now, place) {
                     NextBatch::Batch(batch) => {
-                        company = batch.entries.len() >= COMPANY;
+                        let (lane, requests) = (batch.lane, batch.entries.len());
                         self.serve_guarded(queue, *batch);
+                        search.ran(lane, requests, (now, Instant::now()), self.keeps_lanes(queue));
                         turn += step + 1;
                         ran = true;
                         break;
@@ -93,13 +93,14 @@ impl ExecutorThread {
                 rests_at = None;
                 self.executor.share_memory();
             }
-            if !ran && std::mem::take(&mut company) {
-                // An I/O thread that shares the processor has its turn: what it brings is there then, and nobody is woken.
-                thread::yield_now();
-            }
             let instruction = match ran {
                 true if pool.should_leave() => Instruction::Leave,
                 true => Instruction::Work,
+                false if search.yields() => {
+                    // An I/O thread that shares the processor has its turn: what it brings is there then, and nobody is woken.
+                    thread::yield_now();
+                    Instruction::Work
+                }
                 false => pool.wait(later.into_iter().chain(rests_at).min()),
             };
             match instruction {
@@ -113,6 +114,12 @@ impl ExecutorThread {
                 }
             }
         }
+    }
+
+    /// Whether there is an executor for each lane that brings requests, and more than one.
+    fn keeps_lanes(&self, queue: &Queue) -> bool {
+        let lanes = queue.used_lanes();
+        lanes > 1 && self.pool.present() >= lanes
     }
 
     /// The requests of a batch that is lost are answered by the deadline sweep.
@@ -247,9 +254,9 @@ impl ExecutorThread {
 }
 
 /// What is to be run next; where much is to be answered yet, only what adds little.
-fn next_of(queue: &Queue, now: Instant) -> NextBatch {
+fn next_of(queue: &Queue, now: Instant, place: Where) -> NextBatch {
     if !queue.served.unanswered.is_much() {
-        return queue.take(now);
+        return queue.take_from(place, now);
     }
     let timeout_us = queue.batching().timeout_us;
     match queue.take_light(now) {

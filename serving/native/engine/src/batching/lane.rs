@@ -1,6 +1,9 @@
 //! What waits of one I/O thread: closed batches in their order, and the open ones, each of requests of other shapes.
 
 use std::collections::VecDeque;
+use std::ops::Deref;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::{Duration, Instant};
 
 use crate::batching::batch::Batch;
@@ -20,6 +23,24 @@ pub(super) struct Lane {
     /// Of the request that is decoded: its shapes, and where its rows begin.
     pub(super) shapes: Vec<Vec<usize>>,
     pub(super) marks: Vec<usize>,
+}
+
+/// A lane and its lock.
+#[derive(Debug, Default)]
+pub(super) struct Guarded {
+    lane: Mutex<Lane>,
+    /// How many rows its last request found in the queue: where these are few, the next one need not look, which would fetch
+    /// what other lanes write.
+    pub(super) found: AtomicUsize,
+    /// Whether it ever had a request.
+    pub(super) used: AtomicBool,
+}
+
+impl Deref for Guarded {
+    type Target = Mutex<Lane>;
+    fn deref(&self) -> &Mutex<Lane> {
+        &self.lane
+    }
 }
 
 /// What there is of a lane to be run.

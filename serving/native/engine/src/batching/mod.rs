@@ -18,6 +18,7 @@ pub mod output_check;
 pub mod pacing;
 pub mod queue;
 pub(crate) mod ragged;
+pub mod search;
 pub mod served_signature;
 pub mod service_time;
 pub mod stream;

@@ -12,8 +12,9 @@ use tidegate_codec::tensors::{ColumnPool, Lease};
 
 use crate::batching::batch::Batch;
 use crate::batching::executor_pool::ExecutorPool;
-use crate::batching::lane::{Lane, Ripe};
+use crate::batching::lane::{Guarded, Lane, Ripe};
 use crate::batching::limits::{Batching, TIERS};
+use crate::batching::search::Where;
 use crate::batching::served_signature::ServedSignature;
 use crate::batching::service_time::ServiceTime;
 use crate::batching::waiting::{Count, Place, Waiting};
@@ -34,13 +35,14 @@ pub enum NextBatch {
 }
 
 /// One lane per I/O thread.
-pub(super) type Lanes = Box<[Apart<Mutex<Lane>>]>;
+pub(super) type Lanes = Box<[Apart<Guarded>]>;
 
 /// What waits to be run.
 #[derive(Debug)]
 pub struct Queue {
     pub(super) batching: ArcSwap<Batching>,
     pub(super) lanes: Lanes,
+    used_lanes: AtomicUsize,
     /// Those of lower tiers; none before a request is of one.
     lower: [OnceLock<Lanes>; TIERS - 1],
     /// Whether a request was ever of one.
@@ -77,6 +79,7 @@ impl Queue {
         let queue = Queue {
             batching: ArcSwap::from_pointee(batching.bounded_by(&served.signature.outputs)),
             lanes: make_lanes(lanes),
+            used_lanes: AtomicUsize::new(0),
             lower: Default::default(),
             has_lower: AtomicBool::new(false),
             passed_over: AtomicUsize::new(0),
@@ -168,19 +171,31 @@ impl Queue {
         &lanes[lane]
     }
 
+    /// Lanes that ever had a request.
+    pub(super) fn used_lanes(&self) -> usize {
+        self.used_lanes.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn note_use(&self, lane: usize) {
+        let used = &self.lanes[lane].used;
+        if !used.load(Ordering::Relaxed) && !used.swap(true, Ordering::Relaxed) {
+            self.used_lanes.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     /// All lanes of one I/O thread, the highest tier first.
-    fn lanes_of(&self, lane: usize) -> impl Iterator<Item = &Apart<Mutex<Lane>>> {
+    fn lanes_of(&self, lane: usize) -> impl Iterator<Item = &Apart<Guarded>> {
         self.tiers().map(move |(_, lanes)| &lanes[lane])
     }
 
     /// All lanes by tier, the highest first.
-    pub(super) fn tiers(&self) -> impl Iterator<Item = (usize, &[Apart<Mutex<Lane>>])> {
+    pub(super) fn tiers(&self) -> impl Iterator<Item = (usize, &[Apart<Guarded>])> {
         let lower = self.lower.iter().enumerate().filter_map(|(at, lanes)| Some((at + 1, &**lanes.get()?)));
         std::iter::once((0, &*self.lanes)).chain(lower)
     }
 
     fn all_lanes(&self) -> impl Iterator<Item = &Mutex<Lane>> {
-        self.tiers().flat_map(|(_, lanes)| lanes).map(|lane| &**lane)
+        self.tiers().flat_map(|(_, lanes)| lanes).map(|lane| &***lane)
     }
 
     /// Whether a request was ever of a lower tier than the highest.
@@ -214,6 +229,11 @@ impl Queue {
     /// Higher tiers go first, but of `FAIR` batches that lower ones wait for, one is the oldest of all: nobody waits for
     /// ever.
     pub fn take(&self, now: Instant) -> NextBatch {
+        self.take_from(Where::Anywhere, now)
+    }
+
+    /// The same of some lanes.
+    pub fn take_from(&self, place: Where, now: Instant) -> NextBatch {
         let timeout_us = self.batching.load().timeout_us;
         if self.passed_over.load(Ordering::Relaxed) >= FAIR - 1 {
             let found = self.oldest(now, timeout_us).map(|lane| lock(lane).take(now, timeout_us));
@@ -224,9 +244,14 @@ impl Queue {
             }
         }
         let mut later: Option<Instant> = None;
-        let (first, count) = (self.next_lane.load(Ordering::Relaxed), self.lanes.len());
+        let all = self.lanes.len();
+        let (first, count) = match place {
+            Where::Anywhere => (self.next_lane.load(Ordering::Relaxed), all),
+            Where::First(lane) => (lane, all),
+            Where::Only(lane) => (lane, 1),
+        };
         for (_, lanes) in self.tiers() {
-            for index in (first..first + count).map(|index| index % count) {
+            for index in (first..first + count).map(|index| index % all) {
                 let found = lock(&lanes[index]).take(now, timeout_us);
                 match found {
                     Ripe::Batch(batch) => return NextBatch::Batch(self.taken(batch)),

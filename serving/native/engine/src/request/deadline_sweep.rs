@@ -88,7 +88,7 @@ impl<R: Reply> Dispatcher<R> {
             queue.served.metrics.count_answer(endpoint, late.code);
             self.engine.metrics.count_latency(endpoint, now.saturating_duration_since(received));
             reply.fail(late, Tags { version: Some(&queue.served.version_header), id: Some(&id) });
-            note(&mut queues, queue);
+            note(&mut queues, &queue);
         }
         queues.iter().for_each(|queue| queue.drop_dead(self.lane));
     }
@@ -103,14 +103,14 @@ impl<R: Reply> Dispatcher<R> {
                 queue.abandon(&place, Some(slot));
             }
             queue.served.metrics.count_answer(reply.endpoint(), Code::Cancelled);
-            note(&mut queues, queue);
+            note(&mut queues, &queue);
         }
         queues.iter().for_each(|queue| queue.drop_dead(self.lane));
     }
 }
 
-fn note(queues: &mut Vec<Arc<Queue>>, queue: Arc<Queue>) {
-    if !queues.iter().any(|known| Arc::ptr_eq(known, &queue)) {
-        queues.push(queue);
+fn note(queues: &mut Vec<Arc<Queue>>, queue: &Arc<Queue>) {
+    if !queues.iter().any(|known| Arc::ptr_eq(known, queue)) {
+        queues.push(queue.clone());
     }
 }

@@ -169,7 +169,8 @@ impl<R: Reply> Dispatcher<R> {
         let shadow = model.shadow.as_ref();
         let shadow = shadow.filter(|shadow| !Arc::ptr_eq(&shadow.version, version) && id.sampled(shadow.share));
         let copy = shadow.map(|shadow| (&shadow.version, self.copy_of(&entry)));
-        let pending = Pending { reply: R::from(reply), id, received, deadline, queue: queue.clone(), place: None };
+        let held = version.hold(queue, self.lane);
+        let pending = Pending { reply: R::from(reply), id, received, deadline, queue: held, place: None };
         let slot = lock(&self.inflight).insert(pending);
         match self.append(version, queue, Entry { slot: Some(slot), ..entry }, bytes, payload) {
             Ok(Appended { request, place: None, .. }) => self.answer_no_rows(slot, request.flat),

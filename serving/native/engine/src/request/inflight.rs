@@ -2,13 +2,13 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::batching::{Place, Queue};
+use crate::batching::Place;
 use crate::request::reply::{Reply, SILENT};
 use crate::request_id::RequestId;
+use crate::serving_map::HeldQueue;
 
 /// A request that waits.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct Pending<R> {
     /// When it is answered as too late.
     pub deadline: Instant,
     /// Where it waits or runs.
-    pub queue: Arc<Queue>,
+    pub queue: HeldQueue,
     /// Its batch there, once it has one.
     pub place: Option<Place>,
 }

@@ -12,4 +12,4 @@ pub use change::{Change, Publish, Wiring};
 pub use map::{Model, ServingMap};
 pub use split::{KeyValue, Requester};
 pub use states::ModelStates;
-pub use version::{Remains, Version};
+pub use version::{HeldQueue, Remains, Version};

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 
 use http::HeaderValue;
@@ -11,6 +11,11 @@ use tidegate_codec::model_metadata::{Description, ModelMetadata};
 use tidegate_codec::status::{Code, Status};
 
 use crate::batching::{Batching, CompletionsByLane, Executor, ExecutorPool, ExecutorThread, Queue, ThreadStarter};
+use crate::per_thread::Apart;
+
+/// A queue as the requests of one lane hold it: who holds it otherwise is counted elsewhere, so that lanes do not wait for
+/// each other to count theirs.
+pub type HeldQueue = Arc<Apart<Arc<Queue>>>;
 
 /// A version in the map, or held by requests after it left the map.
 pub struct Version {
@@ -20,6 +25,8 @@ pub struct Version {
     pub number: i64,
     /// One per signature.
     pub queues: Arc<[Arc<Queue>]>,
+    /// The same for each lane that had requests.
+    held: Box<[OnceLock<Box<[HeldQueue]>>]>,
     /// Its number as a header's value.
     pub header: HeaderValue,
     /// Wakes and stops its executor threads.
@@ -82,6 +89,7 @@ impl Version {
                 model,
                 number,
                 queues: queues(&executors).into(),
+                held: (0..completions.len()).map(|_| OnceLock::new()).collect(),
                 executors,
                 description,
                 retired: AtomicBool::new(false),
@@ -124,6 +132,14 @@ impl Version {
             signatures: self.queues.iter().map(|queue| queue.signature()).collect(),
             description: self.description.as_ref(),
         }
+    }
+
+    /// One of its queues, for a request of this lane.
+    pub fn hold(&self, queue: &Arc<Queue>, lane: usize) -> HeldQueue {
+        let held_here = || self.queues.iter().map(|queue| Arc::new(Apart(queue.clone()))).collect();
+        let held = self.held[lane].get_or_init(held_here);
+        let held = held.iter().find(|held| Arc::ptr_eq(&held.0, queue));
+        held.cloned().unwrap_or_else(|| Arc::new(Apart(queue.clone())))
     }
 
     /// The queue of a signature.

@@ -61,6 +61,11 @@ pub fn fixture_of(shape: &[i64], batching: &Batching) -> Fixture {
 
 /// Of this signature.
 pub fn fixture_for(signature: Signature, batching: &Batching) -> Fixture {
+    fixture_with_lanes(signature, batching, 1)
+}
+
+/// With a lane for each of so many I/O threads.
+pub fn fixture_with_lanes(signature: Signature, batching: &Batching, lanes: usize) -> Fixture {
     let memory = Arc::new(Memory::new(1 << 30, 1 << 20));
     let nobody: Weak<Nobody> = Weak::new();
     let pool = Arc::new(ExecutorPool::new(nobody));
@@ -75,7 +80,7 @@ pub fn fixture_for(signature: Signature, batching: &Batching) -> Fixture {
         metrics: Arc::<VersionMetrics>::default(),
         times: Arc::default(),
     };
-    let queue = Arc::new(Queue::new(Arc::new(served), pool, batching, 1));
+    let queue = Arc::new(Queue::new(Arc::new(served), pool, batching, lanes));
     let (start, entries) = (Instant::now(), AtomicU64::new(0));
     Fixture { queue, memory, ids: IdSource::default(), start, entries }
 }
@@ -125,7 +130,12 @@ impl Fixture {
 
     /// Appends rows whose value is the request's slot.
     pub fn append(&self, slot: u64, rows: usize, bytes: usize) -> Result<Appended, Status> {
-        self.queue.append(&Arc::new(()), 0, self.entry(slot), bytes, &|page| fill(page, slot as f32, rows))
+        self.append_to(0, slot, rows, bytes)
+    }
+
+    /// Appends to this lane.
+    pub fn append_to(&self, lane: usize, slot: u64, rows: usize, bytes: usize) -> Result<Appended, Status> {
+        self.queue.append(&Arc::new(()), lane, self.entry(slot), bytes, &|page| fill(page, slot as f32, rows))
     }
 
     /// Appends rows of this level, 0 for the highest priority.

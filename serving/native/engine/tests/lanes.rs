@@ -1,0 +1,115 @@
+//! Several I/O threads and several executors: who takes what of whom, and that nothing stays.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::{Fixture, fixture, fixture_with_lanes, limits};
+use tidegate_codec::signatures::Signature;
+use tidegate_codec::status::Status;
+use tidegate_codec::tensors::{Column, Tensor};
+use tidegate_engine::batching::queue::NextBatch;
+use tidegate_engine::batching::search::Where;
+use tidegate_engine::batching::{Completions, Executor, ExecutorThread, FinishedBatch, Prediction, Work};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// The value of a row whose run goes on until it is told to end.
+const LONG: u64 = 999;
+
+fn lanes(count: usize) -> Fixture {
+    fixture_with_lanes(Signature::clone(fixture(4, 4).queue.signature()), &limits(64, 4096), count)
+}
+
+/// Gives back what came, a batch that begins with LONG once it may; it tells when that has begun.
+struct Same {
+    begun: Mutex<Sender<()>>,
+    may_end: Mutex<Receiver<()>>,
+}
+
+impl Executor for Same {
+    fn execute(&self, work: Work) -> Result<Prediction, Status> {
+        let column = Column::clone(&work.columns[0]);
+        let Column::Raw(words) = &column else { panic!("not floats") };
+        if words.as_bytes()[..4] == (LONG as f32).to_le_bytes() {
+            self.begun.lock().unwrap().send(()).unwrap();
+            self.may_end.lock().unwrap().recv_timeout(3 * SOON).unwrap();
+        }
+        Ok(Prediction { outputs: vec![Some(Tensor { column, shape: vec![work.rows] })], errors: Vec::new() })
+    }
+
+    fn entries(&self) -> u64 {
+        0
+    }
+}
+
+/// Tells the slots that were answered, where somebody wants to know.
+struct Told(Option<Mutex<Sender<u64>>>);
+
+impl Completions for Told {
+    fn complete(&self, finished: FinishedBatch) {
+        let Some(sender) = &self.0 else { return };
+        let sender = sender.lock().unwrap();
+        finished.entries.iter().filter_map(|entry| entry.slot).for_each(|slot| sender.send(slot).unwrap());
+    }
+}
+
+#[test]
+fn an_executor_that_keeps_to_a_lane_takes_of_it_first_or_nothing_else() {
+    let fixture = lanes(3);
+    let take = |place| match fixture.queue.take_from(place, Instant::now()) {
+        NextBatch::Batch(batch) => Some(batch.lane),
+        _ => None,
+    };
+    (0..3).for_each(|lane| drop(fixture.append_to(lane, 1, 1, 4).unwrap()));
+    (0..3).for_each(|lane| fixture.queue.release_open(lane));
+    assert_eq!([Where::Only(2), Where::Only(2)].map(take), [Some(2), None]);
+    assert_eq!([Where::First(1), Where::First(1), Where::First(1)].map(take), [Some(1), Some(0), None]);
+}
+
+#[test]
+fn who_waits_behind_a_long_run_is_served_by_an_executor_that_keeps_to_a_busy_lane() {
+    let fixture = Arc::new(lanes(3));
+    let (queue, pool) = (fixture.queue.clone(), fixture.queue.executors.clone());
+    let (end, may_end) = channel();
+    let (sender, begun) = channel();
+    let executor = Arc::new(Same { begun: Mutex::new(sender), may_end: Mutex::new(may_end) });
+    let (sender, told) = channel();
+    let completions: [Arc<dyn Completions>; 2] = [Arc::new(Told(None)), Arc::new(Told(Some(Mutex::new(sender))))];
+    let queues = Arc::new([queue.clone()]);
+    let executors = ExecutorThread { pool: pool.clone(), queues, executor, completions: Arc::new(completions) };
+    pool.resize(2);
+    (0..2).for_each(|_| pool.wake());
+    let running = [executors.clone(), executors].map(|executor| thread::spawn(|| executor.run()));
+    let over = AtomicBool::new(false);
+    let ask = |lane, slot| {
+        fixture.append_to(lane, slot, 1, 4).unwrap();
+        queue.release_open(lane);
+        pool.wake();
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                match queue.queued_rows() {
+                    0..1024 => ask(0, 1),
+                    _ => thread::yield_now(),
+                }
+            }
+        });
+        ask(1, LONG);
+        begun.recv_timeout(SOON).unwrap();
+        let unanswered = (2..200).find(|slot| {
+            ask(1, *slot);
+            told.recv_timeout(SOON) != Ok(*slot)
+        });
+        over.store(true, Ordering::Relaxed);
+        assert_eq!(unanswered, None);
+    });
+    end.send(()).unwrap();
+    assert_eq!(told.recv_timeout(SOON), Ok(LONG));
+    pool.close();
+    running.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(queue.queued_rows(), 0);
+}
