@@ -32,7 +32,12 @@ settings.load_profile("tidegate")
 def pytest_configure(config: pytest.Config) -> None:
     """Makes the mark known where pytest-xdist is not installed, as in the environments of `make test-extras`."""
     config.addinivalue_line("markers", "xdist_group(name): tests that run in the same process")
-    gc.disable()  # until all is collected: next to nothing of what is imported and made meanwhile goes again
+
+
+def pytest_collectstart() -> None:
+    """Looks for no garbage until all is collected: next to nothing of what is imported and made meanwhile goes again.
+    A process that only hands tests to others collects none."""
+    gc.disable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the names, wherever this file was loaded
