@@ -64,6 +64,12 @@ class SharedHosts:
             return id in self._failed_alone
 
     def note_failed_alone(self, id: ServableId) -> None:
-        """Has it no more tried so, as a process for each try of what is corrupt would cost all others."""
+        """Has it no more tried so until it has loaded, as a process for each try of what is corrupt would cost all
+        others."""
         with self._lock:
             self._failed_alone.add(id)
+
+    def note_loaded(self, id: ServableId) -> None:
+        """What failed alone, such as for want of a file, may be loaded again once that is mended."""
+        with self._lock:
+            self._failed_alone.discard(id)

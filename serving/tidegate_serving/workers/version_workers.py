@@ -285,6 +285,8 @@ class VersionWorkers:
             if has_neighbours and isinstance(error, ModelFailed):
                 raise FailedBesideOthers(error) from error
             raise
+        if self._staff.shared is not None:
+            self._staff.shared.note_loaded(self._id)
         with self._changed:
             if self._closed:
                 return description

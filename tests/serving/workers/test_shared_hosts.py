@@ -193,11 +193,15 @@ def test_a_load_whose_process_another_one_ends_is_tried_again(make: Versions, tm
         assert asked(good.result()) > 0
 
 
+BREAKS = "import json\njson.tool = 7\n" + MODEL
+BREAKABLE = "import json\nif hasattr(json, 'tool'):\n    raise KeyError('tool')\n" + MODEL
+
+
 def test_a_load_that_a_neighbour_makes_fail_is_tried_alone_and_one_that_fails_there_too_is_so_once(
     make: Versions, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first, _ = make("first", model="import json\njson.tool = 7\n" + MODEL), make("other")
-    good = make("good", model="import json\nif hasattr(json, 'tool'):\n    raise KeyError('tool')\n" + MODEL)
+    first, _ = make("first", model=BREAKS), make("other")
+    good = make("good", model=BREAKABLE)
     assert asked(good) not in first.pids
     assert "good:1 cannot be loaded beside others, and alone it can" in caplog.text
     loads = tmp_path / "loads"
@@ -206,6 +210,14 @@ def test_a_load_that_a_neighbour_makes_fail_is_tried_alone_and_one_that_fails_th
         with pytest.raises(ModelFailed, match="KeyError: 'nothing'"):
             make("bad", model=bad)
         assert len(loads.read_text().split()) == tried
+
+
+def test_a_version_that_failed_alone_and_has_loaded_since_is_tried_alone_again(make: Versions) -> None:
+    others = [make("first", model=BREAKS), make("other", model=BREAKS)]
+    with pytest.raises(ModelFailed, match="KeyError: 'a file'"):
+        make("good", model="raise KeyError('a file')")
+    make("good").close()
+    assert asked(make("good", model=BREAKABLE)) not in [asked(workers) for workers in others]
 
 
 def at_second_load(folder: Path, does: str) -> str:
