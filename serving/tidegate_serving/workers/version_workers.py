@@ -243,8 +243,7 @@ class VersionWorkers:
             if not shares:
                 raise
             with self._changed:
-                if self._closed:
-                    raise Unavailable(f"{self._id} is being unloaded") from error
+                self._check_open()
                 self._restarts += replaces
                 self._tell()
             _log.warning("a process ended while it loaded %s, which is loaded again alone: %s", self._id, error)
@@ -252,13 +251,19 @@ class VersionWorkers:
         except FailedBesideOthers as failed:
             if shared is None or shared.fails_alone(self._id):
                 raise failed.error from failed.error.__cause__
-            return self._bring_alone(shared, failed.error)
+            return self._bring_alone(shared, failed.error, replaces)
         return self._bring_one()
 
-    def _bring_alone(self, shared: SharedHosts, beside_others: ModelFailed) -> WorkerDescription:
+    def _bring_alone(self, shared: SharedHosts, beside_others: ModelFailed, replaces: bool) -> WorkerDescription:
         try:
             description = self._bring_one(alone=True)
+        except OSError as error:
+            if replaces:
+                raise
+            _log.warning("%s cannot be loaded in a process of its own: %s", self._id, error)
+            raise beside_others from beside_others.__cause__
         except (ModelFailed, WorkerDied):
+            self._check_open()
             shared.note_failed_alone(self._id)
             raise
         shared.keep_alone(self._id)
@@ -268,11 +273,12 @@ class VersionWorkers:
 
     def _bring_one(self, alone: bool = False) -> WorkerDescription:
         with self._choosing:
+            self._check_open()
             worker = Worker(*started(self._staff.place)) if alone else self._worker()
             with self._changed:
                 if self._closed:
                     worker.bury()
-                    raise Unavailable(f"{self._id} is being unloaded")
+                self._check_open()
                 self._workers.add(worker)
                 self._tell()
         try:
@@ -330,10 +336,13 @@ class VersionWorkers:
             finally:
                 self.idle.await_one(False)
 
-    def _check_hope(self) -> None:
-        """Unavailable where no worker will be idle soon."""
+    def _check_open(self) -> None:
         if self._closed:
             raise Unavailable(f"{self._id} is being unloaded")
+
+    def _check_hope(self) -> None:
+        """Unavailable where no worker will be idle soon."""
+        self._check_open()
         if not self._workers and self._deaths > DEATHS_WITHOUT_PAUSE:
             wait = max(0.0, self._next_start - time.monotonic())
             raise Unavailable(

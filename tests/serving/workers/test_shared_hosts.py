@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import statistics
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -218,6 +219,19 @@ def test_a_version_that_failed_alone_and_has_loaded_since_is_tried_alone_again(m
         make("good", model="raise KeyError('a file')")
     make("good").close()
     assert asked(make("good", model=BREAKABLE)) not in [asked(workers) for workers in others]
+
+
+def test_a_version_fails_with_its_own_error_where_no_process_can_be_started_to_try_it_alone(
+    make: Versions, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def lacking(place: WorkerPlace) -> NoReturn:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    make("first"), make("other")
+    monkeypatch.setattr("tidegate_serving.workers.version_workers.started", lacking)
+    with pytest.raises(ModelFailed, match="KeyError: 'nothing'"):
+        make("bad", model="raise KeyError('nothing')")
+    assert "bad:1 cannot be loaded in a process of its own: [Errno 24]" in caplog.text
 
 
 def at_second_load(folder: Path, does: str) -> str:

@@ -296,6 +296,20 @@ def test_a_call_that_hangs_ends_with_its_version(make: Make, tmp_path: Path) -> 
         ask(workers, 1)
 
 
+def test_no_process_is_started_for_a_version_that_is_unloaded(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    workers, begun = make(), list[WorkerPlace]()
+    workers.close()
+
+    def noted(place: WorkerPlace) -> tuple[Host, WorkerLine]:
+        begun.append(place)
+        return started(place)
+
+    monkeypatch.setattr("tidegate_serving.workers.version_workers.started", noted)
+    with pytest.raises(Unavailable, match="m:1 is being unloaded"):
+        workers.load()
+    assert begun == []
+
+
 def test_a_worker_that_dies_is_noticed_while_a_child_of_it_has_its_socket(make: Make, tmp_path: Path) -> None:
     workers = make()
     with pytest.raises(ModelFailed, match="on this batch: it was ended by SIGKILL"), ThreadPoolExecutor(1) as threads:
