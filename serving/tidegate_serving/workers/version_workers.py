@@ -72,6 +72,7 @@ class VersionWorkers:
         self._changed = threading.Condition(lock)
         self._ended = threading.Condition(lock)  # a pause that waited for changes would take the word of an idle worker
         self._choosing = threading.Lock()  # two workers at once would choose the same process
+        self._trying_alone = threading.Lock()  # one first: if it fails, so would those that come beside it
         self._workers: set[Worker] = set()
         self.idle = native.IdleWorkers(self._notify)
         self._deaths = 0
@@ -249,9 +250,11 @@ class VersionWorkers:
             _log.warning("a process ended while it loaded %s, which is loaded again alone: %s", self._id, error)
             self._keep_alone()
         except FailedBesideOthers as failed:
-            if shared is None or shared.fails_alone(self._id):
-                raise failed.error from failed.error.__cause__
-            return self._bring_alone(shared, failed.error, replaces)
+            with self._trying_alone:
+                if shared is None or shared.fails_alone(self._id):
+                    raise failed.error from failed.error.__cause__
+                if not shared.keeps_alone(self._id):
+                    return self._bring_alone(shared, failed.error, replaces)
         return self._bring_one()
 
     def _bring_alone(self, shared: SharedHosts, beside_others: ModelFailed, replaces: bool) -> WorkerDescription:

@@ -221,6 +221,17 @@ def test_a_version_that_failed_alone_and_has_loaded_since_is_tried_alone_again(m
     assert asked(make("good", model=BREAKABLE)) not in [asked(workers) for workers in others]
 
 
+def test_workers_that_fail_side_by_side_are_tried_alone_once(make: Versions, tmp_path: Path) -> None:
+    loads = tmp_path / "loads"
+    loads.mkdir()
+    both = f"while len(os.listdir({str(loads)!r})) < 2:\n    time.sleep(0.01)\n"
+    bad = f"import os, time\nos.mkdir(f'{loads}/{{os.getpid()}}')\n{both}raise KeyError('nothing')"
+    make("first"), make("other")
+    with pytest.raises(ModelFailed, match="KeyError: 'nothing'"):
+        make("bad", 2, model=bad)
+    assert len(list(loads.iterdir())) == 3
+
+
 def test_a_version_fails_with_its_own_error_where_no_process_can_be_started_to_try_it_alone(
     make: Versions, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
