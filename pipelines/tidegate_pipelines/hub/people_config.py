@@ -110,7 +110,7 @@ class AccessConfig:
     def check_exposure(self, address: str, public_url: str) -> None:
         """InvalidInput where a hub that listens at `address` (host:port) would be open to others without TLS, or
         without sign-in, and for an address that is none."""
-        check_address("address", address)
+        check_address("address", address, may_be_empty=False)
         if is_loopback(address) and not self.proxies:
             return
         what = f"the hub would listen at {address}, where others reach it"

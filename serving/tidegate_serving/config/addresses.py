@@ -14,10 +14,10 @@ _PATH = re.compile(r"/[^\s?#]*\Z")
 _MOST_PORT = 65535
 
 
-def check_address(name: str, address: str) -> None:
-    """InvalidInput unless `address`, of the key `name`, is empty or has a host and a port."""
+def check_address(name: str, address: str, *, may_be_empty: bool = True) -> None:
+    """InvalidInput unless `address`, of the key `name`, has a host and a port, or is empty where it may be."""
     found = _ADDRESS.match(address)
-    if address and (found is None or int(found[1]) > _MOST_PORT):
+    if (address or not may_be_empty) and (found is None or int(found[1]) > _MOST_PORT):
         raise InvalidInput(f"{name} is {address!r}: write host:port, such as 127.0.0.1:8500, with port 0 for any")
 
 

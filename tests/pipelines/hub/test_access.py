@@ -364,6 +364,7 @@ def test_behind_a_proxy_its_word_counts_and_nobody_elses(database: Database, con
         ("hub.example.com:8600", {"proxies": ("10.0.0.1",)}, "http://h", "write the https:// URL"),
         ("127.0.0.1:8600", {"file": None, "proxies": ("10.0.0.1",)}, "https://h", "name an access file"),
         ("nonsense", {"file": None}, "", "address is 'nonsense': write host:port"),
+        ("", {"file": None}, "", "address is '': write host:port"),
     ],
 )
 def test_beyond_this_machine_nothing_without_tls_and_sign_in(
