@@ -148,7 +148,7 @@ MISTAKES: Sequence[tuple[tuple[str, ...], str]] = (
     (("push", "models/m/1"), "models/m/1 is not on this machine"),
     (("push", "model.py"), "model.py is a file: name a version's"),
     (("publish", "model.py", "--name", "m", "--version", "1", "--platform", "python", "--signature", "signature.json",
-      "--example", "example.json", "--repository", "s3://bucket/models"), "is in an object store: publish to a folder"),
+      "--example", "example.json", "--repository", "file:///models"), "is an address: publish to a folder"),
     (("status", "--control", "127.0.0.1:1"), "127.0.0.1:1"),
     (("promote", "m", "2", "--control", "127.0.0.1:1"), "127.0.0.1:1"),
     (("predict", "m", "--json", "{"), "not JSON"),

@@ -28,8 +28,8 @@ class VerdictReportLink(BaseOperatorLink):
     name = "Verdict report"
 
     def get_link(self, operator: BaseOperator, *, ti_key: Any) -> str:
-        """The address of the page, empty where the operator names no version directory, or one in an object store
-        whose report no server shows."""
+        """The address of the page, empty where the operator names no version directory, or a version's address
+        (s3://, file://) whose report no server shows."""
         named = getattr(operator, "directory", None)
         directory = named.get("directory") if isinstance(named, Mapping) else named
         if not directory:

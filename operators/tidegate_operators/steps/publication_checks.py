@@ -24,10 +24,10 @@ _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*:/", re.IGNORECASE)  # one slash: a Pat
 
 
 def check_repository(repository: Path | str) -> None:
-    """InvalidInput for an address in an object store, which as a path would be a folder of such a name here."""
+    """InvalidInput for an address, such as one in an object store: as a path it would be a folder of such a name."""
     if _ADDRESS.match(str(repository)):
         raise InvalidInput(
-            f"the repository {repository} is in an object store: publish to a folder, and give the store its copy with "
+            f"the repository {repository} is an address: publish to a folder, and give an object store its copy with "
             "`tidegate push DIRECTORY --store URL` or the `store` of an operator"
         )
 
