@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tools.extras import EXTRAS, PLATFORMS
 
 TESTS = Path(__file__).parent
@@ -30,11 +31,26 @@ def test_files_with_tests_are_called_as_pytest_wants_them() -> None:
 
 def imported(text: str) -> set[str]:
     """Packages that a module imports as soon as it is imported itself."""
-    if not re.search(rf"^(?:import|from) (?:{'|'.join(HEAVY)})\b", text, re.MULTILINE):
+    if not re.search(rf"^(?:import|from) .*\b(?:{'|'.join(HEAVY)})\b", text, re.MULTILINE):
         return set()
-    found = [node for node in ast.parse(text).body if isinstance(node, ast.Import | ast.ImportFrom)]
-    names = [one.names[0].name if isinstance(one, ast.Import) else one.module or "" for one in found]
+    body = ast.parse(text).body
+    names = [one.name for node in body if isinstance(node, ast.Import) for one in node.names]
+    names += [node.module or "" for node in body if isinstance(node, ast.ImportFrom)]
     return {name.partition(".")[0] for name in names}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("import mlflow.artifacts as artifacts\n", {"mlflow"}),
+        ("import os\nimport json, moto\n", {"moto"}),
+        ("from playwright.sync_api import Page\n", {"playwright"}),
+        ("from tests.support.neighbours.mlflow_server import mlflow_server\n", set()),
+        ("def shown() -> None:\n    import mlflow\n", set()),
+    ],
+)
+def test_what_a_module_imports_at_once_is_found(text: str, found: set[str]) -> None:
+    assert imported(text) & HEAVY == found
 
 
 def test_what_few_tests_use_is_imported_by_them_and_not_by_every_process_that_collects_tests() -> None:
