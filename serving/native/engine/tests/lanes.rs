@@ -77,9 +77,10 @@ fn who_waits_behind_a_long_run_is_served_by_an_executor_that_keeps_to_a_busy_lan
     let (sender, begun) = channel();
     let executor = Arc::new(Same { begun: Mutex::new(sender), may_end: Mutex::new(may_end) });
     let (sender, told) = channel();
-    let completions: [Arc<dyn Completions>; 2] = [Arc::new(Told(None)), Arc::new(Told(Some(Mutex::new(sender))))];
+    let told_of = |lane| -> Arc<dyn Completions> { Arc::new(Told((lane == 1).then(|| Mutex::new(sender.clone())))) };
+    let completions = (0..3).map(told_of).collect();
     let queues = Arc::new([queue.clone()]);
-    let executors = ExecutorThread { pool: pool.clone(), queues, executor, completions: Arc::new(completions) };
+    let executors = ExecutorThread { pool: pool.clone(), queues, executor, completions };
     pool.resize(2);
     (0..2).for_each(|_| pool.wake());
     let running = [executors.clone(), executors].map(|executor| thread::spawn(|| executor.run()));
