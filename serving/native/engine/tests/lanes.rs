@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Fixture, fixture, fixture_with_lanes, limits};
+use crate::support::{Fixture, fill, fixture, fixture_with_lanes, limits};
 use tidegate_codec::signatures::Signature;
 use tidegate_codec::status::Status;
 use tidegate_codec::tensors::{Column, Tensor};
 use tidegate_engine::batching::queue::NextBatch;
 use tidegate_engine::batching::search::Where;
-use tidegate_engine::batching::{Completions, Executor, ExecutorThread, FinishedBatch, Prediction, Work};
+use tidegate_engine::batching::{Completions, Entry, Executor, ExecutorThread, FinishedBatch, Prediction, Work};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -67,6 +67,25 @@ fn an_executor_that_keeps_to_a_lane_takes_of_it_first_or_nothing_else() {
     (0..3).for_each(|lane| fixture.queue.release_open(lane));
     assert_eq!([Where::Only(2), Where::Only(2)].map(take), [Some(2), None]);
     assert_eq!([Where::First(1), Where::First(1), Where::First(1)].map(take), [Some(1), Some(0), None]);
+}
+
+#[test]
+fn an_executor_that_keeps_to_a_lane_takes_nothing_of_a_lower_tier_before_what_is_of_a_higher_one() {
+    let fixture = lanes(2);
+    let take = |place| match fixture.queue.take_from(place, Instant::now()) {
+        NextBatch::Batch(batch) => Some((batch.lane, batch.entries[0].level)),
+        _ => None,
+    };
+    let ask = |lane, level| {
+        let entry = Entry { level, ..fixture.entry(1) };
+        fixture.queue.append(&Arc::new(()), lane, entry, 4, &|page| fill(page, 1.0, 1)).unwrap();
+        fixture.queue.release_open(lane);
+    };
+    ask(0, 1);
+    ask(1, 0);
+    assert_eq!([Where::Only(0), Where::Only(0), Where::Only(0)].map(take), [Some((1, 0)), Some((0, 1)), None]);
+    ask(1, 0);
+    assert_eq!(take(Where::Only(0)), None, "nothing of a lower tier waits");
 }
 
 #[test]
