@@ -56,6 +56,15 @@ impl Completions for Told {
     }
 }
 
+/// Says that it is over when it is dropped, so that who waits for that ends with a test that fails.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn an_executor_that_keeps_to_a_lane_takes_of_it_first_or_nothing_else() {
     let fixture = lanes(3);
@@ -110,6 +119,7 @@ fn who_waits_behind_a_long_run_is_served_by_an_executor_that_keeps_to_a_busy_lan
         pool.wake();
     };
     thread::scope(|scope| {
+        let _over = Over(&over);
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
                 match queue.queued_rows() {
@@ -124,7 +134,6 @@ fn who_waits_behind_a_long_run_is_served_by_an_executor_that_keeps_to_a_busy_lan
             ask(1, *slot);
             told.recv_timeout(SOON) != Ok(*slot)
         });
-        over.store(true, Ordering::Relaxed);
         assert_eq!(unanswered, None);
     });
     end.send(()).unwrap();
