@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 /// A batch of so many requests has company: more of them are being read when it is through.
 const COMPANY: usize = 16;
 
-/// A run that took no longer is short, and for as long the next batch of the same lane is awaited.
+/// A run that took no longer is short, and for as long at most the next batch of the same lane is awaited.
 const SHORT: Duration = Duration::from_micros(50);
 
 /// Behind a run with company others have the processor so often before the executor sleeps: once, or more often where a
-/// batch of its lane is awaited.
+/// batch of its lane is awaited, which ends sooner where nobody else wants the processor.
 const YIELDS: usize = 16;
 
 /// After so long another lane has its turn, too, each of them in its own; and whose batch waited longer has the executor.
