@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Fixture, fixture, fixture_with_lanes, limits};
+use crate::support::{Fixture, fill, fixture, fixture_with_lanes, limits};
 use tidegate_codec::signatures::Signature;
 use tidegate_codec::status::Status;
 use tidegate_codec::tensors::{Column, Tensor};
 use tidegate_engine::batching::queue::NextBatch;
 use tidegate_engine::batching::search::Where;
-use tidegate_engine::batching::{Completions, Executor, ExecutorThread, FinishedBatch, Prediction, Work};
+use tidegate_engine::batching::{Completions, Entry, Executor, ExecutorThread, FinishedBatch, Prediction, Work};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -56,6 +56,15 @@ impl Completions for Told {
     }
 }
 
+/// Says that it is over when it is dropped, so that who waits for that ends with a test that fails.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn an_executor_that_keeps_to_a_lane_takes_of_it_first_or_nothing_else() {
     let fixture = lanes(3);
@@ -70,6 +79,25 @@ fn an_executor_that_keeps_to_a_lane_takes_of_it_first_or_nothing_else() {
 }
 
 #[test]
+fn an_executor_that_keeps_to_a_lane_takes_nothing_of_a_lower_tier_before_what_is_of_a_higher_one() {
+    let fixture = lanes(2);
+    let take = |place| match fixture.queue.take_from(place, Instant::now()) {
+        NextBatch::Batch(batch) => Some((batch.lane, batch.entries[0].level)),
+        _ => None,
+    };
+    let ask = |lane, level| {
+        let entry = Entry { level, ..fixture.entry(1) };
+        fixture.queue.append(&Arc::new(()), lane, entry, 4, &|page| fill(page, 1.0, 1)).unwrap();
+        fixture.queue.release_open(lane);
+    };
+    ask(0, 1);
+    ask(1, 0);
+    assert_eq!([Where::Only(0), Where::Only(0), Where::Only(0)].map(take), [Some((1, 0)), Some((0, 1)), None]);
+    ask(1, 0);
+    assert_eq!(take(Where::Only(0)), None, "nothing of a lower tier waits");
+}
+
+#[test]
 fn who_waits_behind_a_long_run_is_served_by_an_executor_that_keeps_to_a_busy_lane() {
     let fixture = Arc::new(lanes(3));
     let (queue, pool) = (fixture.queue.clone(), fixture.queue.executors.clone());
@@ -77,9 +105,10 @@ fn who_waits_behind_a_long_run_is_served_by_an_executor_that_keeps_to_a_busy_lan
     let (sender, begun) = channel();
     let executor = Arc::new(Same { begun: Mutex::new(sender), may_end: Mutex::new(may_end) });
     let (sender, told) = channel();
-    let completions: [Arc<dyn Completions>; 2] = [Arc::new(Told(None)), Arc::new(Told(Some(Mutex::new(sender))))];
+    let told_of = |lane| -> Arc<dyn Completions> { Arc::new(Told((lane == 1).then(|| Mutex::new(sender.clone())))) };
+    let completions = (0..3).map(told_of).collect();
     let queues = Arc::new([queue.clone()]);
-    let executors = ExecutorThread { pool: pool.clone(), queues, executor, completions: Arc::new(completions) };
+    let executors = ExecutorThread { pool: pool.clone(), queues, executor, completions };
     pool.resize(2);
     (0..2).for_each(|_| pool.wake());
     let running = [executors.clone(), executors].map(|executor| thread::spawn(|| executor.run()));
@@ -90,6 +119,7 @@ fn who_waits_behind_a_long_run_is_served_by_an_executor_that_keeps_to_a_busy_lan
         pool.wake();
     };
     thread::scope(|scope| {
+        let _over = Over(&over);
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
                 match queue.queued_rows() {
@@ -104,7 +134,6 @@ fn who_waits_behind_a_long_run_is_served_by_an_executor_that_keeps_to_a_busy_lan
             ask(1, *slot);
             told.recv_timeout(SOON) != Ok(*slot)
         });
-        over.store(true, Ordering::Relaxed);
         assert_eq!(unanswered, None);
     });
     end.send(()).unwrap();

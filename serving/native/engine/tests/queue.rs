@@ -1,6 +1,7 @@
 //! A queue by itself: what comes in while something large is decoded, who joins whom, and that rows are counted right
 //! whatever comes, leaves and is taken.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -8,13 +9,25 @@ use std::time::Duration;
 use crate::support::{Fixture, fill, fill_shaped, fixture, fixture_of, limits};
 use proptest::prelude::*;
 use tidegate_codec::dtype::DType;
-use tidegate_codec::status::Status;
+use tidegate_codec::status::{Code, Status};
 use tidegate_codec::tensors::{Column, Page};
 use tidegate_engine::batching::queue::NextBatch;
 use tidegate_engine::batching::{Batching, Entry, Place, Role, Urgency};
 
 /// A message of so many bytes is decoded apart.
 const LARGE: usize = 100_000;
+
+#[test]
+fn behind_a_request_that_fills_the_queue_nothing_is_decoded_to_be_refused() {
+    let fixture = fixture(64, 64);
+    fixture.append(1, 64, 256).unwrap();
+    let decoded = Cell::new(false);
+    let refused = fixture.queue.append(&Arc::new(()), 0, fixture.entry(2), 4, &|page| {
+        decoded.set(true);
+        fill(page, 2.0, 1)
+    });
+    assert_eq!((refused.err().map(|why| why.code), decoded.get()), (Some(Code::ResourceExhausted), false));
+}
 
 #[test]
 fn a_large_request_is_decoded_while_small_ones_come_in() {

@@ -202,7 +202,7 @@ REFUSED = {
             lambda client: client.load_model("another", config='{"max_batch_size": 8}'),
             lambda client: client.unload_model("whole"),
         ],
-        "`tidegate push` and `tidegate withdraw` do it",
+        "`tidegate push` loads a version, and `tidegate block` keeps one from serving",
     ),
 }
 

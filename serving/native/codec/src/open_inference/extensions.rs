@@ -33,8 +33,8 @@ impl Elsewhere {
                  configuration has every request written"
             }
             Elsewhere::Loading => {
-                "models are loaded and unloaded over the control port, through their gates: `tidegate push` and `tidegate \
-                 withdraw` do it"
+                "models are loaded and unloaded over the control port, through their gates: `tidegate push` loads a version, \
+                 and `tidegate block` keeps one from serving"
             }
         };
         Status::new(Code::Unimplemented, why)

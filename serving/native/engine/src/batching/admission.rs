@@ -36,12 +36,12 @@ pub(super) struct Admitted {
 }
 
 impl Queue {
-    /// Refuses a request that is not decoded yet where the queue has no place for the smallest. Where the last request found
+    /// Refuses a request that is not decoded yet where the queue has no place for the smallest. Where the last request left
     /// plenty it is looked at only behind decoding.
     #[inline]
     pub(super) fn check_place(&self, incoming: &Incoming<'_>) -> Result<(), Status> {
-        let found = self.lanes[incoming.lane].found.load(Ordering::Relaxed);
-        match incoming.may_wait || found < incoming.batching.max_queued_rows / PLENTY {
+        let left = self.lanes[incoming.lane].left.load(Ordering::Relaxed);
+        match incoming.may_wait || left < incoming.batching.max_queued_rows / PLENTY {
             true => Ok(()),
             false => self.place_for(1, self.counted_rows(incoming.tier), incoming),
         }
@@ -58,7 +58,7 @@ impl Queue {
             self.excess_rows.fetch_add(excess, Ordering::Relaxed);
         }
         let queued = self.queued_rows.fetch_add(rows, Ordering::Relaxed);
-        self.lanes[incoming.lane].found.store(queued, Ordering::Relaxed);
+        self.lanes[incoming.lane].left.store(queued + rows, Ordering::Relaxed);
         let (before, all) = match self.has_lower() {
             true => (self.rows_ahead(incoming.tier).saturating_sub(rows), self.rows_ahead(incoming.tier | LOWER)),
             false => (queued, queued + rows),

@@ -16,7 +16,7 @@ use crate::batching::finished::{CompletionsByLane, FinishedBatch, Part};
 use crate::batching::kept::Kept;
 use crate::batching::pacing::Unrun;
 use crate::batching::queue::{NextBatch, Queue};
-use crate::batching::search::{Search, Where};
+use crate::batching::search::{Found, Search, Where};
 use crate::batching::served_signature::ServedSignature;
 use crate::batching::streaming;
 use crate::batching::unanswered::LARGE;
@@ -66,7 +66,7 @@ impl ExecutorThread {
         let pool = &*self.pool;
         let mut turn = 0;
         let mut rests_at: Option<Instant> = None;
-        let mut search = Search::default();
+        let mut search = Search::new(self.completions.len());
         loop {
             let mut later: Option<Instant> = None;
             let mut ran = false;
@@ -76,9 +76,9 @@ impl ExecutorThread {
                 let queue = &self.queues[(turn + step) % self.queues.len()];
                 match next_of(queue, now, place) {
                     NextBatch::Batch(batch) => {
-                        let (lane, requests) = (batch.lane, batch.entries.len());
+                        let (lane, requests, opened) = (batch.lane, batch.entries.len(), batch.opened);
                         self.serve_guarded(queue, *batch);
-                        search.ran(lane, requests, (now, Instant::now()), self.keeps_lanes(queue));
+                        search.ran(Found { lane, requests, opened }, (now, Instant::now()), self.keeps_lanes(queue));
                         turn += step + 1;
                         ran = true;
                         break;

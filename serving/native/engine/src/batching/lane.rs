@@ -29,9 +29,9 @@ pub(super) struct Lane {
 #[derive(Debug, Default)]
 pub(super) struct Guarded {
     lane: Mutex<Lane>,
-    /// How many rows its last request found in the queue: where these are few, the next one need not look, which would fetch
-    /// what other lanes write.
-    pub(super) found: AtomicUsize,
+    /// How many rows were in the queue with its last request: where these are few, the next one need not look, which would
+    /// fetch what other lanes write.
+    pub(super) left: AtomicUsize,
     /// Whether it ever had a request.
     pub(super) used: AtomicBool,
 }

@@ -204,6 +204,10 @@ impl Queue {
         self.has_lower.load(Ordering::Relaxed)
     }
 
+    fn lower_waits(&self) -> bool {
+        self.has_lower() && self.lower_rows.iter().any(|rows| rows.load(Ordering::Relaxed) > 0)
+    }
+
     /// Counts rows that wait, or wait no longer, where they are of a lower tier than the highest.
     pub(super) fn count_tier(&self, tier: usize, rows: usize, more: bool) {
         if let Some(count) = tier.checked_sub(1).map(|at| &self.lower_rows[at]) {
@@ -232,7 +236,7 @@ impl Queue {
         self.take_from(Where::Anywhere, now)
     }
 
-    /// The same of some lanes.
+    /// The same of some lanes; while a lower tier waits, of all.
     pub fn take_from(&self, place: Where, now: Instant) -> NextBatch {
         let timeout_us = self.batching.load().timeout_us;
         if self.passed_over.load(Ordering::Relaxed) >= FAIR - 1 {
@@ -245,12 +249,13 @@ impl Queue {
         }
         let mut later: Option<Instant> = None;
         let all = self.lanes.len();
-        let (first, count) = match place {
-            Where::Anywhere => (self.next_lane.load(Ordering::Relaxed), all),
-            Where::First(lane) => (lane, all),
-            Where::Only(lane) => (lane, 1),
+        let (tiers, first, count) = match place {
+            Where::Anywhere => (TIERS, self.next_lane.load(Ordering::Relaxed), all),
+            // Of a lane alone what is of a lower tier would go before the higher ones of others.
+            Where::Only(lane) if !self.lower_waits() => (1, lane, 1),
+            Where::First(lane) | Where::Only(lane) => (TIERS, lane, all),
         };
-        for (_, lanes) in self.tiers() {
+        for (_, lanes) in self.tiers().take(tiers) {
             for index in (first..first + count).map(|index| index % all) {
                 let found = lock(&lanes[index]).take(now, timeout_us);
                 match found {
