@@ -125,3 +125,10 @@ def test_what_does_not_come_over_holidays_is_a_warning() -> None:
     n[-4, 0] = 90
 
     assert judged(n) == (Outcome.WARN, 1)
+
+
+def test_a_day_that_training_never_had_is_no_quiet_one() -> None:
+    n = shares(10)
+    n[3:-7:7] = 0
+
+    assert judged(n) == (Outcome.FAIL, 1)

@@ -137,9 +137,11 @@ class _Stretches:
 
     def quieter(self, now: Integers, chosen: Mask) -> bool:
         """Whether on some whole day of the window, [days, bins], clearly fewer rows came of bins that are not `chosen`
-        than on any such day of training: over holidays, some categories do not come at all."""
+        than on any such day of training: over holidays, some categories do not come at all. Days that training never
+        had say nothing."""
         others, usual = now[:, ~chosen].sum(axis=1), self.by_day[:, ~chosen].sum(axis=1)
         least = np.where(self.places >= 0, usual[self.places], np.inf).min(axis=0)
+        least[np.isinf(least)] = 0
         return bool((others < _QUIETER * least)[1:-1].any())
 
 
