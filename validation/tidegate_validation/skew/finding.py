@@ -181,6 +181,7 @@ _OTHER: Mapping[str, Callable[[Cause, Mapping[str, Any]], str]] = {
     categories.GONE: lambda _, d: (
         f"{'hardly any' if 'rows' in d else 'no'} row holds {', '.join(map(_value, d['values']))}"
         f"{_and_more(d['number'] - len(d['values']))}, {d['share']} of the rows did in training"
+        + (f"; far fewer other rows than ever in training on {_days(d['quiet'])} (holidays?)" if "quiet" in d else "")
     ),
     rivals.INVERTED: lambda _, d: "its two values have changed places (inverted?)",
     transformed.TRANSFORMED: lambda _, d: f"served values look like those of training after one more step: {d['how']}",

@@ -31,7 +31,6 @@ from tidegate_validation.skew.events.event_dates import (
     told_of_times_of_day,
     with_dates,
 )
-from tidegate_validation.skew.events.fixed_times import told_of_fixed_times
 from tidegate_validation.skew.events.stamps import (
     delay_name,
     delay_of,
@@ -173,7 +172,6 @@ def _report(
     comparison = told_of_stamps(comparison, profile, relation, delays, columns.time or "", clocks)
     comparison = told_of_dates(comparison, profile, now, dates, columns.time or "")
     comparison = told_of_calendar(comparison, profile, now, calendar, columns.time or "")
-    comparison = told_of_fixed_times(comparison, profile, columns.time or "")
     findings = {name: list(found) for name, found in comparison.findings.items()}
     for finding in further:
         findings.setdefault(finding.subject, []).insert(0, finding)

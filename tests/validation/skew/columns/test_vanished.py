@@ -9,6 +9,8 @@ import pytest
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew import Columns, report_on_tables
 from tidegate_validation.skew.columns.vanished import vanished
+from tidegate_validation.skew.diagnosis.cause import Cause
+from tidegate_validation.skew.finding import explain
 from tidegate_validation.statistics.bins import CategoryBins
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.profile import FeatureProfile, Role
@@ -43,11 +45,11 @@ def test_a_category_of_a_tenth_of_the_rows_that_is_gone_is_named(seed: int) -> N
     rows = calls(seed)
     week = rows[TRAINING * ROWS :]
 
-    gone = told(rows, week[week["shift"] != "night"], "shift")
+    found = told(rows, week[week["shift"] != "night"], "shift")
 
-    assert gone.outcome is Outcome.FAIL
-    assert gone.cause is not None
-    assert (gone.cause["kind"], gone.cause["values"]) == ("missing categories", ["night"])
+    assert found.outcome is Outcome.FAIL
+    assert found.cause is not None
+    assert (found.cause["kind"], found.cause["values"]) == ("missing categories", ["night"])
 
 
 def test_a_group_that_is_gone_is_told_and_customers_who_always_come_and_go_are_not() -> None:
@@ -55,16 +57,21 @@ def test_a_group_that_is_gone_is_told_and_customers_who_always_come_and_go_are_n
     week = rows[TRAINING * ROWS :]
     there = week[~week["agent"].isin(["3", "8"])]
 
-    gone = told(rows, there, "agent")
+    found = told(rows, there, "agent")
 
-    assert (gone.outcome, {*(gone.cause or {})["values"]}) == (Outcome.FAIL, {"3", "8"})
+    assert (found.outcome, {*(found.cause or {})["values"]}) == (Outcome.FAIL, {"3", "8"})
     assert (told(rows, week, "customer").cause or {}).get("kind") != "missing categories"
     assert told(rows, week, "shift").outcome is not Outcome.FAIL
 
 
 def judged(n: np.ndarray, stray: tuple[int, ...] = (), days: np.ndarray | None = None) -> tuple[Outcome, int] | None:
-    """What is said of the last week of rows per day and category, with a row of the first one on each `stray` day:
-    how sure it is, and of how many categories."""
+    """How sure it is that categories are `gone`, and of how many."""
+    found = gone(n, stray, days)
+    return None if found is None else (found[1], dict(found[0].details)["number"])
+
+
+def gone(n: np.ndarray, stray: tuple[int, ...] = (), days: np.ndarray | None = None) -> tuple[Cause, Outcome] | None:
+    """What is said of the last week of rows per day and category, with a row of the first one on each `stray` day."""
     days = np.arange(len(n)) if days is None else days
     bins = CategoryBins(tuple(map(str, range(n.shape[1]))))
     feature = FeatureProfile("c", "VARCHAR", Family.TEXT, Role.INPUT, int(n.sum()), 0, 0, bins)
@@ -74,8 +81,7 @@ def judged(n: np.ndarray, stray: tuple[int, ...] = (), days: np.ndarray | None =
     reference, now = (FeatureCounts.from_rows(blocks[one], codes[one], n.ravel()[one]) for one in (~late, late))
     zeros = np.zeros(len(stray), dtype=np.int64)
     now = now.merged(FeatureCounts.from_rows(np.array(stray, dtype=np.int64), zeros, zeros + 1))
-    found = vanished(feature, reference, now, 0.01)
-    return None if found is None else (found[1], dict(found[0].details)["number"])
+    return vanished(feature, reference, now, 0.01)
 
 
 def shares(weeks: int, share: float = 0.1) -> np.ndarray:
@@ -120,8 +126,26 @@ def test_a_single_row_of_hundreds_is_next_to_none() -> None:
     assert judged(n) == (Outcome.FAIL, 1)
 
 
-def test_what_does_not_come_over_holidays_is_a_warning() -> None:
+@pytest.mark.parametrize(
+    ("quiet", "outcome", "days"),
+    [(slice(-6, -2), Outcome.WARN, 4), (slice(-4, -3), Outcome.FAIL, None), (slice(-7, None), Outcome.FAIL, None)],
+    ids=["holidays", "one quiet day", "a part of the log"],
+)
+def test_what_does_not_come_over_holidays_is_a_warning_unless_usual_days_lack_it_too(
+    quiet: slice, outcome: Outcome, days: int | None
+) -> None:
     n = shares(10)
-    n[-4, 0] = 90
+    n[quiet, 0] = 160
 
-    assert judged(n) == (Outcome.WARN, 1)
+    found = gone(n)
+
+    assert found is not None
+    assert (found[1], dict(found[0].details).get("quiet")) == (outcome, days)
+    assert ("(holidays?)" in explain(found[0])) == (days is not None)
+
+
+def test_a_day_that_training_never_had_is_no_quiet_one() -> None:
+    n = shares(10)
+    n[3:-7:7] = 0
+
+    assert judged(n) == (Outcome.FAIL, 1)

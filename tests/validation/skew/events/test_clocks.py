@@ -150,13 +150,13 @@ def test_days_of_winter_and_of_summer_are_held_against_training_days_around_them
     assert report(now, profile).outcome is Outcome.PASS
 
 
-def fixed_times(summer: int) -> tuple[Profile, pd.DataFrame]:
+def fixed_times(summer: int, first: int = 16_000) -> tuple[Profile, pd.DataFrame]:
     """Forty days of events every other hour and a week of more, with a price of the local hour, which is summer time's
     from the day `summer` on, and a load of the event's own."""
     random = np.random.default_rng(4)
     day, step = np.repeat(np.arange(47), 120), np.tile(np.repeat(np.arange(0, 24, 2), 10), 47)
     hour = (step + 1 + (day >= summer)) % 24
-    at = (16_000 + day) * DAY + step * 3600 + random.integers(0, 600, len(day))
+    at = (first + day) * DAY + step * 3600 + random.integers(0, 600, len(day))
     price = np.sin(hour / 24 * 4 * np.pi) + random.normal(0, 0.1, len(day))
     load = np.sin(step / 24 * 2 * np.pi) + random.normal(0, 0.1, len(day))
     rows = pd.DataFrame({"at": at, "hour": hour, "price": price, "load": load})
@@ -178,6 +178,13 @@ def test_summer_time_excuses_no_column_of_other_rows() -> None:
     assert report(now, profile).feature("load").outcome is Outcome.PASS
     found = report(now.assign(load=np.random.default_rng(1).permutation(now["load"])), profile).feature("load")
     assert (found.outcome, (found.cause or {}).get("kind")) == (Outcome.FAIL, "shuffled"), found.sentence
+
+
+def test_a_change_of_clocks_excuses_no_other_values() -> None:
+    """Noise in place of what went with the time of day, from the last Sunday of October on."""
+    profile, now = fixed_times(40, first=19_255)
+    noise = np.random.default_rng(1).uniform(-1.1, 1.1, len(now))
+    assert report(now.assign(price=noise), profile).feature("price").outcome is Outcome.FAIL
 
 
 def test_other_hours_in_summer_time_are_told_without_the_figures_of_what_failed() -> None:

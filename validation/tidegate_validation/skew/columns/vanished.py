@@ -53,34 +53,27 @@ def may_have_vanished(found: list[Finding]) -> bool:
 def vanished(
     feature: FeatureProfile, reference: FeatureCounts, current: FeatureCounts, alpha: float
 ) -> tuple[Cause, Outcome] | None:
-    """The categories that are gone as surely as `alpha` says, and a FAIL, or a WARN where training has few stretches;
-    None where none are."""
+    """The categories that are gone as surely as `alpha` says, and a FAIL, or a WARN where training has few stretches or
+    where that is not sure without the window's quiet days; None where none are."""
     if not isinstance(feature.bins, CategoryBins):
         return None
     groups = [(code,) for code in range(len(feature.bins.top))]
     everything = [*groups, (feature.bins.other, feature.bins.unseen)]
-    inside, now_by_day = _usual_days(current.blocks, current.grouped(everything))
-    if len(inside) < _LEAST_DAYS:
+    known = reference.blocks, reference.grouped(everything)
+    days, n = _usual_days(current.blocks, current.grouped(everything))
+    found = _gone(*known, days, n, alpha)
+    if found is None:
         return None
-    before = _Stretches.of(reference.blocks, reference.grouped(everything), inside)
-    if before.independent < _LEAST_STRETCHES or len(before.n) < _LEAST_STRETCHES:
-        return None
-    now = now_by_day.sum(axis=0).astype(np.float64)
-    shares = before.n / before.n.sum(axis=1, keepdims=True)
-    usual, rows = shares.mean(axis=0), float(now.sum())
-    absent = (now <= _STRAY * usual * rows) & (usual * rows >= _SURELY_SOME)
-    absent[-1] = False
-    lost, left = float(usual[absent].sum()), int(now[absent].sum())
-    missed = ((before.n == 0) @ usual).max()
-    if lost < _LEAST_SHARE or missed > _HALF * lost or before.chance_of_no_day(absent) > alpha:
-        return None
-    if _chance(shares[:, absent].sum(axis=1), rows, left, before.independent - 1) > alpha:
-        return None
-    names = [feature.bins.top[code] for code in np.flatnonzero(absent)[np.argsort(-usual[absent], kind="stable")]]
-    details = (("values", names[:_SHOWN]), ("number", len(names)), *((("rows", left),) if left else ()))
-    sure = before.independent >= _SURE_STRETCHES and not before.quieter(now_by_day, absent)
-    outcome = Outcome.FAIL if sure else Outcome.WARN
-    return Cause(GONE, share=lost, details=details), outcome
+    sure, quiet = found.sure, found.before.quiet(n, found.absent)
+    if quiet.any():
+        others = _gone(*known, days[~quiet], n[~quiet], alpha)
+        sure = others is not None and others.sure and bool(others.absent[found.absent].all())
+    absent = np.flatnonzero(found.absent)
+    names = [feature.bins.top[code] for code in absent[np.argsort(-found.usual[absent], kind="stable")]]
+    details = [("values", names[:_SHOWN]), ("number", len(names)), *([("rows", found.left)] if found.left else [])]
+    if found.sure and not sure:
+        details.append(("quiet", int(quiet.sum())))
+    return Cause(GONE, share=found.share, details=tuple(details)), Outcome.FAIL if sure else Outcome.WARN
 
 
 def finding_of(cause: Cause, outcome: Outcome, feature: FeatureProfile, found: list[Finding]) -> list[Finding]:
@@ -135,12 +128,57 @@ class _Stretches:
         shares = (there & held[self.places[:, 1:-1]]).sum(axis=0) / (there.sum(axis=0) + 1)
         return float(np.prod(1 - shares)) if shares.sum() >= _LEAST_HELD else 1.0
 
-    def quieter(self, now: Integers, chosen: Mask) -> bool:
-        """Whether on some whole day of the window, [days, bins], clearly fewer rows came of bins that are not `chosen`
-        than on any such day of training: over holidays, some categories do not come at all."""
+    def quiet(self, now: Integers, chosen: Mask) -> Mask:
+        """The whole days of the window, [days, bins], on which clearly fewer rows came of bins that are not `chosen`
+        than on any such day of training, and than on the window's best day by that measure: a log of which a part is
+        kept has none, nor are days quiet that training never had."""
         others, usual = now[:, ~chosen].sum(axis=1), self.by_day[:, ~chosen].sum(axis=1)
         least = np.where(self.places >= 0, usual[self.places], np.inf).min(axis=0)
-        return bool((others < _QUIETER * least)[1:-1].any())
+        part = np.where(np.isfinite(least), others / np.maximum(least, 1), np.nan)
+        quiet: Mask = part < _QUIETER * min(1.0, float(np.nanmax(part)))
+        quiet[[0, -1]] = False
+        return quiet
+
+
+@dataclass(frozen=True, slots=True)
+class _Gone:
+    """The bins that are `absent`, of which `left` rows came; `usual` are the shares that bins had `before`."""
+
+    absent: Mask
+    left: int
+    usual: Floats
+    before: _Stretches
+
+    @property
+    def share(self) -> float:
+        """Of training's rows, those that the absent bins had."""
+        return float(self.usual[self.absent].sum())
+
+    @property
+    def sure(self) -> bool:
+        """Whether training has stretches enough to know what comes and goes."""
+        return self.before.independent >= _SURE_STRETCHES
+
+
+def _gone(blocks: Integers, n: Integers, days: Integers, now_by_day: Integers, alpha: float) -> _Gone | None:
+    """What is gone, as surely as `alpha` says, of training's `n` rows per block and bin in the window's `days`; None
+    where nothing is."""
+    if len(days) < _LEAST_DAYS:
+        return None
+    before = _Stretches.of(blocks, n, days)
+    if before.independent < _LEAST_STRETCHES or len(before.n) < _LEAST_STRETCHES:
+        return None
+    now = now_by_day.sum(axis=0).astype(np.float64)
+    shares = before.n / before.n.sum(axis=1, keepdims=True)
+    usual, rows = shares.mean(axis=0), float(now.sum())
+    absent = (now <= _STRAY * usual * rows) & (usual * rows >= _SURELY_SOME)
+    absent[-1] = False
+    found = _Gone(absent, int(now[absent].sum()), usual, before)
+    missed = ((before.n == 0) @ usual).max()
+    if found.share < _LEAST_SHARE or missed > _HALF * found.share or before.chance_of_no_day(absent) > alpha:
+        return None
+    chance = _chance(shares[:, absent].sum(axis=1), rows, found.left, before.independent - 1)
+    return found if chance <= alpha else None
 
 
 def _chance(shares: Floats, rows: float, left: int, freedom: float) -> float:
