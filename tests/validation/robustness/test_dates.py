@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -47,7 +48,10 @@ def test_a_first_version_may_refuse_what_is_no_date(tmp_path: Path, what: str, b
         (["2026-01-31", "2026-02-01T10:00:00Z", "", None], True),
         (["31.12.2026", "1.1.2027"], True),
         (["12/31/2026", "31/12/2026"], True),
+        (["31.12.26", "01.02.27"], True),
         (["10:30", "23:59:59"], True),
+        (["16:9", "21:9"], False),
+        (["1.2.3", "1.10.2"], False),
         (["2026-01-31", "soon"], False),
         (["1001", "94043"], False),
         (["", None], None),
@@ -56,3 +60,10 @@ def test_a_first_version_may_refuse_what_is_no_date(tmp_path: Path, what: str, b
 def test_texts_are_dates_where_all_of_them_are(texts: list[str | None], dated: bool | None) -> None:
     table = pa.table({"day": texts, world.LABEL: range(len(texts))})
     assert input_domains(DATED, None, table, None)["day"].dated is dated
+
+
+def test_a_large_table_of_categories_is_not_read_for_dates() -> None:
+    table = pa.table({"day": pa.array(["red", "green"] * 200_000)})
+    began = time.process_time()
+    assert input_domains(DATED, None, table, None)["day"].dated is False
+    assert time.process_time() - began < 0.8

@@ -64,3 +64,22 @@ def test_an_odd_input_is_blamed_only_where_it_does_so_to_a_fresh_process(tmp_pat
     (told,) = failing(examined(tmp_path, before_return(line)))
     assert (told.check, told.subject) == ("determinism", "calls")
     assert told.sentence.startswith("what it was asked in between, or a thread of its own, changes its answers")
+
+
+ODD = "getattr(self, 'odd', 0) + int((~np.isfinite(inputs['weight'])).any())"
+LONG = "max(map(len, inputs['depot'].tolist())) > 5000"
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (f"self.odd = {ODD}; score = score + self.odd % 2", {"weight", "all inputs"}),
+        (
+            f"self.seed = getattr(self, 'seed', None) or __import__('random').random(); score = score + self.seed; "
+            f"({LONG}) and __import__('os')._exit(3)",
+            {"depot", "a fresh process"},
+        ),
+    ],
+)
+def test_a_process_is_held_to_what_it_answered_itself(tmp_path: Path, line: str, told: set[str]) -> None:
+    assert {one.subject for one in failing(examined(tmp_path, before_return(line)))} == told

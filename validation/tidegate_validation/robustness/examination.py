@@ -39,7 +39,8 @@ class OutOfTime(Exception):
 @dataclass(slots=True)
 class Examination:
     """What stages share. `good` is one row that the version answered with `expected`; `baseline` can be asked too.
-    `early` are requests that it was asked before most others, with the first answer to each.
+    `early` are requests that it was asked before most others, with the first answer to each. `expected_by` and
+    `early_by` are the processes that answered so: how many of the session's had ended by then.
 
     `real_rows` says that no row of real data has failed so far, `steady` that the same request was always answered
     alike, `changed` what the version did to its process, `addresses` which it called, `writes` which it tried outside
@@ -68,7 +69,9 @@ class Examination:
     findings: list[Finding] = field(default_factory=list)
     good: Examples | None = None
     expected: Mapping[str, Array] = field(default_factory=dict)
+    expected_by: int = 0
     early: Sequence[tuple[Examples, Mapping[str, Array]]] = ()
+    early_by: int = 0
     seconds: list[float] = field(default_factory=list)
     single_seconds: list[float] = field(default_factory=list)
     changed: dict[str, None] = field(default_factory=dict)
@@ -134,6 +137,10 @@ class Examination:
     def difference(self, one: Mapping[str, Array], other: Mapping[str, Array]) -> float:
         """The largest difference between two answers, measured by what it answers to the data."""
         return largest_difference(one, other, self.units)
+
+    def expect(self, outputs: Mapping[str, Array]) -> None:
+        """Takes what the present process answers to the good row for what it has to answer from now on."""
+        self.expected, self.expected_by = outputs, self.session.ended
 
     def learn_units(self, outputs: Mapping[str, Array]) -> None:
         """Takes one more answer to rows of the data for what its fractions are like."""

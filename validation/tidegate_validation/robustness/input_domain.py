@@ -17,7 +17,9 @@ from tidegate_validation.statistics.window import Window
 
 _TABLE = "tidegate_held_out"
 _DATES = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%Y%m%d")
-_TERMS = 4
+_SHAPE = r".*\d{4}.*|\d{2}[./-]\d{2}[./-]\d{2}|\d{1,2}:\d{2}(:\d{2}.*)?"
+"""What dates and times look like: other texts that can be read so are ratios such as 16:9 or releases such as 1.2.3."""
+_TERMS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,26 +91,36 @@ def _from_relation(
         return {}
     terms = ", ".join(_terms(columns[name], types[columns[name]]) for name in names)
     row = connection.execute(f"SELECT {terms} FROM {relation}").fetchall()[0]
+    dated = {name: _dated(connection, relation, columns[name], types[columns[name]]) for name in names}
     return {
-        name: InputDomain(where if row[start] else None, *row[start + 1 : start + _TERMS])
+        name: InputDomain(where if row[start] else None, row[start + 1], row[start + 2], dated[name])
         for start, name in zip(range(0, len(row), _TERMS), names, strict=True)
     }
 
 
 def _terms(column: str, sql_type: str) -> str:
-    """SQL for: number of missing values, lowest and highest finite number, whether all texts are dates or times."""
+    """SQL for: number of missing values, lowest and highest finite number."""
     kind = family(sql_type)
     if kind.numeric:
         value = as_number(column, sql_type)
         finite = f"FILTER (isfinite({value}))"
-        return (
-            f"count(*) FILTER ({value} IS NULL OR isnan({value})), min({value}) {finite}, max({value}) {finite}, NULL"
-        )
-    if kind is not Family.TEXT:
-        return f"count(*) FILTER ({quote(column)} IS NULL), NULL, NULL, NULL"
+        return f"count(*) FILTER ({value} IS NULL OR isnan({value})), min({value}) {finite}, max({value}) {finite}"
+    missing = f"{quote(column)} IS NULL"
+    if kind is Family.TEXT:
+        missing = f"{missing} OR {as_text(column, sql_type)} = ''"
+    return f"count(*) FILTER ({missing}), NULL, NULL"
+
+
+def _dated(connection: Any, relation: str, column: str, sql_type: str) -> bool | None:
+    """Whether all texts of a column are dates or times, None where it has none; stops at the first that is neither."""
+    if family(sql_type) is not Family.TEXT:
+        return None
     text = as_text(column, sql_type)
-    missing = f"({quote(column)} IS NULL OR {text} = '')"
     formats = ", ".join(f"'{one}'" for one in _DATES)
-    moment = f"coalesce(try_strptime({text}, [{formats}]), TRY_CAST({text} AS TIMESTAMP))"
-    dated = f"({moment} IS NOT NULL OR TRY_CAST({text} AS TIME) IS NOT NULL)"
-    return f"count(*) FILTER ({missing}), NULL, NULL, bool_and({dated}) FILTER (NOT {missing})"
+    time = f"DATE '2000-01-01' + TRY_CAST({text} AS TIME)"
+    moment = f"coalesce(TRY_CAST({text} AS TIMESTAMP), {time}, try_strptime({text}, [{formats}]))"
+    some = f"SELECT 1 FROM {relation} WHERE {quote(column)} IS NOT NULL AND {text} <> ''"
+    other = f"{some} AND ({moment} IS NULL OR NOT regexp_full_match({text}, '{_SHAPE}')) LIMIT 1"
+    if connection.execute(other).fetchall():
+        return False
+    return True if connection.execute(f"{some} LIMIT 1").fetchall() else None

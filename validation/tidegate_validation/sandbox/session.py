@@ -22,10 +22,10 @@ from tidegate_validation.sandbox.watch import Use
 class Session:
     """Calls to the version in `directory`, by one `signature`. A context manager; the first call loads the version.
 
-    `probe` is as for `ModelProcess`. `deaths` counts the processes that the version took down, `calls` the calls; `use`
-    is the most that any of its processes used, with all tries to reach the network; `log_bytes` is what they wrote,
-    `late` by how many seconds an answer came after its deadline at most. `not_limited` says what this machine could not
-    hold them to, `faults` which starts of the sandbox itself failed.
+    `probe` is as for `ModelProcess`. `deaths` counts the processes that the version took down, `ended` all that are
+    gone, `calls` the calls; `use` is the most that any of its processes used, with all tries to reach the network;
+    `log_bytes` is what they wrote, `late` by how many seconds an answer came after its deadline at most. `not_limited`
+    says what this machine could not hold them to, `faults` which starts of the sandbox itself failed.
     """
 
     def __init__(
@@ -42,6 +42,7 @@ class Session:
         self._place = USUAL
         self._process: ModelProcess | None = None
         self.deaths = 0
+        self.ended = 0
         self.calls = 0
         self.use = Use()
         self.log_bytes = 0
@@ -138,4 +139,5 @@ class Session:
         self.use = self.use.with_more(process.sandboxed.use)
         self.log_bytes += process.sandboxed.log_bytes
         self.late = max(self.late, process.late)
+        self.ended += 1
         self._process = None

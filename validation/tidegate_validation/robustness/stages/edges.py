@@ -5,19 +5,24 @@ The version has answered ordinary rows before, so that what fails here is the in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from tidegate_serving.admission import Finding, Outcome
+from tidegate_serving.contract.tensors import Array
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.robustness.failing_inputs import Way
 from tidegate_validation.robustness.finding import example, failure, probe_finding, shown, with_more_inputs
 from tidegate_validation.robustness.judgement import answered, judge_answer
 from tidegate_validation.robustness.probes import ALL_INPUTS, Likelihood, Probe, boundary_probes, malformed_probes
 from tidegate_validation.robustness.stages.bad_rows import report_if_unsteady
-from tidegate_validation.robustness.stages.later import report_if_by_the_clock, report_if_changed
+from tidegate_validation.robustness.stages.later import (
+    report_if_by_the_clock,
+    report_if_changed,
+    report_if_remembered,
+)
 from tidegate_validation.sandbox.answer import Answer, AnswerKind
 from tidegate_validation.sandbox.examples import Examples
 
@@ -32,9 +37,10 @@ _SLOW = (AnswerKind.OUTPUTS, "slow")
 def boundaries(examination: Examination) -> None:
     """Every column at its edges."""
     if examination.good is not None:
-        first, after = examination.expected, examination.ask(examination.good)
+        first, by, after = examination.expected, examination.expected_by, examination.ask(examination.good)
+        same_process = by == examination.session.ended
         if answered(after) and _changed(examination, examination.good, after):
-            report_if_changed(examination, examination.good, first, after.outputs)
+            report_if_changed(examination, examination.good, first, after.outputs, same_process)
         _probe_all(
             examination, "boundary", boundary_probes(examination.signature, examination.good, examination.domains)
         )
@@ -115,33 +121,42 @@ def _one_probe(examination: Examination, probe: Probe, told: list[_Told]) -> boo
     quick = _report_if_slow(examination, probe, answer, told)
     if examination.session.deaths > deaths:
         return False
-    before, after = examination.expected, examination.ask(good)
+    before, by, after = examination.expected, examination.expected_by, examination.ask(good)
+    same_process = by == examination.session.ended
     if not answered(after) or _changed(examination, good, after):
         if not answered(after) and report_if_unsteady(examination, good, after):
             return False
         if answered(after) and report_if_by_the_clock(examination, good, before, after.outputs):
             return False
         if answered(after) and not _is_to_blame(examination, probe, good):
-            report_if_changed(examination, good, before, after.outputs)
+            report_if_remembered(examination, good, before, after.outputs, same_process)
+            _begin_anew(examination, good, before)
             return False
         words = after.words or "differently from before"
         sentence = f"after {probe.what} in `{probe.subject}` it answers ordinary examples no more as it did ({words})"
         kept = examination.keep("after", probe.subject, probe.tensors, Way.THEN, then=good.arrays)
         more = example(dict(probe.changed), good.row(0), after) | kept
         examination.report("after", probe.subject, Outcome.FAIL, sentence, example=more)
+        examination.session.renew()
+        _begin_anew(examination, good, before)
         return False
     return quick and outcome is Outcome.PASS
 
 
 def _is_to_blame(examination: Examination, probe: Probe, good: Examples) -> bool:
-    """Whether a fresh process answers a good row otherwise after the probe too."""
-    examination.session.renew()
+    """Whether a fresh process, as the present one is, answers a good row otherwise after the probe too."""
     before = examination.ask(good)
     examination.ask_raw(probe.tensors, 1)
     after = examination.ask(good)
     if not (answered(before) and answered(after)):
         return True
     return examination.difference(after.outputs, before.outputs) > examination.limits.tolerance
+
+
+def _begin_anew(examination: Examination, good: Examples, before: Mapping[str, Array]) -> None:
+    """Holds the present process to its own answer to the good row, or to that from `before`."""
+    answer = examination.ask(good)
+    examination.expect(answer.outputs if answered(answer) else before)
 
 
 def _judged(examination: Examination, probe: Probe, answer: Answer, told: list[_Told]) -> Outcome:
@@ -229,5 +244,5 @@ def _changed(examination: Examination, good: Examples, after: Answer) -> bool:
     if examination.difference(after.outputs, examination.expected) <= tolerance:
         return False
     again = examination.ask(good)
-    examination.expected = again.outputs
+    examination.expect(again.outputs)
     return not answered(again) or examination.difference(after.outputs, again.outputs) <= tolerance

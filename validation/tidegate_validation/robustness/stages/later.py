@@ -23,15 +23,35 @@ def later(examination: Examination) -> None:
     for request, first in examination.early:
         answer = examination.ask(request) if examination.steady else None
         if answer is not None and answered(answer):
-            report_if_changed(examination, request, first, answer.outputs)
+            same_process = examination.early_by == examination.session.ended
+            report_if_changed(examination, request, first, answer.outputs, same_process)
 
 
 def report_if_changed(
-    examination: Examination, request: Examples, first: Mapping[str, Array], now: Mapping[str, Array]
+    examination: Examination,
+    request: Examples,
+    first: Mapping[str, Array],
+    now: Mapping[str, Array],
+    same_process: bool,
 ) -> None:
-    """Reports a version that answers a request otherwise than at `first`, before which no odd input is to blame."""
-    worst = examination.difference(now, first)
-    if worst <= examination.limits.tolerance or report_if_by_the_clock(examination, request, first, now):
+    """Reports a version that answers a request otherwise than at `first`, for which no odd input is to blame."""
+    changed = examination.difference(now, first) > examination.limits.tolerance
+    if changed and not report_if_by_the_clock(examination, request, first, now):
+        report_if_remembered(examination, request, first, now, same_process)
+
+
+def report_if_remembered(
+    examination: Examination,
+    request: Examples,
+    first: Mapping[str, Array],
+    now: Mapping[str, Array],
+    same_process: bool,
+) -> None:
+    """Reports what does not go by the clock, as the present, fresh process told. Unless the `same_process` answered
+    both, that one has to answer as at `first`: of processes that answer each in its own way `restart` tells."""
+    worst, tolerance = examination.difference(now, first), examination.limits.tolerance
+    fresh = None if same_process else examination.ask(request)
+    if fresh is not None and answered(fresh) and examination.difference(fresh.outputs, first) > tolerance:
         return
     examination.steady = False
     examination.report(
@@ -41,7 +61,7 @@ def report_if_changed(
         "what it was asked in between, or a thread of its own, changes its answers: an ordinary example is answered "
         f"otherwise than at first, by up to {worst:.3g}",
         number=worst,
-        limit=examination.limits.tolerance,
+        limit=tolerance,
         example={"input": request.row(0), **examination.keep(_CHECK, "calls", request.arrays, Way.AGAIN)},
         cause={"kind": "remembers requests"},
     )

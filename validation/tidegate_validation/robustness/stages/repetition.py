@@ -116,6 +116,7 @@ def _report_difference(examination: Examination, asked: _Asked) -> None:
     if worst <= tolerance:
         pairs = zip(asked.requests, asked.first, strict=True)
         examination.early = [(one, first) for one, first in pairs if first is not None]
+        examination.early_by = examination.session.ended
         sentence = f"answers the same requests alike, {asked.calls} times in all"
         examination.report("determinism", "repetition", Outcome.PASS, sentence, number=worst, limit=tolerance)
         return

@@ -67,8 +67,8 @@ def _reason(examination: Examination, rows: Examples, before: Answer, elsewhere:
 
     if not alike(_asked_afresh(examination, rows, ELSEWHERE), elsewhere):
         return "depends on the process", (
-            "every process gives answers of its own (random numbers without a seed, Python's hash() of texts, "
-            "the order of a set, or the clock)"
+            "every process gives answers of its own (random numbers without a seed, Python's hash() of texts or the "
+            "order of a set where no PYTHONHASHSEED is fixed, which it is not here, or the clock)"
         )
     if alike(_asked_afresh(examination, rows, USUAL), before):
         return "depends on the machine", (
