@@ -151,6 +151,25 @@ def test_the_advice_fits_the_outcome(gates: tuple[GateResult, ...], denied_by: t
     assert any("tidegate override models/m/3" in step for step in steps) is bool(denied_by)
 
 
+def lost(name: str, outcome: Outcome = Outcome.FAIL) -> Finding:
+    return Finding("slice", name, outcome, "worse", cause={"kind": "slice", "slice": name})
+
+
+MORE = Finding("slice", "more slices", Outcome.FAIL, "worse", cause={"kind": "slices", "slices": ["a=3"]})
+
+
+@pytest.mark.parametrize(
+    ("findings", "words"),
+    [
+        ((OVERALL, lost("a=0", Outcome.WARN), lost("a=1"), lost("a=2")), "look first at the examples where `a=1`;"),
+        ((OVERALL,), "look first at the examples that the findings name;"),
+        ((lost("a=1"), MORE), "look first at the examples that the findings name;"),
+    ],
+)
+def test_the_advice_names_the_slice_that_lost_unless_many_did(findings: tuple[Finding, ...], words: str) -> None:
+    assert words in next_steps(judged(quality(Outcome.FAIL, *findings), denied_by=("quality",)))[0]
+
+
 def test_what_nobody_signed_is_not_to_be_pushed(tmp_path: Path) -> None:
     verdict = judged(quality(Outcome.PASS))
     assert not any("tidegate push" in step for step in next_steps(verdict, signed=False))

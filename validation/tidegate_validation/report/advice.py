@@ -8,8 +8,8 @@ from tidegate_serving.admission import Finding, GateResult, Outcome, Verdict
 
 _ON_FAIL = {
     "expectations": "Mend the data, or, where the world has changed, edit the suite and publish under a new number.",
-    "quality": "Retrain, or look first at the examples that the findings name; where the loss is wanted, widen the "
-    "margin in the policy.",
+    "quality": "Retrain, or look first at the examples {where}; where the loss is wanted, widen the margin in the "
+    "policy.",
     "robustness": "Mend the model's code for the input that the finding shows, and publish under a new number.",
     "skew": "Mend the feature that the finding names, where it is wrong: in training or in serving; publish again.",
 }
@@ -65,8 +65,18 @@ def _mend(verdict: Verdict, name: str) -> Iterator[str]:
     elif gate.outcome is Outcome.INCONCLUSIVE:
         yield _more(gate)
     else:
-        yield _ON_FAIL.get(name, f"Mend what the {name} gate found, and publish under a new number.")
+        words = _ON_FAIL.get(name, f"Mend what the {name} gate found, and publish under a new number.")
+        yield words.replace("{where}", _where(gate))
         yield from (f"Try the failing input again: `{command}`." for command in _replays(gate))
+
+
+def _where(gate: GateResult) -> str:
+    """Which examples lost: those of the weightiest slice that fails, unless the loss is in many slices."""
+    causes = [one.cause or {} for one in gate.findings if one.outcome is Outcome.FAIL]
+    slices = [cause["slice"] for cause in causes if cause.get("kind") == "slice"]
+    if not slices or any(cause.get("kind") == "slices" for cause in causes):
+        return "that the findings name"
+    return f"where `{slices[0]}`"
 
 
 def _more(gate: GateResult) -> str:
