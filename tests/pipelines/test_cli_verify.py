@@ -177,6 +177,8 @@ def test_keys_are_made_rotated_revoked_and_listed(tidegate: Command, tmp_path: P
         (("new", "keys", "--name", "carol", "--role", "king"), "neither validator nor override"),
         (("new", "keys", "--name", "carol", "--days", "0"), "use more than 0"),
         (("list", "models"), "keyring.json is missing"),
+        (("rotate", "kees"), "kees is no key ring"),
+        (("revoke", "kees", "alice", "--reason", "gone"), "kees is no key ring"),
     ],
 )
 def test_a_mistake_with_keys_is_said_and_changes_nothing(
@@ -187,6 +189,7 @@ def test_a_mistake_with_keys_is_said_and_changes_nothing(
     assert done.returncode == 2
     assert words in done.stderr
     assert (ring.folder / "keyring.json").read_bytes() == before
+    assert not (ring.folder.parent / "kees").exists()
 
 
 def glass(directory: Path, **changes: str) -> tuple[Any, ...]:

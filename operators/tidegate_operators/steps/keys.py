@@ -48,7 +48,7 @@ def new_key(
     one the files are called NAME-2.
     """
     _check_days(days)
-    with _editing(ring) as edit:
+    with _editing(ring, may_be_new=True) as edit:
         namesakes = edit.ring.named(check_name(name))
         if any(key.revoked is None for key in namesakes):
             raise AlreadyExists(f"{ring_file(ring)} has a key named {name!r}: rotate it, or take another name")
@@ -60,7 +60,7 @@ def new_key(
 
 def add_key(ring: Path, public: Path, *, name: str, role: Role, comment: str = "") -> TrustedKey:
     """Trusts a public key that was made elsewhere. AlreadyExists for a key that the ring knows."""
-    with _editing(ring) as edit:
+    with _editing(ring, may_be_new=True) as edit:
         entry = replace(key_of(public, check_name(name), role, times.to_text(times.now())), comment=comment)
         if entry.id in edit.ring.keys:
             raise AlreadyExists(f"{ring_file(ring)} knows key {entry.id} already, as {edit.ring.keys[entry.id]}")
@@ -133,12 +133,17 @@ class _RingEdit:
 
 
 @contextlib.contextmanager
-def _editing(path: Path) -> Iterator[_RingEdit]:
+def _editing(path: Path, *, may_be_new: bool = False) -> Iterator[_RingEdit]:
     folder = path.parent if path.suffix == ".json" else path
     if folder.exists() and not folder.is_dir():
         raise InvalidInput(f"{folder} is no folder: name the folder of the key ring")
-    folder.mkdir(parents=True, exist_ok=True)
+    if may_be_new:
+        folder.mkdir(parents=True, exist_ok=True)
     file = path if path.suffix == ".json" else ring_file(folder)
+    if not (may_be_new or file.exists()):
+        raise NotFound(
+            f"{path} is no key ring: name the folder of its keyring.json, or make one with `tidegate keys new`"
+        )
     with hold(folder / ".keyring.lock"):
         before = read_ring(file) if file.exists() else KeyRing.of()
         edit = _RingEdit(folder, before)
