@@ -25,7 +25,9 @@ def backtest(
     logged: Annotated[
         str, typer.Option("--logged", metavar="DATA", help="What was served: a file, a pattern, or an inference log.")
     ],
-    report: Annotated[Path, typer.Option("--report", metavar="FOLDER", help="Write index.html and JSON here.")],
+    report: Annotated[
+        Path, typer.Option("--report", metavar="FOLDER", file_okay=False, help="Write index.html and JSON here.")
+    ],
     time: Annotated[str, typer.Option("--time", metavar="COLUMN", help="When a row was served.")] = "",
     label: Annotated[str | None, typer.Option("--label", metavar="COLUMN", help="The truth, where known.")] = None,
     labels: Annotated[

@@ -57,7 +57,8 @@ def validate(
     ] = None,
     signature: FileSignature = None,
     report: Annotated[
-        Path | None, typer.Option("--report", metavar="DIRECTORY", help="Where the page goes without --key.")
+        Path | None,
+        typer.Option("--report", metavar="DIRECTORY", file_okay=False, help="Where the page goes without --key."),
     ] = None,
 ) -> None:
     """Judge a version, sign the verdict, write the report.

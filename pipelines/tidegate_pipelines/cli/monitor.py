@@ -28,7 +28,8 @@ def register(app: typer.Typer) -> None:
 def monitor(
     servable: Annotated[str, typer.Argument(metavar="NAME", help="The model; its label `stable` is watched.")],
     reports: Annotated[
-        Path, typer.Option("--reports", metavar="FOLDER", help="Reports, memory and skew.prom go here.")
+        Path,
+        typer.Option("--reports", metavar="FOLDER", file_okay=False, help="Reports, memory and skew.prom go here."),
     ],
     window: Annotated[str, typer.Option("--window", metavar="TIME", help="Length of a window of event time.")] = "1d",
     every: Annotated[str, typer.Option("--every", metavar="TIME", help="How often a window is looked at.")] = "1h",

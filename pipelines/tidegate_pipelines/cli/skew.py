@@ -59,7 +59,9 @@ Labels = Annotated[
     Path | None,
     typer.Option("--labels", metavar="FILE", help="With a log: what was right, by request_id; how well does it do?"),
 ]
-Report = Annotated[Path | None, typer.Option("--report", metavar="FOLDER", help="Write index.html and JSON here.")]
+Report = Annotated[
+    Path | None, typer.Option("--report", metavar="FOLDER", file_okay=False, help="Write index.html and JSON here.")
+]
 Printed = Annotated[Output, typer.Option("--output", help="How to print what was found.")]
 
 

@@ -36,7 +36,7 @@ def retain_log(
     `folders.upkeep`; InvalidInput where neither limit is given.
     """
     if days is None and most_bytes is None:
-        raise InvalidInput("nothing says what goes: give days, or most_bytes")
+        raise InvalidInput("nothing says what goes: give days (--days), or most_bytes (--most-gb)")
     now = today or datetime.now(UTC).date()
     if days is not None and days < 1:
         raise InvalidInput(f"days is {days}: keep 1 or more")
