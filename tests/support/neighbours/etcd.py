@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -58,6 +59,7 @@ class EtcdProcess:
         """It stands still meanwhile: connections come to it, and nothing is answered."""
         assert self.process is not None
         self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)  # Until all its threads stand still, it may answer.
         try:
             yield
         finally:
