@@ -25,6 +25,9 @@ def eventually(condition: Callable[[], T], seconds: float = 60.0) -> T:
     return found
 
 
-def at_best(tries: int, shows: Callable[[], bool]) -> None:
-    """One of so many tries shows it: of what is quick, not each is where the machine is busy with something else."""
-    assert any(shows() for _ in range(tries)), f"none of {tries} tries shows it"
+def at_best(tries: int, shows: Callable[[], bool]) -> bool:
+    """True once one of so many tries shows it, AssertionError when none does: of what is quick, not each is where the
+    machine is busy with something else."""
+    shown = any(shows() for _ in range(tries))
+    assert shown, f"none of {tries} tries shows it"
+    return shown

@@ -113,7 +113,7 @@ def test_stages_work_side_by_side_on_different_batches(version: LoadedVersion) -
         one_by_one = 10 * 2 * SECONDS
         return time.monotonic() - start < 0.8 * one_by_one
 
-    at_best(10, are_side_by_side)
+    assert at_best(10, are_side_by_side)
 
 
 def test_a_stages_worker_that_dies_is_replaced(version: LoadedVersion) -> None:

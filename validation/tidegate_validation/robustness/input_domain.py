@@ -107,7 +107,7 @@ def _terms(column: str, sql_type: str) -> str:
         return f"count(*) FILTER ({value} IS NULL OR isnan({value})), min({value}) {finite}, max({value}) {finite}"
     missing = f"{quote(column)} IS NULL"
     if kind is Family.TEXT:
-        missing = f"{missing} OR {as_text(column, sql_type)} = ''"
+        missing += f" OR {as_text(column, sql_type)} = ''"
     return f"count(*) FILTER ({missing}), NULL, NULL"
 
 

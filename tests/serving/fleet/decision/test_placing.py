@@ -245,4 +245,4 @@ def test_four_times_the_fleet_takes_a_like_multiple_of_the_time() -> None:
         assert not place(fleet, demands, {}).missing
         return time.process_time() - began
 
-    at_best(3, lambda: seconds(20, 2_000) < 40 * seconds(5, 500))
+    assert at_best(3, lambda: seconds(20, 2_000) < 40 * seconds(5, 500))
