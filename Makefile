@@ -111,20 +111,22 @@ clean: ## remove what was built, but not .venv
 # --- set-up, each step a file that make can compare ---------------------------------------------------------------
 
 .tools/uv:
-	mkdir -p .tools
-	tools/toolchain.sh uv $(PYTHON) > .tools/uv.new && mv .tools/uv.new .tools/uv
+	@mkdir -p .tools
+	@tools/toolchain.sh uv $(PYTHON) > .tools/uv.new && mv .tools/uv.new .tools/uv
 
 .venv/.packages: requirements.lock .tools/uv
-	test -x $(BIN)/python || $$(cat .tools/uv) venv -q --python $(PYTHON) .venv
-	$$(cat .tools/uv) pip sync -q --compile-bytecode --python .venv requirements.lock
-	rm -f .venv/.ready
-	touch $@
+	@echo "installing Python packages into .venv"
+	@test -x $(BIN)/python || $$(cat .tools/uv) venv -q --python $(PYTHON) .venv
+	@$$(cat .tools/uv) pip sync -q --compile-bytecode --python .venv requirements.lock
+	@rm -f .venv/.ready
+	@touch $@
 
 .venv/.native: .venv/.packages $(RUST)
-	rm -rf build/wheel
-	PATH="$$(dirname "$(CARGO)"):$$PATH" $(BIN)/maturin build -q --release --locked -m $(NATIVE)/Cargo.toml -i $(BIN)/python --out build/wheel
-	$$(cat .tools/uv) pip install -q --python .venv --no-deps --reinstall build/wheel/*.whl
-	touch $@
+	@cargo="$(CARGO)" && echo "compiling the data plane with $$("$$cargo" --version): minutes, the first time" && \
+	    rm -rf build/wheel && PATH="$$(dirname "$$cargo"):$$PATH" \
+	    $(BIN)/maturin build -q --release --locked -m $(NATIVE)/Cargo.toml -i $(BIN)/python --out build/wheel
+	@$$(cat .tools/uv) pip install -q --python .venv --no-deps --reinstall build/wheel/*.whl
+	@touch $@
 
 # What others install is compiled twice: the second time as a load of the first (tests/bench/training.py) has shown what counts.
 build/guided/.ready: .venv/.ready tests/bench/training.py
@@ -143,9 +145,9 @@ build/guided/programs/.ready: build/guided/.ready tests/bench/programs.py
 	touch $@
 
 .venv/.ready: .venv/.packages .venv/.native pyproject.toml
-	$$(cat .tools/uv) pip install -q --python .venv --no-deps -e .
-	$(BIN)/python -m compileall -q $(PACKAGES)
-	touch $@
+	@$$(cat .tools/uv) pip install -q --python .venv --no-deps -e .
+	@$(BIN)/python -m compileall -q $(PACKAGES)
+	@touch $@
 
 # The site is made from the sources alone, so its tools live apart from what the product needs.
 $(DOCS)/.ready: requirements-docs.lock .tools/uv
@@ -155,5 +157,6 @@ $(DOCS)/.ready: requirements-docs.lock .tools/uv
 
 # Every platform, for tests and measures; the demo does without.
 .venv/.whole: .venv/.ready requirements-whole.lock
-	$$(cat .tools/uv) pip install -q --compile-bytecode --python .venv -r requirements-whole.lock
-	touch $@
+	@echo "installing every platform's Python packages into .venv"
+	@$$(cat .tools/uv) pip install -q --compile-bytecode --python .venv -r requirements-whole.lock
+	@touch $@

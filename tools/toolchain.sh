@@ -16,9 +16,12 @@ install() {
         echo "tidegate needs $*: run 'sudo apt-get install $*' and try again" >&2
         exit 1
     fi
+    local log="$PWD/.tools/debian.log" get=(apt-get install -qq -y --no-install-recommends "$@")
+    export DEBIAN_FRONTEND=noninteractive
     echo "installing $* from Debian" >&2
-    DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@" >&2 ||
-        { apt-get update -qq >&2 && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@" >&2; }
+    mkdir -p .tools
+    "${get[@]}" >"$log" 2>&1 || { apt-get update -qq && "${get[@]}"; } >"$log" 2>&1 ||
+        { cat "$log" >&2; echo "installing $* failed: the lines above are apt-get's" >&2; exit 1; }
 }
 
 new_enough() {
