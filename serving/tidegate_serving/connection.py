@@ -26,7 +26,7 @@ PROFILES = "~/.config/tidegate/profiles.toml"
 PREFIX = "TIDEGATE_"
 VARIABLES = ("PROFILES", "PROFILE", "CONTROL", "TOKEN", "TOKEN_FILE", "CA", "CERTIFICATE", "KEY", "SERVER_NAME")
 """The names of a client's variables, without the prefix. No engine reads these."""
-_WRITE = "write the token there, on one line"
+_WRITE = "write it there, on one line"
 OTHERS_MAY_READ = 0o044
 """Of a file's mode, what a secret should not have."""
 _log = logging.getLogger(__name__)
@@ -212,7 +212,7 @@ class Profile:
         addresses = tuple(address for one in text for address in one.addresses)
         first = text[0] if text else EngineConnection(addresses)
         if token is None and self.token_file is not None:
-            token = read_token(self.token_file)
+            token = read_secret(self.token_file)
         ca, certificate, key = (
             _home(getattr(self, what) or getattr(first, what)) for what in ("ca", "certificate", "key")
         )
@@ -247,18 +247,19 @@ def read_profile(name: str, path: Path | None = None) -> Profile:
     return read_config(Profile, table, f"profile {name!r} in {file}")
 
 
-def read_token(path: Path) -> str:
-    """The token in a file of one line. NotFound or InvalidInput naming the file."""
+def read_secret(path: Path, what: str = "token file") -> str:
+    """The token, password or other secret in a file of one line, which messages call `what`. NotFound or InvalidInput
+    naming the file."""
     try:
-        token = read_given(path.expanduser(), "token file", _WRITE).decode("ascii").strip()
+        secret = read_given(path.expanduser(), what, _WRITE).decode("ascii").strip()
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"token file {path} cannot be read (not plain ASCII): {_WRITE}") from error
+        raise InvalidInput(f"{what} {path} cannot be read (not plain ASCII): {_WRITE}") from error
     if path.expanduser().stat().st_mode & OTHERS_MAY_READ and path not in _warned_of:
         _warned_of.add(path)
-        _log.warning("token file %s can be read by others on this machine: chmod 600 it", path)
-    if not token:
-        raise InvalidInput(f"token file {path} is empty: {_WRITE}")
-    return token
+        _log.warning("%s %s can be read by others on this machine: chmod 600 it", what, path)
+    if not secret:
+        raise InvalidInput(f"{what} {path} is empty: {_WRITE}")
+    return secret
 
 
 def is_loopback(address: str) -> bool:

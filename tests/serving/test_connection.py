@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tidegate_serving.config import EngineConfig
-from tidegate_serving.connection import EngineConnection
+from tidegate_serving.connection import EngineConnection, read_secret
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable
 
 SECRET = "tg_0123456789abcdef"
@@ -190,3 +190,18 @@ def _resolver(known: dict[str, list[str]]) -> Any:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, port)) for one in known[host]]
 
     return resolve
+
+
+def test_a_secrets_file_is_called_as_its_setting(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "secret"
+    with pytest.raises(NotFound, match=f"^password_file {file} is missing: write it there, on one line$"):
+        read_secret(file, "password_file")
+    file.write_text("\n")
+    with pytest.raises(InvalidInput, match=f"^password_file {file} is empty"):
+        read_secret(file, "password_file")
+    file.write_text(f"{SECRET}\n")
+    file.chmod(0o644)
+    assert read_secret(file, "password_file") == SECRET
+    assert [one.getMessage() for one in caplog.records if one.name == "tidegate_serving.connection"] == [
+        f"password_file {file} can be read by others on this machine: chmod 600 it"
+    ]

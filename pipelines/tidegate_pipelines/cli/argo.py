@@ -59,9 +59,9 @@ def serve(
       tidegate argo serve --repository models
     """
     from tidegate_pipelines.argo import CanaryEndpoint, Protection
-    from tidegate_serving.connection import read_token
+    from tidegate_serving.connection import read_secret
 
-    token = None if token_file is None else read_token(token_file)
+    token = None if token_file is None else read_secret(token_file)
     endpoint = CanaryEndpoint(repository, address, Protection(certificate, key, token))
     say(f"canaries' verdicts at {endpoint.address}/v1/canaries/NAME/VERSION")
     endpoint.serve()

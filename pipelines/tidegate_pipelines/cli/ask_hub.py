@@ -19,7 +19,7 @@ def ask_hub(hub: str, token_file: Path | None, method: str, path: str, body: dic
     """The JSON that a hub answers with; its own error where it refuses, Unavailable where there is none."""
     import httpx
 
-    from tidegate_serving.connection import is_loopback, read_token
+    from tidegate_serving.connection import is_loopback, read_secret
     from tidegate_serving.contract.errors import InvalidInput, Unavailable, error_of
 
     headers = {"content-type": "application/json"}
@@ -27,7 +27,7 @@ def ask_hub(hub: str, token_file: Path | None, method: str, path: str, body: dic
         place = httpx.URL(hub)
         if place.scheme != "https" and not is_loopback(f"{place.host}:{place.port or 80}"):
             raise InvalidInput(f"a token would travel to {place.host} for all to read, so it is not sent: use https://")
-        headers["authorization"] = f"Bearer {read_token(token_file)}"
+        headers["authorization"] = f"Bearer {read_secret(token_file)}"
     try:
         data = None if body is None else json.dumps(body)
         answer = httpx.request(method, hub.rstrip("/") + path, content=data, headers=headers, timeout=_TIMEOUT)

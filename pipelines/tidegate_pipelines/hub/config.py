@@ -11,7 +11,7 @@ from typing import Any
 
 from tidegate_operators.steps import CanaryRule
 from tidegate_pipelines.hub.people_config import AccessConfig, AlertsConfig, ApprovalRule, AuditConfig, OverrideConfig
-from tidegate_serving.connection import EngineConnection, read_token
+from tidegate_serving.connection import EngineConnection, read_secret
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.typed_config import check_bounds, read_config, read_toml, within
 from tidegate_validation.canary.rule import CanaryMode
@@ -50,7 +50,7 @@ class EngineConfig:
         if self.profile:
             return EngineConnection.from_profile(self.profile)
         found = EngineConnection.of(self.control)
-        return replace(found, token=read_token(self.token_file)) if self.token_file else found
+        return replace(found, token=read_secret(self.token_file)) if self.token_file else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,9 @@ class MlflowConfig:
 
     def secret(self) -> bytes | None:
         """What webhooks are signed with; None takes none."""
-        return read_token(self.webhook_secret_file).encode() if self.webhook_secret_file else None
+        return (
+            read_secret(self.webhook_secret_file, "webhook_secret_file").encode() if self.webhook_secret_file else None
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tidegate_serving.config.addresses import check_address
-from tidegate_serving.connection import is_loopback, read_token
+from tidegate_serving.connection import is_loopback, read_secret
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.typed_config import check_bounds, within
 
@@ -57,7 +57,7 @@ class OidcConfig:
 
     def secret(self) -> str | None:
         """The client's secret."""
-        return read_token(self.client_secret_file) if self.client_secret_file else None
+        return read_secret(self.client_secret_file, "client_secret_file") if self.client_secret_file else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from tidegate_operators.steps.publish import Publication, publish, read_signatur
 from tidegate_operators.steps.skew import read_labels
 from tidegate_serving.admission.keys import load_private_key, load_public_key
 from tidegate_serving.admission.trust import read_trust
-from tidegate_serving.connection import read_token
+from tidegate_serving.connection import read_secret
 from tidegate_serving.contract import plain_file
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Tampered, TidegateError
 from tidegate_serving.contract.plain_file import MOST_BYTES, read_given
@@ -57,7 +57,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "profile.json": lambda path: read_profile(path.parent),
     "failing": read_failing_input,
     "policy.toml": lambda path: read_toml(path, "policy"),
-    "token": read_token,
+    "token": read_secret,
     "keyring.json": lambda path: read_trust([path]),
     "validator.pub": load_public_key,
     "validator.key": load_private_key,

@@ -207,6 +207,18 @@ def test_a_release_that_its_gates_refused_says_how_to_mend_it(client: TestClient
     assert step(client, "validate") == "refused, 2 s"
 
 
+def test_lists_of_releases_show_a_canarys_sentence_to_its_cure(client: TestClient, database: Database) -> None:
+    said = (
+        "The canary flights:2 has 1 answer compared and is not decided on faults: 0.00 % worse than the serving "
+        "version, 1.00 % is too much, evidence 1 of 20; at this rate about 395 more are needed: send more traffic or "
+        "wait longer."
+    )
+    add_release(database, "REFUSED", "canary", sentence=said)
+    serve(database, 1)
+    for path in ("/", "/releases", "/models/eta"):
+        assert said in text_of(client, path)
+
+
 def test_a_release_that_waits_for_the_end_of_a_freeze_asks_nobody_to_decide(
     client: TestClient, database: Database
 ) -> None:

@@ -15,6 +15,8 @@ from tidegate_validation.expectations.expectation import Expectation
 
 _SITE = "tidegate"
 _PLACE = "tidegate_place"
+_CHATTY = "great_expectations.data_context.types.base"
+"""Its import sets INFO for itself, whatever the library's logger says."""
 
 
 class Runner:
@@ -85,4 +87,6 @@ def _library() -> Any:
         logger.setLevel(logging.WARNING)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return importlib.import_module("great_expectations")
+        library = importlib.import_module("great_expectations")
+    logging.getLogger(_CHATTY).setLevel(logging.NOTSET)
+    return library

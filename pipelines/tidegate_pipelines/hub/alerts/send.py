@@ -16,7 +16,7 @@ import httpx
 from tidegate_pipelines.hub.alerts.book import Told
 from tidegate_pipelines.hub.alerts.messages import as_email, as_json, as_slack
 from tidegate_pipelines.hub.people_config import ReceiverConfig, ReceiverKind
-from tidegate_serving.connection import read_token
+from tidegate_serving.connection import read_secret
 from tidegate_serving.contract.errors import InvalidInput, Unavailable
 
 SIGNATURE = "x-tidegate-signature"
@@ -35,12 +35,14 @@ def send(receiver: ReceiverConfig, alerts: Sequence[Told], hub: str) -> None:
 
 def _post(receiver: ReceiverConfig, body: dict[str, Any]) -> None:
     assert receiver.url_file is not None
-    url = read_token(receiver.url_file)
+    url = read_secret(receiver.url_file, "url_file")
     data = json.dumps(body).encode()
     headers = {"content-type": "application/json", "user-agent": "tidegate-hub"}
     if receiver.secret_file is not None:
         at = str(int(time.time()))
-        made = hmac.digest(read_token(receiver.secret_file).encode(), f"{at}.".encode() + data, hashlib.sha256).hex()
+        made = hmac.digest(
+            read_secret(receiver.secret_file, "secret_file").encode(), f"{at}.".encode() + data, hashlib.sha256
+        ).hex()
         headers[SIGNATURE] = f"t={at},v1={made}"
     try:
         with httpx.Client(timeout=_TIMEOUT, follow_redirects=False) as client:
@@ -63,7 +65,7 @@ def _mail(receiver: ReceiverConfig, alerts: Sequence[Told], hub: str) -> None:
                 context = ssl.create_default_context(cafile=receiver.ca)
                 server.starttls(context=context)
             if receiver.user and receiver.password_file is not None:
-                server.login(receiver.user, read_token(receiver.password_file))
+                server.login(receiver.user, read_secret(receiver.password_file, "password_file"))
             refused = server.send_message(as_email(alerts, hub, receiver))
     except (smtplib.SMTPException, OSError) as error:
         raise Unavailable(

@@ -10,7 +10,7 @@ import httpx
 from tidegate_pipelines.hub.config import AirflowConfig
 from tidegate_pipelines.hub.releases.follow import Ended
 from tidegate_pipelines.hub.store import ReleaseRow
-from tidegate_serving.connection import read_token
+from tidegate_serving.connection import read_secret
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, Unauthenticated, Unavailable
 
 _TIMEOUT = 20.0
@@ -68,10 +68,10 @@ class AirflowRuns:
     def _sign_in(self) -> str:
         config = self._config
         if config.token_file is not None:
-            return read_token(config.token_file)
+            return read_secret(config.token_file)
         if not config.user or config.password_file is None:
             raise InvalidInput("nothing signs in to Airflow: give user and password_file, or token_file, in [airflow]")
-        said = {"username": config.user, "password": read_token(config.password_file)}
+        said = {"username": config.user, "password": read_secret(config.password_file, "password_file")}
         answer = self._send("POST", "/auth/token", said, {})
         if answer.is_client_error and answer.status_code != _BUSY:
             raise Unauthenticated(f"Airflow at {config.url} does not let {config.user!r} in: check the password file")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tidegate_pipelines.hub.config import HubConfig
 from tidegate_pipelines.hub.releases.follow import Ended
 from tidegate_pipelines.hub.store import ReleaseRow
-from tidegate_serving.connection import read_token
+from tidegate_serving.connection import read_secret
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, Unauthenticated, Unavailable
 from tidegate_serving.contract.repository import version_directory
 from tidegate_serving.contract.servable import ServableId
@@ -33,7 +33,7 @@ class _TokenFile:
 
     def refresh_api_key_hook(self, config: Any) -> None:
         """Puts the token into the client's config."""
-        config.api_key["authorization"] = read_token(self._path)
+        config.api_key["authorization"] = read_secret(self._path)
 
 
 class KubeflowRuns:
