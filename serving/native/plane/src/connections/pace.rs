@@ -1,5 +1,6 @@
-//! Connections that send much read by turns: between two looks at the sockets they get so many bytes and so many calls
-//! together, so that everybody else is served meanwhile, however many of them there are.
+//! Connections that send much are read by turns, and those that take much are written by turns: between two looks at the
+//! sockets they get so many bytes and so many calls together, so that everybody else is served meanwhile, however many of
+//! them there are.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -23,7 +24,7 @@ const SMALLEST: usize = 512;
 
 #[derive(Debug, Default)]
 struct State {
-    read: usize,
+    bytes: usize,
     calls: usize,
     next: u64,
     /// By the order in which they came.
@@ -56,13 +57,19 @@ impl State {
 #[derive(Clone, Debug, Default)]
 pub struct Pace {
     state: Arc<Mutex<State>>,
+    writing: Arc<Mutex<State>>,
     mixture: Mixture,
 }
 
 impl Pace {
     /// Of the I/O thread whose requests are mixed so.
     pub fn new(mixture: Mixture) -> Pace {
-        Pace { state: Arc::default(), mixture }
+        Pace { mixture, ..Pace::default() }
+    }
+
+    /// That of the thread's writing, which has turns of its own.
+    pub fn of_writing(&self) -> Pace {
+        Pace { state: self.writing.clone(), ..self.clone() }
     }
 
     /// Whether a connection that began so many calls with what was read last waits for turns.
@@ -88,10 +95,10 @@ impl Pace {
         self.note(0, 1);
     }
 
-    /// It has read so many bytes, and so many calls began with them.
+    /// It has read or written so many bytes, and so many calls began with them.
     pub fn note(&self, bytes: usize, calls: usize) {
         let mut state = lock(&self.state);
-        state.read += bytes;
+        state.bytes += bytes;
         state.calls += calls;
     }
 
@@ -106,7 +113,7 @@ impl Pace {
             if std::mem::take(&mut state.called) {
                 state.waiting.pop_first();
             }
-            if std::mem::take(&mut state.read) == 0 && state.waiting.is_empty() {
+            if std::mem::take(&mut state.bytes) == 0 && state.waiting.is_empty() {
                 state.tended = false;
                 return;
             }
@@ -130,8 +137,8 @@ impl Turns {
         Turns { pace, waits: None }
     }
 
-    /// Ready when a connection that sends much may read; it is woken when it is to ask again. Must be used on the I/O
-    /// thread.
+    /// Ready when a connection that sends or takes much may go on; it is woken when it is to ask again. Must be used on the
+    /// I/O thread.
     pub fn poll_turn(&mut self, context: &Context<'_>) -> Poll<()> {
         let mut state = lock(&self.pace.state);
         if !state.tended {
@@ -142,7 +149,7 @@ impl Turns {
         let first = state.waiting.first_key_value().map(|(number, _)| *number);
         if first.is_none() || first == self.waits {
             state.called = false;
-            if state.read < BETWEEN_LOOKS && state.calls < self.pace.calls_between_looks() {
+            if state.bytes < BETWEEN_LOOKS && state.calls < self.pace.calls_between_looks() {
                 state.waiting.pop_first();
                 self.waits = None;
                 state.call_first();

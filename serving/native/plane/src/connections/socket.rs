@@ -1,4 +1,5 @@
-//! A socket that notes on its connection's lifeline what its peer sends and takes, and reads by turns where that is much.
+//! A socket that notes on its connection's lifeline what its peer sends and takes, and reads and writes by turns where that
+//! is much.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -19,8 +20,11 @@ use crate::connections::frames::{Fault, Frames};
 use crate::connections::lifeline::{CALM_DOWN, Lifeline, PROTOCOL_ERROR};
 use crate::connections::pace::{Pace, Turns};
 
-/// Who sends more than that at once has to wait for turns, whatever it is.
+/// Who sends or is sent more than that at once has to wait for turns, whatever it is.
 const AT_ONCE: usize = 128 << 10;
+
+/// Pieces of an answer that are written at one turn, at most.
+const PIECES: usize = 8;
 
 /// Pieces of so many bytes in all are written as one: to copy them takes less than the system's look at each.
 const COPIED: usize = 1 << 10;
@@ -67,6 +71,7 @@ pub struct WatchedSocket<S> {
     frames: Option<Frames>,
     chunks: Chunks,
     turns: Turns,
+    write_turns: Turns,
     /// Bytes that came since nothing was there to be read.
     at_once: usize,
     /// Bytes that were read last, and calls that began with them.
@@ -81,8 +86,8 @@ impl<S> WatchedSocket<S> {
     pub fn new(inner: S, lifeline: Arc<Lifeline>, pace: Pace) -> WatchedSocket<S> {
         let frames = (lifeline.endpoint == Endpoint::Grpc).then(Frames::default);
         let chunks = Chunks::default();
-        let turns = Turns::new(pace);
-        WatchedSocket { inner, lifeline, frames, chunks, turns, at_once: 0, last: 0, calls: 0, end: None }
+        let (write_turns, turns) = (Turns::new(pace.of_writing()), Turns::new(pace));
+        WatchedSocket { inner, lifeline, frames, chunks, turns, write_turns, at_once: 0, last: 0, calls: 0, end: None }
     }
 
     /// Notes what came. Of HTTP/2 with a frame that is not to be, what came before it is left.
@@ -162,6 +167,20 @@ fn poll_read_piece<S: AsyncRead>(
     Poll::Ready(Ok(()))
 }
 
+/// Writes at most so many bytes as may be written at one turn.
+fn poll_write_piece<S: AsyncWrite>(
+    socket: Pin<&mut S>,
+    cx: &mut Context<'_>,
+    from: &[io::IoSlice<'_>],
+) -> Poll<io::Result<usize>> {
+    let (mut pieces, mut left) = ([io::IoSlice::new(&[]); PIECES], AT_ONCE);
+    for (piece, whole) in pieces.iter_mut().zip(from.iter().filter(|piece| !piece.is_empty())) {
+        *piece = io::IoSlice::new(&whole[..whole.len().min(left)]);
+        left -= piece.len();
+    }
+    socket.poll_write_vectored(cx, &pieces)
+}
+
 impl<S: AsyncRead + Ends + Unpin> AsyncRead for WatchedSocket<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.lifeline.orders() & (PROTOCOL_ERROR | CALM_DOWN) != 0 {
@@ -200,6 +219,9 @@ impl<S: AsyncRead + Ends + Unpin> AsyncRead for WatchedSocket<S> {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedSocket<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        if from.len() > AT_ONCE {
+            return self.poll_write_vectored(cx, &[io::IoSlice::new(from)]);
+        }
         let result = Pin::new(&mut self.inner).poll_write(cx, from);
         self.written(&result);
         result
@@ -218,9 +240,14 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedSocket<S> {
         cx: &mut Context<'_>,
         from: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let inner = Pin::new(&mut self.inner);
         let bytes = from.iter().map(|piece| piece.len()).sum::<usize>();
-        let result = if from.len() > 1 && bytes <= COPIED {
+        if bytes > AT_ONCE {
+            ready!(self.write_turns.poll_turn(cx));
+        }
+        let inner = Pin::new(&mut self.inner);
+        let result = if bytes > AT_ONCE {
+            poll_write_piece(inner, cx, from)
+        } else if from.len() > 1 && bytes <= COPIED {
             let mut room = [MaybeUninit::uninit(); COPIED];
             let mut all = ReadBuf::uninit(&mut room);
             from.iter().for_each(|piece| all.put_slice(piece));
@@ -229,6 +256,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedSocket<S> {
             inner.poll_write_vectored(cx, from)
         };
         self.written(&result);
+        if let Poll::Ready(Ok(written)) = &result
+            && bytes > AT_ONCE
+        {
+            self.write_turns.pace.note(*written, 0);
+        }
         result
     }
 
@@ -240,6 +272,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedSocket<S> {
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
+    use std::task::Waker;
 
     use tidegate_engine::request::Mixture;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -339,6 +372,28 @@ mod tests {
         let mut socket = WatchedSocket::new(server, lifeline, Pace::default());
         let read = socket.read_u8().await;
         assert_eq!(read.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn who_are_sent_much_are_sent_so_much_together_between_two_looks_and_who_is_sent_little_at_any_time() {
+        const EACH: usize = 500_000;
+        let (pace, lifeline, answer) = (Pace::default(), Lifeline::new(Endpoint::Rest, false), vec![7; EACH]);
+        let socket = || WatchedSocket::new(Writes::default(), lifeline.clone(), pace.clone());
+        let mut crowd: Vec<_> = (0..50).map(|_| (socket(), EACH)).collect();
+        let mut context = Context::from_waker(Waker::noop());
+        while crowd.iter().any(|(_, left)| *left > 0) {
+            let mut sent = 0;
+            for (socket, left) in &mut crowd {
+                let rest = &answer[..*left];
+                if let Poll::Ready(Ok(written)) = Pin::new(socket).poll_write(&mut context, rest) {
+                    sent += written;
+                    *left -= written;
+                }
+            }
+            assert!((1..1 << 20).contains(&sent), "{sent} bytes at once");
+            assert_eq!(socket().write(&answer[..1000]).await.unwrap(), 1000);
+            look().await;
+        }
     }
 
     /// A client that notes how long each write is, and whether it was of pieces.
