@@ -141,36 +141,44 @@ impl Aside {
         deadline: Instant,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Status> {
-        let turn = self.turn_by(bytes, deadline).await?;
-        self.wait(turn, deadline, work).await
+        self.run_while_awaited(bytes, deadline, |_: &mut dyn FnMut() -> bool| work()).await
     }
 
-    /// The same for what tells of all models, however many there are: written one at a time, so that requests wait for one
-    /// of them, and not for those of all who ask.
-    pub async fn list<T: Send + 'static>(
+    /// The same of long work, which can ask whether nobody waits for it any more, and then give up.
+    pub async fn run_while_awaited<T: Send + 'static>(
         &self,
+        bytes: usize,
         deadline: Instant,
-        work: impl FnOnce() -> T + Send + 'static,
+        work: impl FnOnce(&mut dyn FnMut() -> bool) -> T + Send + 'static,
     ) -> Result<T, Status> {
+        let turn = self.turn_by(bytes, deadline).await?;
+        let (sender, result) = oneshot::channel();
+        turn.begin(move || {
+            let given = work(&mut || sender.is_closed());
+            let _ = sender.send(given);
+        });
+        self.told(result, deadline).await
+    }
+
+    /// A turn for what tells of all models, however many there are: written one at a time, so that requests wait for one of
+    /// them at most.
+    pub async fn list_turn(&self) -> Result<Turn, Status> {
         let permits = async {
             let own = self.list_turns.clone().acquire_owned().await?;
             Ok::<_, AcquireError>((Some(OfKind::List(own)), self.turns.clone().acquire_owned().await?))
         };
-        let permits = timeout_at(deadline.into(), permits).await.map_err(|_| late())?.map_err(|_| stopping())?;
-        self.wait(Turn { jobs: self.jobs.clone(), permits }, deadline, work).await
+        let permits = permits.await.map_err(|_| stopping())?;
+        Ok(Turn { jobs: self.jobs.clone(), permits })
     }
 
-    async fn wait<T: Send + 'static>(
-        &self,
-        turn: Turn,
-        deadline: Instant,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Status> {
-        let (sender, result) = oneshot::channel();
-        turn.begin(move || drop(sender.send(work())));
+    /// What work gave that was handed over, or why it gave nothing by the deadline.
+    pub async fn told<T>(&self, result: oneshot::Receiver<T>, deadline: Instant) -> Result<T, Status> {
         let mut closed = self.closed.subscribe();
         tokio::select! {
-            result = result => result.map_err(|_| Status::internal("the request could not be read")),
+            result = result => result.map_err(|_| match *self.closed.borrow() {
+                true => stopping(),
+                false => Status::internal("the request could not be read"),
+            }),
             () = sleep_until(deadline.into()) => Err(late()),
             _ = closed.wait_for(|closed| *closed) => Err(stopping()),
         }
@@ -179,12 +187,12 @@ impl Aside {
     /// No more turns from now on; the threads do what they have and end. True if there is any, or was waited for.
     pub fn close(&self) -> bool {
         let idle = self.turns.available_permits() == self.threads;
+        self.closed.send_replace(true);
         self.turns.close();
         self.huge_turns.close();
         self.list_turns.close();
         self.tls_turns.close();
         self.jobs.close();
-        self.closed.send_replace(true);
         !idle
     }
 }

@@ -16,6 +16,7 @@ pub mod io;
 pub mod linger;
 pub mod metrics_page;
 pub mod named_thread;
+pub mod pages;
 pub mod plane;
 pub mod security;
 pub mod settings;

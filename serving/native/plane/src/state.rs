@@ -13,6 +13,7 @@ use crate::aside::Aside;
 use crate::control::Control;
 
 use crate::metrics_page::MetricsPage;
+use crate::pages::Pages;
 use crate::security::access::Access;
 use crate::security::gate::Gate;
 use crate::security::tls::{Pem, Tls};
@@ -38,6 +39,8 @@ pub struct PlaneState {
     pub control: Control,
     /// Where work goes that takes long.
     pub aside: Arc<Aside>,
+    /// Who waits for pages about all models.
+    pub pages: Pages,
     /// What `/metrics` answers.
     pub metrics_page: MetricsPage,
     /// One more path of the metrics.
@@ -69,6 +72,7 @@ impl PlaneState {
             engine,
             control,
             aside: Arc::new(aside),
+            pages: Pages::default(),
             metrics_page: MetricsPage::default(),
             metrics_path: settings.metrics_path.clone(),
             rest_cors: settings.rest_cors,

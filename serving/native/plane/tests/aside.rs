@@ -1,10 +1,10 @@
 //! Work that takes long leaves the I/O thread: others are answered meanwhile, and no fault or stop is kept up by it.
 
-use std::future::ready;
+use std::future::{Future, ready};
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -24,8 +24,11 @@ use tidegate_codec::dtype::DType;
 use tidegate_codec::status::Code;
 use tidegate_codec::tensors::Tensor;
 use tidegate_engine::batching::Batching;
+use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::sync::lock;
 use tidegate_plane::aside::{Aside, AsideJobs, aside};
+use tidegate_plane::pages::{About, Pages};
+use tidegate_plane::security::access::Grant;
 use tidegate_plane::settings::Settings;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::yield_now;
@@ -301,6 +304,23 @@ fn a_fault_is_told_and_the_threads_go_on() {
 }
 
 #[test]
+fn work_learns_that_nobody_waits_for_it_any_more() {
+    let (runtime, aside, _jobs) = threads(2);
+    let (sender, ended) = channel();
+    let work = move |is_unwanted: &mut dyn FnMut() -> bool| {
+        while !is_unwanted() {
+            std::thread::yield_now();
+        }
+        sender.send(()).unwrap();
+    };
+    runtime.block_on(async {
+        let mut asked = Box::pin(aside.run_while_awaited(1, soon(), work));
+        assert!(is_pending(asked.as_mut()).await);
+    });
+    ended.recv_timeout(LONG).unwrap();
+}
+
+#[test]
 fn huge_work_leaves_a_thread_and_whoever_waits_too_long_is_told() {
     let (runtime, aside, _jobs) = threads(2);
     let gate = Arc::new(Gate::default());
@@ -321,30 +341,69 @@ fn huge_work_leaves_a_thread_and_whoever_waits_too_long_is_told() {
 fn however_many_ask_about_all_models_a_thread_is_left_for_requests() {
     let (runtime, aside, _jobs) = threads(2);
     let gate = Arc::new(Gate::default());
-    let list = |result: u32| {
+    let (aside, pages) = (Arc::new(aside), Pages::default());
+    let list = |about, deadline, page: &'static str| {
         let gate = gate.clone();
-        let work = move || {
+        let write = move |_: Option<&Grant>| {
             gate.pass();
-            result
+            Ok(page.into())
         };
-        aside.list(soon(), work)
+        pages.get(&aside, (about, Endpoint::Rest), None, deadline, write)
     };
     runtime.block_on(async {
-        let (mut first, mut second) = (pin!(list(1)), pin!(list(2)));
-        tokio::select! {
-            biased;
-            _ = &mut first => unreachable!("the gate is closed"),
-            _ = &mut second => unreachable!("the gate is closed"),
-            () = ready(()) => (),
-        }
+        let (mut first, mut second) = (pin!(list(About::Names, soon(), "1")), pin!(list(About::OpenApi, soon(), "2")));
+        assert!(is_pending(&mut first).await && is_pending(&mut second).await, "the gate is closed");
         assert_eq!(aside.run(100 << 10, soon(), || 7).await, Ok(7));
-        let late = aside.list(Instant::now() + Duration::from_millis(20), || ()).await;
+        let late = list(About::Statistics, Instant::now() + Duration::from_millis(20), "").await;
         assert_eq!(late.unwrap_err().code, Code::DeadlineExceeded);
         gate.open();
-        assert_eq!(tokio::join!(first, second), (Ok(1), Ok(2)));
+        assert_eq!(tokio::join!(first, second), (Ok("1".into()), Ok("2".into())));
         aside.close();
-        assert_eq!(list(3).await.unwrap_err().code, Code::Unavailable);
+        assert_eq!(list(About::Names, soon(), "3").await.unwrap_err().code, Code::Unavailable);
     });
+}
+
+#[test]
+fn who_asks_about_all_models_while_others_wait_has_their_page_and_none_is_written_before_or_for_those_who_have_gone() {
+    let (runtime, aside, _jobs) = threads(2);
+    let (aside, pages) = (Arc::new(aside), Pages::default());
+    let (gate, written) = (Arc::<Gate>::default(), Arc::<AtomicUsize>::default());
+    let ask = |about| {
+        let (gate, written) = (gate.clone(), written.clone());
+        let write = move |_: Option<&Grant>| {
+            gate.pass();
+            Ok(written.fetch_add(1, Ordering::Relaxed).to_string().into())
+        };
+        pages.get(&aside, (about, Endpoint::Rest), None, soon(), write)
+    };
+    runtime.block_on(async {
+        let mut first = pin!(ask(About::OpenApi));
+        assert!(is_pending(&mut first).await);
+        aside.run(1, soon(), || ()).await.unwrap();
+        gate.wait_for(1);
+        let mut others: Vec<_> = (0..100).map(|_| Box::pin(ask(About::OpenApi))).collect();
+        for other in &mut others {
+            assert!(is_pending(other.as_mut()).await);
+        }
+        let mut gone = Box::pin(ask(About::Statistics));
+        assert!(is_pending(gone.as_mut()).await);
+        drop(gone);
+        gate.open();
+        assert_eq!(first.await, Ok("0".into()));
+        for other in others {
+            assert_eq!(other.await, Ok("1".into()));
+        }
+        assert_eq!(ask(About::Names).await, Ok("2".into()));
+    });
+}
+
+/// Whether it is still to come, after a look at it.
+async fn is_pending<T>(one: impl Future<Output = T>) -> bool {
+    tokio::select! {
+        biased;
+        _ = one => false,
+        () = ready(()) => true,
+    }
 }
 
 #[test]
@@ -430,25 +489,4 @@ fn after_the_end_nothing_begins_and_the_threads_end() {
     assert!(!aside.close(), "nothing was under way");
     ended.recv_timeout(LONG).unwrap();
     assert_eq!(runtime.block_on(aside.run(1, soon(), || 7)).unwrap_err().code, Code::Unavailable);
-}
-
-#[test]
-fn who_has_gone_keeps_no_place_in_the_line_of_those_who_ask_for_lists() {
-    const LIST: &str = "/inference.GRPCInferenceService/ModelStatistics";
-    let running = Running::start(&settings());
-    let models = (0..300).map(|one| publish(&format!("m{one}"), 1, &Model::half_plus_two(), scalar_signature()));
-    running.plane.apply(models.collect()).unwrap();
-    // Lists that nobody read would fill a usual connection's window, and keep the check's answer out.
-    let mut client = Client::connect_wide(running.plane.grpc_address().unwrap());
-    let given = || running.sample("tidegate_requests_total{endpoint=\"grpc\",model=\"\",version=\"\",status=\"OK\"}");
-    // On a busy machine they may all be answered before they have gone.
-    let are_few = (0..5).any(|_| {
-        let before = given();
-        let calls: Vec<_> = (0..300).map(|_| client.start(LIST, &[], frame(&[]))).collect();
-        assert_eq!(client.call("/grpc.health.v1.Health/Check", &[], &[]).code, 0, "they have come");
-        drop(calls);
-        assert_eq!(client.call(LIST, &[], &[]).code, 0);
-        given() - before < 200.0
-    });
-    assert!(are_few, "lists are written for clients that have gone");
 }

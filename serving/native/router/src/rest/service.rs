@@ -6,6 +6,7 @@ use std::sync::Arc;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::memory::Reservation;
+use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::Tags;
 use tidegate_plane::endpoints::reply::AnyReply;
 use tidegate_plane::endpoints::rest::inference::only_one;
@@ -14,6 +15,7 @@ use tidegate_plane::endpoints::rest::routes::RestRoutes;
 use tidegate_plane::endpoints::rest::service::{
     BodyUse, RestAnswer, RestCall, RestResponse, RestService, failure, text,
 };
+use tidegate_plane::pages::About;
 use tidegate_plane::security::access::Grant;
 use tidegate_plane::security::gate::check_model;
 
@@ -121,7 +123,9 @@ impl RestForwarder {
         let (shared, deadline) = (self.lane.shared.clone(), call.deadline);
         RestAnswer::Coming(Box::pin(async move {
             let page = shared.clone();
-            match shared.state.aside.list(deadline, move || render(&page)).await {
+            let write = move |_: Option<&Grant>| Ok(render(&page).into());
+            let state = &shared.state;
+            match state.pages.get(&state.aside, (About::Metrics, Endpoint::Rest), None, deadline, write).await {
                 Ok(page) => text(StatusCode::OK, page, PROMETHEUS),
                 Err(status) => failure(&status, Tags::default()),
             }

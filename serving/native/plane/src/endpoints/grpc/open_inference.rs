@@ -1,5 +1,9 @@
 //! The methods of `inference.GRPCInferenceService`, the Open Inference Protocol over gRPC.
 
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
 use tidegate_codec::open_inference::{index, message, metadata, shared_memory, statistics};
 use tidegate_codec::protobuf::frame::frame;
 use tidegate_codec::status::{Code, Status};
@@ -19,8 +23,10 @@ use crate::endpoints::open_inference::{
     self, Infer, SERVER_VERSION, choose_id, configure, describe, list, open_places,
 };
 use crate::endpoints::stream::StreamReply;
+use crate::pages::{About, Written};
 use crate::security::access::Grant;
 use crate::security::gate::{check_model, granted};
+use crate::state::PlaneState;
 
 impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> GrpcMethods<R> {
     /// Answers a call of the service.
@@ -87,17 +93,12 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
     fn list(&self, method: Method, mut call: GrpcCall) {
         let (state, id, grant) = (self.state.clone(), self.id(&call), granted(&call.head).cloned());
         tokio::spawn(async move {
-            let (engine, message) = (state.engine.clone(), call.message.clone());
-            let work = move || match method {
-                Method::ModelStatistics => statistics_message(&engine, grant.as_deref(), &message),
-                _ => Ok(index::message(&list(&engine, grant.as_deref(), index::parse_message(&message)?))),
-            };
             let answer = tokio::select! {
-                answer = state.aside.list(call.deadline, work) => answer.and_then(|answer| answer),
+                answer = listed(&state, method, &call.message, grant, call.deadline) => answer,
                 () = call.reply.gone() => return,
             };
             // What nobody reads may be much, of many calls.
-            let answer = answer.and_then(|answer| Ok((call.reply.keep(answer.len())?, frame(&answer))));
+            let answer = answer.and_then(|answer| Ok((call.reply.keep(answer.len())?, answer)));
             let tags = Tags { version: None, id: Some(&id) };
             let metrics = &state.engine.metrics;
             metrics.unrouted.count(Endpoint::Grpc, answer.as_ref().err().map_or(Code::Ok, |status| status.code));
@@ -111,10 +112,34 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
     }
 }
 
-fn statistics_message(engine: &Engine, grant: Option<&Grant>, message: &[u8]) -> Result<Vec<u8>, Status> {
+/// The answer to a request for a list, in its frame.
+async fn listed(
+    state: &Arc<PlaneState>,
+    method: Method,
+    message: &Bytes,
+    grant: Option<Arc<Grant>>,
+    deadline: Instant,
+) -> Written {
+    let (engine, message) = (state.engine.clone(), message.clone());
+    let about = match method {
+        Method::ModelStatistics if metadata::parse_request(&message)?.name.is_empty() => About::Statistics,
+        Method::ModelStatistics => {
+            let work = move || statistics_message(&engine, grant.as_deref(), &message);
+            return state.aside.run(0, deadline, work).await.and_then(|answer| answer);
+        }
+        _ => About::Index { ready: index::parse_message(&message)? },
+    };
+    let write = move |grant: Option<&Grant>| match about {
+        About::Index { ready } => Ok(frame(&index::message(&list(&engine, grant, ready)))),
+        _ => statistics_message(&engine, grant, &message),
+    };
+    state.pages.get(&state.aside, (about, Endpoint::Grpc), grant, deadline, write).await
+}
+
+fn statistics_message(engine: &Engine, grant: Option<&Grant>, message: &[u8]) -> Written {
     let spec = metadata::parse_request(message)?;
     if let Some(grant) = grant.filter(|_| !spec.name.is_empty()) {
         grant.check_model(spec.name)?;
     }
-    Ok(statistics::message(&open_inference::statistics(engine, grant, &spec)?))
+    Ok(frame(&statistics::message(&open_inference::statistics(engine, grant, &spec)?)))
 }

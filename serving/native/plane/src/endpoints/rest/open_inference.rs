@@ -1,5 +1,7 @@
 //! The Open Inference Protocol over REST: what its paths lead to.
 
+use std::future::Future;
+
 use http::{HeaderMap, StatusCode};
 use tidegate_codec::json::predict_request::Form;
 use tidegate_codec::model_spec::ModelSpec;
@@ -10,7 +12,6 @@ use tidegate_codec::open_inference::{index, json_request, metadata, shared_memor
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::engine::Engine;
 use tidegate_engine::metrics::Endpoint;
-use tidegate_engine::request::reply::SILENT;
 use tidegate_engine::request::{Reply, RequestContext, Tags};
 use tidegate_engine::request_id::RequestId;
 use tidegate_engine::serving_map::Version;
@@ -28,6 +29,8 @@ use crate::endpoints::rest::prediction::RestReply;
 use crate::endpoints::rest::routes::{RestRoutes, context};
 use crate::endpoints::rest::service::{RestAnswer, RestCall, RestResponse, failure, with_body, with_bytes};
 use crate::endpoints::stream::StreamReply;
+use crate::pages::{About, Written};
+use crate::security::access::Grant;
 use crate::security::gate::granted;
 
 impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
@@ -123,65 +126,76 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
 
     /// Lists all models.
     pub(crate) fn repository_index(&self, call: &RestCall, id: RequestId) -> RestAnswer {
-        let grant = granted(&call.head).cloned();
         match index::parse_json(&call.body) {
-            Ok(ready) => self.aside(call, id, move |engine| Ok(index::json(&list(engine, grant.as_deref(), ready)))),
+            Ok(ready) => self.page(call, id, About::Index { ready }, move |engine, grant| {
+                Ok(index::json(&list(engine, grant, ready)))
+            }),
             Err(status) => RestAnswer::Ready(self.fail(call, &status, &id)),
         }
     }
 
     /// The names of all models that are ready.
     pub(crate) fn ready_models(&self, call: &RestCall, id: RequestId) -> RestAnswer {
-        let grant = granted(&call.head).cloned();
-        self.aside(call, id, move |engine| Ok(index::names_json(&list(engine, grant.as_deref(), true))))
+        self.page(call, id, About::Names, |engine, grant| Ok(index::names_json(&list(engine, grant, true))))
     }
 
     /// The endpoint itself, and how the models are called that somebody may know.
     pub(crate) fn openapi(&self, call: &RestCall, id: RequestId) -> RestAnswer {
-        let (grant, secured) = (granted(&call.head).cloned(), !self.state.gate.is_open());
-        self.aside(call, id, move |engine| Ok(open_inference::openapi(engine, grant.as_deref(), secured)))
+        let secured = !self.state.gate.is_open();
+        self.page(call, id, About::OpenApi, move |engine, grant| Ok(open_inference::openapi(engine, grant, secured)))
     }
 
     /// What a model was asked, or all of them.
     pub(crate) fn statistics(&self, call: &RestCall, target: Option<Target>, id: RequestId) -> RestAnswer {
-        let grant = granted(&call.head).cloned();
-        self.aside(call, id, move |engine| {
-            let spec = target.as_ref().map_or_else(ModelSpec::default, |target| target.spec(""));
-            open_inference::statistics(engine, grant.as_deref(), &spec).map(|all| statistics::json(&all))
+        let told = |engine: &Engine, grant: Option<&Grant>, spec: &ModelSpec<'_>| {
+            open_inference::statistics(engine, grant, spec).map(|all| statistics::json(&all))
+        };
+        let Some(target) = target else {
+            return self
+                .page(call, id, About::Statistics, move |engine, grant| told(engine, grant, &ModelSpec::default()));
+        };
+        let (state, deadline, grant) = (self.state.clone(), call.deadline, granted(&call.head).cloned());
+        self.later(call, id, async move {
+            let engine = state.engine.clone();
+            let work = move || told(&engine, grant.as_deref(), &target.spec("")).and_then(|body| alone(body, &engine));
+            state.aside.run(0, deadline, work).await.and_then(|written| written)
         })
     }
 
-    /// Answers with JSON that is written aside: there may be thousands of models in it.
-    pub(crate) fn aside(
+    /// Answers with JSON about all models, of which there may be thousands, so that it is written aside.
+    fn page(
         &self,
         call: &RestCall,
         id: RequestId,
-        write: impl FnOnce(&Engine) -> Result<Vec<u8>, Status> + Send + 'static,
+        about: About,
+        write: impl FnOnce(&Engine, Option<&Grant>) -> Result<Vec<u8>, Status> + Send + 'static,
+    ) -> RestAnswer {
+        let (state, deadline, grant) = (self.state.clone(), call.deadline, granted(&call.head).cloned());
+        self.later(call, id, async move {
+            let engine = state.engine.clone();
+            let write = move |grant: Option<&Grant>| write(&engine, grant).and_then(|body| alone(body, &engine));
+            state.pages.get(&state.aside, (about, Endpoint::Rest), grant, deadline, write).await
+        })
+    }
+
+    /// Answers with JSON that is written aside, unless its client goes before.
+    fn later(
+        &self,
+        call: &RestCall,
+        id: RequestId,
+        written: impl Future<Output = Written> + Send + 'static,
     ) -> RestAnswer {
         let (mut sender, later) = oneshot::channel();
-        let (state, received, deadline) = (self.state.clone(), call.received, call.deadline);
-        let (observation, lifeline) = (call.observation.clone(), call.lifeline.clone());
+        let (state, received, observation) = (self.state.clone(), call.received, call.observation.clone());
         tokio::spawn(async move {
-            let (engine, asker) = (state.engine.clone(), lifeline.clone());
-            // Very many that have closed their side alone look like as many that have gone.
-            let is_there = move || !asker.is_half_closed() || received.elapsed() < SILENT;
-            let write = move || is_there().then(|| write(&engine));
             let written = tokio::select! {
-                written = state.aside.list(deadline, write) => written.transpose(),
-                // Its client has gone.
+                written = written => written,
                 () = sender.closed() => return,
             };
-            let count = |code| {
-                observation.note(|facts| facts.code = Some(code));
-                state.engine.metrics.unrouted.count(Endpoint::Rest, code);
-                state.engine.metrics.count_latency(Endpoint::Rest, received.elapsed());
-            };
-            let Some(written) = written.map(|written| written.and_then(|written| written)) else {
-                return count(Code::Cancelled);
-            };
-            let share = lifeline.share(&state.engine.limits.memory);
-            let written = written.and_then(|body| kept(body.into(), share));
-            count(written.as_ref().err().map_or(Code::Ok, |status| status.code));
+            let code = written.as_ref().err().map_or(Code::Ok, |status| status.code);
+            observation.note(|facts| facts.code = Some(code));
+            state.engine.metrics.unrouted.count(Endpoint::Rest, code);
+            state.engine.metrics.count_latency(Endpoint::Rest, received.elapsed());
             let tags = Tags { version: None, id: Some(&id) };
             let _ = sender.send(match written {
                 Ok(body) => with_bytes(StatusCode::OK, body, tags),
@@ -190,6 +204,11 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
         });
         RestAnswer::Later(later)
     }
+}
+
+/// A page, which counts once, however many have it.
+fn alone(body: Vec<u8>, engine: &Engine) -> Written {
+    kept(body.into(), &engine.limits.memory.of_connection())
 }
 
 fn json(version: &Version, body: Vec<u8>, id: &RequestId) -> RestResponse {
