@@ -267,6 +267,7 @@ ATTACKS: dict[str, Attack] = {
     "health-watches": Attack(trickles.health_watches, config=LITTLE),
     "unread-conversations": Attack(trickles.unread_conversations),
     "bodies-for-nobody": Attack(crowds.bodies_for_nobody, 60),
+    "packed-for-nobody": Attack(crowds.packed_for_nobody, 60),
     "held-watches": Attack(crowds.held_watches, 20),
     "held-calls": Attack(crowds.held_calls, 20),
     "held-bodies": Attack(crowds.held_bodies, 20),

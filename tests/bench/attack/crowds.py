@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import socket
 import threading
@@ -25,6 +26,14 @@ def bodies_for_nobody(target: Target) -> Rows:
     tail = b" HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (60 * MEGABYTE) + bytes(60 * MEGABYTE - 1)
     wire.all_at_once(target, b"POST /nowhere" + tail, 60)
     wire.all_at_once(target, b"GET /v2/health/live" + tail, 60)
+    return ()
+
+
+def packed_for_nobody(target: Target) -> Rows:
+    """8 bodies of 60 MB of gzip, 3 million times nothing, of clients that go as soon as they have sent them."""
+    nothing = gzip.compress(b"", mtime=0)
+    packed = nothing * (60 * MEGABYTE // len(nothing))
+    wire.all_at_once(target, wire.post("small", packed, "Content-Encoding: gzip\r\n"), 8)
     return ()
 
 

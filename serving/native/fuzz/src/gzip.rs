@@ -25,7 +25,7 @@ pub fn run(input: &[u8]) {
     let budget = &*MEMORY_OF_REQUESTS;
     bounds::within(MEMORY, input, || {
         let mut counted = budget.of_connection().reservation();
-        let Ok(Some(plain)) = inflate(coding, data, LIMIT, None, &mut counted) else {
+        let Ok(Some(plain)) = inflate(coding, data, LIMIT, &mut || false, &mut counted) else {
             // What it took may have been given back by now.
             return LIMIT;
         };

@@ -5,7 +5,10 @@ use std::net::Shutdown;
 use std::sync::Arc;
 use std::time::Instant;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use tidegate_engine::request::reply::SILENT;
+use tidegate_plane::settings::Settings;
 
 use crate::support::rest::Client;
 use crate::support::{Gate, Model, Running, eventually, settings};
@@ -91,6 +94,25 @@ fn a_connection_without_a_request_ends_with_its_clients_side() {
         assert!(client.is_closed());
     }
     eventually("all are counted out", || running.sample("tidegate_connections{endpoint=\"rest\"}") == 0.0);
+}
+
+#[test]
+fn what_takes_long_to_unpack_is_left_once_its_client_has_closed_its_side() {
+    let running = Running::start(&Settings { max_message_bytes: 64 << 20, ..settings() });
+    let (head, nothing) = ("POST /v1/models/m:predict HTTP/1.1\r\nhost: t\r\ncontent-encoding: gzip\r\n", gzip(b""));
+    let packed = nothing.repeat((60 << 20) / nothing.len());
+    let mut client = running.rest();
+    client.stream.write_all(format!("{head}content-length: {}\r\n\r\n", packed.len()).as_bytes()).unwrap();
+    client.stream.write_all(&packed).unwrap();
+    close_side(&running, &client);
+    let refused = client.receive();
+    assert_eq!((refused.status, refused.body.contains("closed its side")), (499, true), "{}", refused.body);
+}
+
+fn gzip(data: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(data).unwrap();
+    encoder.finish().unwrap()
 }
 
 #[test]

@@ -13,22 +13,28 @@ use crate::endpoints::body::LESS;
 /// Bytes that are inflated at once.
 const PIECE: usize = 16 << 10;
 
-/// Packed bytes between two looks at the clock.
+/// Packed bytes between two questions whether to give up.
 const FED: usize = 1 << 10;
 
 /// How long an I/O thread inflates a message: little may come out of bytes that take long, such as very many members of
 /// nothing.
-pub const SOON: Duration = Duration::from_micros(500);
+const SOON: Duration = Duration::from_micros(500);
 
-/// Packed bytes, for as long as there is time for them.
+/// Gives up where an I/O thread has better to do.
+pub fn soon() -> impl FnMut() -> bool {
+    let until = Instant::now() + SOON;
+    move || Instant::now() >= until
+}
+
+/// Packed bytes, until somebody gives up.
 struct Fed<'a> {
     left: &'a [u8],
-    until: Option<Instant>,
+    gives_up: &'a mut dyn FnMut() -> bool,
 }
 
 impl BufRead for Fed<'_> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        if self.until.is_some_and(|until| Instant::now() >= until) {
+        if (self.gives_up)() {
             return Err(ErrorKind::TimedOut.into());
         }
         Ok(&self.left[..self.left.len().min(FED)])
@@ -47,16 +53,16 @@ impl Read for Fed<'_> {
     }
 }
 
-/// The plain bytes of `data`, none where they are more than `limit` or not there `within` that time, or what is wrong: an
-/// unknown encoding, a broken stream, no memory.
+/// The plain bytes of `data`, none where they are more than `limit` or not there before somebody `gives_up`, who is asked
+/// again and again; or what is wrong: an unknown encoding, a broken stream, no memory.
 pub fn inflate(
     encoding: &str,
     data: &[u8],
     limit: usize,
-    within: Option<Duration>,
+    gives_up: &mut dyn FnMut() -> bool,
     memory: &mut Reservation,
 ) -> Result<Option<Bytes>, Status> {
-    let data = Fed { left: data, until: within.map(|time| Instant::now() + time) };
+    let data = Fed { left: data, gives_up };
     let mut decoder: Box<dyn Read + '_> = match encoding.trim() {
         "gzip" | "x-gzip" => Box::new(MultiGzDecoder::new(data)),
         "deflate" => Box::new(ZlibDecoder::new(data)),

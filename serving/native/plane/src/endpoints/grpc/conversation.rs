@@ -19,7 +19,7 @@ use crate::aside::{Aside, LARGE};
 use crate::connections::lifeline::Lifeline;
 use crate::connections::peer::Peer;
 use crate::endpoints::body::counted;
-use crate::endpoints::compression::{SOON, too_large};
+use crate::endpoints::compression::{soon, too_large};
 use crate::endpoints::grpc::encoding::{encoding_of, is_compressed, unpack};
 use crate::endpoints::grpc::reply::{FRAME_HEAD, GrpcReply};
 
@@ -194,13 +194,15 @@ impl Messages {
     async fn inflate(&self, packed: &Bytes) -> Result<Bytes, Status> {
         let (limit, share) = (self.largest, self.share.clone());
         if packed.len() <= LARGE
-            && let Some(plain) = plain(&self.encoding, packed, limit.min(LARGE), Some(SOON), &share)?
+            && let Some(plain) = plain(&self.encoding, packed, limit.min(LARGE), &mut soon(), &share)?
         {
             return Ok(plain);
         }
         let (encoding, packed) = (self.encoding.clone(), packed.clone());
-        let work = move || plain(&encoding, &packed, limit, None, &share)?.ok_or_else(|| too_large(limit));
-        self.aside.run(limit, Instant::now() + self.patience, work).await?
+        let work = move |gives_up: &mut dyn FnMut() -> bool| {
+            plain(&encoding, &packed, limit, gives_up, &share)?.ok_or_else(|| too_large(limit))
+        };
+        self.aside.run_while_awaited(limit, Instant::now() + self.patience, work).await?
     }
 }
 
@@ -208,11 +210,11 @@ fn plain(
     encoding: &str,
     packed: &[u8],
     most: usize,
-    within: Option<Duration>,
+    gives_up: &mut dyn FnMut() -> bool,
     share: &Arc<Share>,
 ) -> Result<Option<Bytes>, Status> {
     let mut memory = share.reservation();
-    let inflated = unpack(encoding, packed, most, within, &mut memory)?;
+    let inflated = unpack(encoding, packed, most, gives_up, &mut memory)?;
     Ok(inflated.map(|message| counted(message, memory)))
 }
 

@@ -1,7 +1,5 @@
 //! Whether and how a call's messages are compressed, and what gRPC asks of those that contradict their call.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use http::HeaderMap;
 use tidegate_codec::status::Status;
@@ -31,7 +29,7 @@ pub fn unpack(
     encoding: &str,
     packed: &[u8],
     most: usize,
-    within: Option<Duration>,
+    gives_up: &mut dyn FnMut() -> bool,
     memory: &mut Reservation,
 ) -> Result<Option<Bytes>, Status> {
     if matches!(encoding, "" | "identity") {
@@ -39,5 +37,5 @@ pub fn unpack(
             "a message says that it is compressed: name how in grpc-encoding, gzip or deflate",
         ));
     }
-    inflate(encoding, packed, most, within, memory)
+    inflate(encoding, packed, most, gives_up, memory)
 }

@@ -1,7 +1,7 @@
 //! A message that has come in full: unpacked and handed to the service, by the I/O thread if it is small and aside if not.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use http::request;
@@ -13,7 +13,7 @@ use tokio::time::timeout_at;
 use crate::aside::{Aside, LARGE, late};
 use crate::connections::peer::Peer;
 use crate::endpoints::body::counted;
-use crate::endpoints::compression::{SOON, too_large};
+use crate::endpoints::compression::{soon, too_large};
 use crate::endpoints::grpc::encoding::{encoding_of, is_compressed, unpack};
 use crate::endpoints::grpc::in_order::{InOrder, Place};
 use crate::endpoints::grpc::reply::{FRAME_HEAD, GrpcReply};
@@ -44,7 +44,7 @@ impl WholeCall {
         let limit = peer.limits.max_message_bytes();
         let here = match service.reads_more(self.head.uri.path()) {
             true => Ok(None),
-            false => self.plain(limit.min(LARGE), Some(SOON), share),
+            false => plain(&self.head, &self.frame, limit.min(LARGE), &mut soon(), share),
         };
         match here {
             Ok(Some(plain)) if !(order.is_busy() && self.keeps_order(&**service)) => self.call(plain, &**service),
@@ -60,21 +60,6 @@ impl WholeCall {
     fn keeps_order<S: GrpcService>(&self, service: &S) -> bool {
         let message = (self.frame[0] == 0).then(|| &self.frame[FRAME_HEAD..]);
         service.keeps_order(self.head.uri.path(), message)
-    }
-
-    /// The message, decompressed where the frame's first byte says so; none where it is larger than `most`, or not there
-    /// `within` that time.
-    fn plain(&self, most: usize, within: Option<Duration>, share: &Arc<Share>) -> Result<Option<Plain>, Status> {
-        let message = &self.frame[FRAME_HEAD..];
-        if message.len() > most {
-            return Ok(None);
-        }
-        if !is_compressed(self.frame[0])? {
-            return Ok(Some((self.frame.slice(FRAME_HEAD..), None)));
-        }
-        let mut memory = share.reservation();
-        let message = unpack(encoding_of(&self.head.headers), message, most, within, &mut memory)?;
-        Ok(message.map(|message| (message, Some(memory))))
     }
 
     async fn call_aside<S: GrpcService>(
@@ -101,7 +86,8 @@ impl WholeCall {
         };
         match turns {
             Ok((own, turn)) => turn.begin(move || {
-                match self.plain(limit, None, &share) {
+                let reply = &mut self.reply;
+                match plain(&self.head, &self.frame, limit, &mut || reply.is_gone(), &share) {
                     Ok(Some(plain)) => self.call(plain, &*service),
                     Ok(None) => self.reply.fail(&too_large(limit), Tags::default()),
                     Err(status) => self.reply.fail(&status, Tags::default()),
@@ -125,4 +111,25 @@ impl WholeCall {
         // that itself.
         service.call(GrpcCall { head, message, received, deadline, reply }, &mut own);
     }
+}
+
+/// The message, decompressed where the frame's first byte says so; none where it is larger than `most`, or not there before
+/// somebody `gives_up`.
+fn plain(
+    head: &request::Parts,
+    frame: &Bytes,
+    most: usize,
+    gives_up: &mut dyn FnMut() -> bool,
+    share: &Arc<Share>,
+) -> Result<Option<Plain>, Status> {
+    let message = &frame[FRAME_HEAD..];
+    if message.len() > most {
+        return Ok(None);
+    }
+    if !is_compressed(frame[0])? {
+        return Ok(Some((frame.slice(FRAME_HEAD..), None)));
+    }
+    let mut memory = share.reservation();
+    let message = unpack(encoding_of(&head.headers), message, most, gives_up, &mut memory)?;
+    Ok(message.map(|message| (message, Some(memory))))
 }

@@ -18,13 +18,17 @@ use tidegate_engine::limits::Limits;
 use tidegate_engine::memory::{Reservation, Share};
 use tidegate_engine::request::Tags;
 use tidegate_engine::telemetry::Observation;
+use tokio::sync::oneshot;
 
 use crate::aside::LARGE;
 use crate::connections::lifeline::Lifeline;
 use crate::connections::peer::Peer;
 use crate::endpoints::body::{Arriving, LESS, counted};
-use crate::endpoints::compression::{SOON, inflate, too_large as too_large_inflated};
+use crate::endpoints::compression::{inflate, soon, too_large as too_large_inflated};
 use crate::endpoints::rest::service::{BodyUse, RestAnswer, RestCall, RestResponse, RestService, failure, with_body};
+
+/// Whoever has closed its side looks like one that has gone, once its body takes so long to unpack.
+const GONE: Duration = Duration::from_secs(1);
 
 /// A body, and the memory that it takes.
 pub type CountedBody = (Bytes, Option<Reservation>);
@@ -103,7 +107,7 @@ impl WholeRequest {
         let limit = peer.limits.max_message_bytes();
         let here = match service.reads_more(self.head.uri.path()) {
             true => Ok(None),
-            false => self.plain(limit.min(LARGE), Some(SOON), share),
+            false => self.plain(limit.min(LARGE), &mut soon(), share),
         };
         match here {
             Ok(Some(plain)) => return self.call(plain, &**service),
@@ -113,15 +117,23 @@ impl WholeRequest {
         // What comes out of compressed bytes may be as large as the limit.
         let bytes = if self.encoding().is_some() { limit } else { self.sent.0.len() };
         let (service, share, deadline) = (service.clone(), share.clone(), self.deadline);
-        let work = move || match self.plain(limit, None, &share) {
+        let (lifeline, received) = (self.lifeline.clone(), self.received);
+        let has_gone = move || lifeline.is_half_closed() && received.elapsed() >= GONE;
+        let work = move |is_unwanted: &mut dyn FnMut() -> bool| match self.plain(
+            limit,
+            &mut || is_unwanted() || has_gone(),
+            &share,
+        ) {
             Ok(Some(plain)) => self.call(plain, &*service),
+            // Nobody answers it.
+            Ok(None) if has_gone() => RestAnswer::Later(oneshot::channel().1),
             Ok(None) => {
                 let too_large = too_large_inflated(limit);
                 RestAnswer::Ready(with_status(StatusCode::PAYLOAD_TOO_LARGE, &too_large))
             }
             Err(refused) => RestAnswer::Ready(*refused),
         };
-        let answer = peer.aside.run(bytes, deadline, work).await;
+        let answer = peer.aside.run_while_awaited(bytes, deadline, work).await;
         answer.unwrap_or_else(|status| RestAnswer::Ready(failure(&status, Tags::default())))
     }
 
@@ -131,11 +143,12 @@ impl WholeRequest {
         Some(encoding).filter(|encoding| *encoding != "identity")
     }
 
-    /// The body as its sender meant it, taken out of the request; none where it is larger than `most`, or not there `within` that time.
+    /// The body as its sender meant it, taken out of the request; none where it is larger than `most`, or not there
+    /// before somebody `gives_up`.
     fn plain(
         &mut self,
         most: usize,
-        within: Option<Duration>,
+        gives_up: &mut dyn FnMut() -> bool,
         share: &Arc<Share>,
     ) -> Result<Option<CountedBody>, Box<RestResponse>> {
         if self.sent.0.len() > most {
@@ -145,7 +158,7 @@ impl WholeRequest {
             return Ok(Some(std::mem::take(&mut self.sent)));
         };
         let mut inflated = share.reservation();
-        match inflate(encoding, &self.sent.0, most, within, &mut inflated) {
+        match inflate(encoding, &self.sent.0, most, gives_up, &mut inflated) {
             Ok(plain) => Ok(plain.map(|plain| (plain, Some(inflated)))),
             Err(why) => Err(Box::new(match why.code {
                 Code::Unimplemented => with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, &why),
