@@ -10,8 +10,8 @@ from typing import Any
 
 import grpc
 
-from tidegate_serving.contract.errors import ResourceExhausted
-from tidegate_serving.control.handlers import Handler
+from tidegate_serving.contract.errors import InvalidInput, ResourceExhausted
+from tidegate_serving.control.handlers import Handler, abort
 
 
 class Crowd:
@@ -71,22 +71,26 @@ class MessageFirst(grpc.ServerInterceptor):
         if found is None or found.request_streaming:
             return found
         handler: Any = found
-        coding = handler.request_deserializer, handler.response_serializer
+        read, write = handler.request_deserializer, handler.response_serializer
 
-        def answer(messages: Iterator[Any], context: grpc.ServicerContext) -> Any:
-            return handler.unary_unary(self._one_of(messages, context), context)
+        def answer(messages: Iterator[bytes], context: grpc.ServicerContext) -> Any:
+            return handler.unary_unary(self._one_of(messages, context, read), context)
 
-        def answers(messages: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
-            yield from handler.unary_stream(self._one_of(messages, context), context)
+        def answers(messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[Any]:
+            yield from handler.unary_stream(self._one_of(messages, context, read), context)
 
+        # gRPC itself would write a traceback for each message that cannot be read.
         if handler.response_streaming:
-            return grpc.stream_stream_rpc_method_handler(answers, *coding)
-        return grpc.stream_unary_rpc_method_handler(answer, *coding)
+            return grpc.stream_stream_rpc_method_handler(answers, None, write)
+        return grpc.stream_unary_rpc_method_handler(answer, None, write)
 
-    def _one_of(self, messages: Iterator[Any], context: grpc.ServicerContext) -> Any:
+    def _one_of(self, messages: Iterator[bytes], context: grpc.ServicerContext, read: Callable[[bytes], Any]) -> Any:
         crowd = self._known if self._is_known(context) else self._strangers
         with crowd.one_more(context):
             found = next(messages, None)
         if found is None:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the call has no message: send one")
-        return found
+        try:
+            return read(found)
+        except InvalidInput as error:
+            abort(context, error)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NoReturn, TypeAlias
 from urllib.parse import unquote
 
 import grpc
 
 from tidegate_serving.contract.errors import TidegateError
-from tidegate_serving.contract.messages import message
+from tidegate_serving.contract.messages import parsed
 from tidegate_serving.contract.words import cut, words_of
 from tidegate_serving.wire_errors import ERROR_CODE_KEY
 
@@ -29,7 +30,7 @@ def unary(call: Callable[[Any], Any], request: str) -> Handler:
             abort(context, error)
 
     return grpc.unary_unary_rpc_method_handler(
-        handle, request_deserializer=message(request).FromString, response_serializer=serialize
+        handle, request_deserializer=partial(parsed, request, what="the message"), response_serializer=serialize
     )
 
 
@@ -43,7 +44,7 @@ def stream(call: Callable[[Any, grpc.ServicerContext], Iterator[Any]], request: 
             abort(context, error)
 
     return grpc.unary_stream_rpc_method_handler(
-        handle, request_deserializer=message(request).FromString, response_serializer=serialize
+        handle, request_deserializer=partial(parsed, request, what="the message"), response_serializer=serialize
     )
 
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import grpc
 
+from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.messages import file_of, message, parsed
 from tidegate_serving.control.access.rules import HEALTH, REFLECTION
 from tidegate_serving.control.crowd import Crowd
-from tidegate_serving.control.handlers import Handler, serialize
+from tidegate_serving.control.handlers import Handler, abort
 from tidegate_serving.control.messages import SERVICE
 
 CONTROL_SERVICES = (SERVICE, HEALTH, *REFLECTION)
@@ -73,14 +74,15 @@ def reflection_handlers(most: int) -> tuple[grpc.GenericRpcHandler, ...]:
     many clients may ask at a time."""
     reflection, asking = Reflection(CONTROL_SERVICES), Crowd(most)
 
-    def answers(questions: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
+    def answers(questions: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         with asking.one_more(context):
-            yield from map(reflection.respond, questions)
+            try:
+                yield from map(reflection.answer, questions)
+            except InvalidInput as error:
+                abort(context, error)
 
     def handler() -> Handler:
-        return grpc.stream_stream_rpc_method_handler(
-            answers, request_deserializer=message(_REQUEST).FromString, response_serializer=serialize
-        )
+        return grpc.stream_stream_rpc_method_handler(answers)
 
     return tuple(
         grpc.method_handlers_generic_handler(service, {"ServerReflectionInfo": handler()}) for service in REFLECTION

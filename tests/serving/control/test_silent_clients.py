@@ -79,6 +79,18 @@ def test_answers_that_nobody_reads_keep_nobody_waiting(engine: EngineProcess) ->
             assert control.status()
 
 
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_a_message_that_cannot_be_read_is_refused_and_not_a_traceback_in_the_log(
+    engine: EngineProcess, method: str
+) -> None:
+    with grpc.insecure_channel(engine.addresses["control"]) as channel:
+        call: Any = channel.stream_stream(method, request_serializer=None, response_deserializer=None)
+        with pytest.raises(grpc.RpcError) as refused:
+            list(call(iter([b"\xff"])))
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "Traceback" not in engine.said()
+
+
 @pytest.fixture
 def watch(tmp_path: Path) -> Iterator[Any]:
     """Begins a watch over a connection of its own, where there is something to see; its first message has come."""
