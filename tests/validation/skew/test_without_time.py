@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from tests.validation.skew.causes import like
 
@@ -99,6 +102,17 @@ def test_numbers_of_rows_begin_anew_in_each_table(before: int, now: int) -> None
         "`index`: numbers the rows from 0 on, as in training",
     )
     assert report_on_tables(known, served * 1000).feature("index").outcome is Outcome.FAIL
+
+
+def test_the_index_that_pandas_writes_into_a_parquet_file_is_no_column(tmp_path: Path) -> None:
+    rows, paths = (
+        pd.DataFrame({"load": np.tile(np.arange(40.0), 50)}),
+        (tmp_path / "known.parquet", tmp_path / "now.parquet"),
+    )
+    for seed, path in enumerate(paths):
+        rows.sample(1000, random_state=seed).sort_index().to_parquet(path)
+    assert pq.read_schema(paths[0]).names == ["load", "__index_level_0__"]
+    assert [one.subject for one in report_on_tables(*paths).findings] == ["load"]
 
 
 def test_a_counter_that_goes_back_is_no_number_of_rows() -> None:

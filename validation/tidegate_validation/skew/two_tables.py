@@ -5,6 +5,7 @@ The reference becomes a profile in memory, so that tables and the inference log 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -59,6 +60,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _SHOWN = 48
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+"""What pandas calls an index without a name that it writes into a Parquet file: the rows' numbers, and no feature."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +95,9 @@ def report_on_tables(
     """
     columns = columns or Columns()
     with connected() as connection:
-        before = plain(relation_of(connection, "tidegate_before", reference, "reference data"))
-        now = plain(relation_of(connection, "tidegate_now", current, "current data"))
+        before = _without_index(relation_of(connection, "tidegate_before", reference, "reference data"), columns)
+        now = _without_index(relation_of(connection, "tidegate_now", current, "current data"), columns)
+        before, now = plain(before), plain(now)
         _check(before, now, columns)
         before = with_times(before, columns.time, "reference data")
         now = with_times(now, columns.time, "current data")
@@ -113,7 +117,8 @@ def report_on_tables(
 def profile_table(before: pa.Table, columns: Columns, served: Sequence[str]) -> Profile:
     """The profile of a reference; a label that is not among the `served` columns is left out."""
     with connected() as connection:
-        relation = plain(relation_of_table(connection, "tidegate_before", before, "reference data"))
+        relation = relation_of_table(connection, "tidegate_before", before, "reference data")
+        relation = plain(_without_index(relation, columns))
         return _profile(with_times(relation, columns.time, "reference data"), columns, served, None)
 
 
@@ -122,7 +127,8 @@ def report_on_table(
 ) -> SkewReport:
     """The report on a table against a profile that `profile_table` made, with `further` findings about its columns."""
     with connected() as connection:
-        relation = plain(relation_of_table(connection, "tidegate_now", now, "current data"))
+        relation = relation_of_table(connection, "tidegate_now", now, "current data")
+        relation = plain(_without_index(relation, columns))
         return _report(profile, with_times(relation, columns.time, "current data"), columns, rule, further)
 
 
@@ -176,6 +182,15 @@ def _report(
     for finding in further:
         findings.setdefault(finding.subject, []).insert(0, finding)
     return make_report(profile, replace(comparison, findings=findings), "the current table")
+
+
+def _without_index(relation: Relation, columns: Columns) -> Relation:
+    """Without the index that pandas wrote, unless it is named."""
+    named = {*columns.named(), *columns.ignore}
+    kept = [name for name in relation.types if name in named or not _PANDAS_INDEX.fullmatch(name)]
+    if not kept or len(kept) == len(relation.types):
+        return relation
+    return relation.view(f"{relation.name}_columns", {name: quote(name) for name in kept})
 
 
 def _prepared(

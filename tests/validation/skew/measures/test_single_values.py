@@ -281,3 +281,26 @@ def test_two_days_may_have_one_price_but_not_three(alike: int, outcome: Outcome)
     report = report_on_tables(rows[~late], rows[late], Columns(time="at"))
 
     assert report.feature("price").outcome is outcome
+
+
+def p_value_of_frost(seed: int, added: float = 0.0) -> float:
+    """Of the heaviest of the degrees, to a tenth, that eight stations read at once in the first week of frost."""
+    random = np.random.default_rng(seed)
+    blocks = np.repeat(np.arange(FIRST, FIRST + DAYS), ROWS)
+    late = blocks >= FIRST + DAYS - WINDOW
+    air = (
+        np.where(late[::8], 1.0, 12.0)
+        + np.repeat(random.normal(0, 1.5, DAYS), ROWS // 8)
+        + random.normal(0, 2, len(blocks) // 8)
+    )
+    values = np.round(np.repeat(air, 8), 1) + 0.0
+    before, now = split(np.where(late & (random.random(len(values)) < added), 0.0, values), blocks)
+    bins = NumericBins((8.0, 12.0, 16.0))
+    known = feature(bins, before, counted(bins, before))
+    found = heaviest_excess(known, now, WINDOW, Apart(factor=1.0, longer=1.0, freedom=30.0), MARGIN)
+    return 1.0 if found is None else found.p_value(found.limit(MARGIN))
+
+
+def test_zeros_among_values_as_heavy_are_no_default() -> None:
+    assert sum(p_value_of_frost(seed) < ALPHA for seed in range(40)) <= 5
+    assert all(p_value_of_frost(seed, 0.06) < ALPHA for seed in range(10))

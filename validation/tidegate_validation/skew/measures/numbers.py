@@ -11,6 +11,7 @@ from tidegate_validation.skew.measures.distance import BlockDistance, block_dist
 from tidegate_validation.skew.measures.likeness import Likeness, Timeline
 from tidegate_validation.skew.measures.points import PointExcess, heaviest_excess
 from tidegate_validation.skew.measures.signs import Signs, compare_signs
+from tidegate_validation.skew.measures.waves import as_in_waves
 from tidegate_validation.statistics.bins import (
     INFINITIES,
     MISSING,
@@ -81,7 +82,7 @@ class FeatureNumbers:
     their `missing_shares`; `infinite_shares` those of infinite ones; `unseen` is None where it cannot be told. `far`
     are values far outside training's range, `outside` those outside it however little; `digits` compares to how many
     digits values are given, `point` is the value whose weight grew most surely, `signs` compares how many are below
-    zero.
+    zero. `waves` says that values come and go in waves by nature, and changed no more than that.
     """
 
     feature: str
@@ -96,6 +97,7 @@ class FeatureNumbers:
     digits: BlockDistance | None = None
     point: PointExcess | None = None
     signs: Signs | None = None
+    waves: bool = False
 
 
 def ordinary_bins(feature: FeatureProfile) -> list[tuple[int, ...]]:
@@ -194,6 +196,7 @@ def measure_feature(
         digits=_digits(digits, sample),
         point=None if sample is None else heaviest_excess(feature, sample, len(current.blocks), apart, point_margin),
         signs=compare_signs(feature, reference, current, sample, prior),
+        waves=apart_in_all.by_day and as_in_waves(feature, reference, current, _between(reference, current), sample),
     )
 
 
@@ -252,8 +255,14 @@ def _shares(reference: FeatureCounts, current: FeatureCounts, codes: tuple[int, 
 def _ahead(reference: FeatureCounts, current: FeatureCounts) -> int:
     """From so many blocks in a row training learnt as little of their last ones as it did of the window's: what lies
     between the two counts twice, for all of the window's rows come after it."""
-    between = int(current.blocks.min()) - int(reference.blocks.max()) - 1 if current.rows and reference.rows else 0
-    return 2 * max(between, 0) + len(current.blocks)
+    return 2 * _between(reference, current) + len(current.blocks)
+
+
+def _between(reference: FeatureCounts, current: FeatureCounts) -> int:
+    """How many blocks lie between the last one of training and the first one of the window."""
+    if not (current.rows and reference.rows):
+        return 0
+    return max(int(current.blocks.min()) - int(reference.blocks.max()) - 1, 0)
 
 
 def _unseen(

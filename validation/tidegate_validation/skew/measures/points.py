@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from tidegate_validation.skew.measures.likeness import Apart
+from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.bins import CategoryBins, DiscreteBins
 from tidegate_validation.statistics.points import RARE, heaviest
 from tidegate_validation.statistics.profile import FeatureProfile
@@ -21,6 +24,7 @@ _MANY = 20
 _FILLED = 0.9
 """A value that nobody would take for a default may weigh this many times what values of the column do on their days,
 or what those do that come for a while."""
+_NEXT = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,7 @@ def heaviest_excess(
     # Values are cut off to an end of training's range where none lie beyond it.
     ends = {feature.minimum, feature.maximum} & {*sample.values[:1].tolist(), *sample.values[-1:].tolist()}
     tries = {one: _FEW_TRIES if is_special(one) or one in ends else 2 * len(candidates) for one, _ in candidates}
-    found = [_excess(feature, one, rows, blocks, apart, tries[one[0]]) for one in candidates]
+    found = [_excess(feature, one, rows, blocks, apart, tries[one[0]], sample) for one in candidates]
     return min(found, key=lambda one: (one.p_value(one.limit(margin)), -one.excess), default=None)
 
 
@@ -89,7 +93,13 @@ def is_special(value: float | str) -> bool:
 
 
 def _excess(
-    feature: FeatureProfile, held: tuple[float | str, float], rows: float, blocks: int, apart: Apart, tries: int
+    feature: FeatureProfile,
+    held: tuple[float | str, float],
+    rows: float,
+    blocks: int,
+    apart: Apart,
+    tries: int,
+    sample: ValueSample | TextSample,
 ) -> PointExcess:
     value, share = held
     point = feature.points.of(value)
@@ -105,13 +115,29 @@ def _excess(
     of_days = len(feature.points.listed) >= _MANY and feature.points.usual_peak >= _FILLED
     usually = (_TWO if of_days else _HEAVY) * feature.points.usual_peak
     heavy = point.peak if special else max(point.peak, usually)
+    beside = _grown_beside(feature, value, sample) if special and isinstance(sample, ValueSample) else 0.0
     return PointExcess(
         value=value,
         share=share,
         expected=point.share,
         error=error**0.5,
         freedom=apart.freedom * (error / by_days) ** 2,
-        room=max((heavy - point.share) / max(blocks, 1), for_a_while - point.share, 0.0),
+        room=max((heavy - point.share) / max(blocks, 1), for_a_while - point.share, beside, 0.0),
         daily=not special and share <= _TWO * heavy,
         tries=tries,
     )
+
+
+def _grown_beside(feature: FeatureProfile, value: float | str, sample: ValueSample) -> float:
+    """By how much one of the next values weighs more than in training, 0 where those on one side do not: where the
+    level of days moved to a value, as to frost, its neighbours weigh about as much, and no default has such."""
+    values, n = sample.distinct()
+    place = int(np.searchsorted(values, float(value)))
+    before, after = slice(max(place - _NEXT, 0), place), slice(place + 1, place + 1 + _NEXT)
+    grown = [_most_grown(feature, values[side], n[side] / n.sum()) for side in (before, after)]
+    return max(grown) if min(grown) > 0 else 0.0
+
+
+def _most_grown(feature: FeatureProfile, values: Floats, shares: Floats) -> float:
+    known = np.array([feature.points.of(float(one)).share for one in values])
+    return float((shares - known).max(initial=0.0))

@@ -1,0 +1,75 @@
+"""Releases of a version: every two weeks a new one comes that no day before had, and the ones before go."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.skew import Columns
+from tidegate_validation.skew.two_tables import profile_table, report_on_table
+from tidegate_validation.statistics import Profile
+from tidegate_validation.tables import as_table
+
+COLUMNS = Columns(time="at")
+DAY = 86_400
+TRAINED = 60
+FIRST = 19_610
+
+
+@functools.cache
+def releases() -> pd.DataFrame:
+    """Rows of which a good half have the newest version from its first day on; the window begins with a release."""
+    random = np.random.default_rng(1)
+    day = FIRST + np.repeat(np.arange(TRAINED + 7), 200)
+    number = (day // 14 - random.geometric(0.55, len(day)) + 1).astype(str)
+    at = day * DAY + random.integers(0, DAY, len(day))
+    return pd.DataFrame({"at": at, "version": np.char.add("5.", number), "build": number.astype(np.int64)})
+
+
+@functools.cache
+def training() -> Profile:
+    rows = releases()[releases()["at"] < (FIRST + TRAINED) * DAY]
+    return profile_table(as_table(rows, "training"), COLUMNS, [str(name) for name in rows])
+
+
+def week() -> pd.DataFrame:
+    return releases()[releases()["at"] >= (FIRST + TRAINED) * DAY].reset_index(drop=True)
+
+
+def found(column: str, values: Any) -> Finding:
+    rows = week().assign(**{column: values})
+    return report_on_table(training(), as_table(rows, "the week"), COLUMNS).feature(column)
+
+
+def newest(version: pd.Series[Any]) -> Any:
+    return version.value_counts().index[0]
+
+
+def some(version: pd.Series[Any], share: float) -> Any:
+    return np.random.default_rng(2).random(len(version)) < share
+
+
+FAULTS: dict[str, Callable[[Any], Any]] = {
+    "garbage instead of a version": lambda one: one.replace({newest(one): "unknown"}),
+    "garbage in some rows": lambda one: one.mask(some(one, 0.3), "n/a"),
+    "a version called otherwise": lambda one: one.replace({newest(one): f"v{newest(one)}"}),
+    "all rows of one version": lambda one: one.map(lambda _: newest(one)),
+    "no row of the last version": lambda one: one.replace({one.value_counts().index[1]: newest(one)}),
+}
+
+
+def test_a_release_as_training_had_them_is_a_warning() -> None:
+    told = found("version", week()["version"])
+    assert told.outcome is Outcome.WARN, told.sentence
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_no_release_does_fails_in_the_week_of_one(fault: str) -> None:
+    told = found("version", FAULTS[fault](week()["version"]))
+    assert told.outcome is Outcome.FAIL, told.sentence

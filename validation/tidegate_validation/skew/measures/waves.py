@@ -1,0 +1,115 @@
+"""Values that come and go in waves by nature, as releases of a version do: does a window bring no more of that than
+training's own days brought to those before them?
+
+No formula knows such days: each week is unlike all before. So what a window changes is held against what stretches of
+training as long as the window, each as long after the days before it, changed: how many rows moved, came to values
+that were never there, left values that no row holds any more, came back to values past their best days, and are of
+one value alone. What has gone wrong, unlike a release, does more of one of these, or brings values that are written as
+none of training's.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from tidegate_validation.statistics.arrays import Floats, Integers
+from tidegate_validation.statistics.bins import OFF_SUPPORT, CategoryBins, DiscreteBins
+from tidegate_validation.statistics.counts import FeatureCounts
+from tidegate_validation.statistics.points import heaviest
+from tidegate_validation.statistics.profile import FeatureProfile
+from tidegate_validation.statistics.sample import TextSample, ValueSample
+
+_OF_TRAINING = 3
+"""As many windows have to fit into training."""
+_FIRST = 6
+"""What such a part of training brings first is new whatever its nature."""
+_LEAST = 0.05
+"""A share of rows in new values that makes a wave."""
+_HALF = 0.5
+_STRAY = 0.05
+"""A part of the rows that it had which does not make a value one that still comes."""
+_FURTHER, _ROOM = 1.25, 0.05
+"""A release may change so many times what two others did, and so large a share of rows more."""
+_ODD = 0.005
+_LISTED = 5000
+
+
+def as_in_waves(
+    feature: FeatureProfile,
+    reference: FeatureCounts,
+    current: FeatureCounts,
+    gap: int,
+    sample: ValueSample | TextSample | None,
+) -> bool:
+    """Whether training's values came and went in waves, and the window, `gap` blocks after it, changed no more than
+    they did, or than a quarter more where two did so much; `sample` are its values."""
+    bins = feature.bins
+    if not isinstance(bins, CategoryBins | DiscreteBins) or (isinstance(bins, CategoryBins) and not bins.complete):
+        return False
+    groups = [(code, OFF_SUPPORT + code) for code in range(bins.size)]
+    before, now = reference.grouped(groups).astype(np.float64), current.grouped(groups).astype(np.float64)
+    before, now = before[before.sum(axis=1) > 0], now[now.sum(axis=1) > 0]
+    length = len(now)
+    if length == 0 or len(before) < _OF_TRAINING * (length + gap):
+        return False
+    starts = np.arange(max(len(before) // _FIRST, length), len(before) - length - gap + 1)
+    changes = _changes(np.concatenate([before, now]), starts, length, gap)
+    once = changes[:, :-1].max(axis=1)
+    habits = np.maximum(once, _FURTHER * np.array([_twice(one, length) for one in changes[:, :-1]]))
+    if once[1] < _LEAST or (changes[:, -1] > habits + _ROOM).any():
+        return False
+    return sample is not None and _odd(feature, sample) <= _ODD
+
+
+def _odd(feature: FeatureProfile, sample: ValueSample | TextSample) -> float:
+    """The share of rows whose values training never held, and which look like none of its values: written otherwise,
+    or numbers below its range or far above it."""
+    bins, low, high = feature.bins, feature.minimum, feature.maximum
+    values = heaviest(sample, 0.0, _LISTED)
+    if isinstance(bins, CategoryBins):
+        forms = {_form(name) for name in (*bins.top, *bins.others)}
+        return sum(share for value, share in values if _form(str(value)) not in forms)
+    if low is None or high is None:
+        return 0.0
+    return sum(share for value, share in values if not low <= float(value) <= high + (high - low))
+
+
+def _form(text: str) -> str:
+    """How a text is written: what stands for each word, number or mixture of both, with what is between them."""
+    return re.sub(r"[^\W_]+", lambda part: _form_of_part(part.group()), text)
+
+
+def _form_of_part(part: str) -> str:
+    kind = "0" if part.isdigit() else "a" if part.isalpha() else "x"
+    return kind.upper() if part.isupper() else kind
+
+
+def _changes(days: Floats, starts: Integers, length: int, gap: int) -> Floats:
+    """Shares of rows, [5, stretches], that moved, are of new values, were of values that are gone, came back to values
+    that had had their time, and are of the heaviest value: of stretches `gap` after the `starts`, and of the last one,
+    against what was there before the starts, and just before the last one."""
+    total = np.concatenate([np.zeros((1, days.shape[1])), np.cumsum(days, axis=0)])
+    sums = total[length:] - total[:-length]
+    shares = sums / sums.sum(axis=1, keepdims=True)
+    ends = np.append(starts, len(days) - length)
+    then = np.append(starts + gap, len(days) - length)
+    lately, now, best = shares[ends - length], shares[then], np.maximum.accumulate(shares)[ends - length]
+    new = total[ends] == 0
+    past = ~new & (lately <= _HALF * best)
+    return np.array(
+        [
+            np.abs(now - lately).sum(axis=1) / 2,
+            (now * new).sum(axis=1),
+            (lately * (now < _STRAY * lately)).sum(axis=1),
+            (np.maximum(now - lately, 0) * past).sum(axis=1),
+            now.max(axis=1),
+        ]
+    )
+
+
+def _twice(changes: Floats, length: int) -> float:
+    """The most that two stretches changed which share no day."""
+    apart = np.abs(np.arange(len(changes)) - int(changes.argmax())) >= length
+    return float(changes[apart].max(initial=0.0))
