@@ -139,6 +139,8 @@ def test_a_token_asks_its_models_over_grpc_and_rest_with_tls(engine: GuardedEngi
 def test_the_command_asks_with_the_token_of_a_profile_or_of_variables(
     engine: GuardedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from tidegate_pipelines.mlflow_deployments import TidegateDeploymentClient
+
     tidegate, address = Command(monkeypatch, capsys), f"tidegates://127.0.0.1:{engine.port('grpc')}"
     (tmp_path / "token").write_text(engine.tokens["anna"])
     (tmp_path / "token").chmod(0o600)
@@ -155,6 +157,8 @@ def test_the_command_asks_with_the_token_of_a_profile_or_of_variables(
     assert "the request has no token" in tidegate(*asks).stderr
     monkeypatch.setenv("TIDEGATE_TOKEN", engine.tokens["anna"])
     assert '"version": 1' in tidegate(*asks).stdout
+    mlflow = TidegateDeploymentClient(f"tidegate://{engine.process.addresses['control']}")
+    assert mlflow.predict("flights", {"x": [1.0]})["version"] == 1
 
 
 def test_unmodified_triton_clients_send_a_token_over_tls(engine: GuardedEngine) -> None:
