@@ -163,25 +163,16 @@ class EngineConnection:
 
         `env` is `os.environ` where it is None.
         """
-        given = os.environ if env is None else env
-        said = {key: given[PREFIX + key] for key in VARIABLES if given.get(PREFIX + key)}
-        if "TOKEN" in said and "TOKEN_FILE" in said:
-            raise InvalidInput("TIDEGATE_TOKEN and TIDEGATE_TOKEN_FILE are both set: unset one of them")
-        files = ("CA", "CERTIFICATE", "KEY", "TOKEN_FILE")
-        changes: dict[str, Any] = {key.lower(): Path(said[key]) for key in files if key in said}
-        if "SERVER_NAME" in said:
-            changes["server_name"] = said["SERVER_NAME"]
-        if "CONTROL" in said:
-            changes |= {"control": (said["CONTROL"],), "tls": None}
-        return replace(_chosen_profile(given), **changes).connection(said.get("TOKEN"))
+        profile, token = _profile_of(os.environ if env is None else env)
+        return profile.connection(token)
 
     @classmethod
     def grpc_from_environment(cls, env: Mapping[str, str] | None = None) -> EngineConnection:
-        """The gRPC endpoint that TIDEGATE_GRPC_ADDRESS or the profile in TIDEGATE_PROFILE names, or this machine's."""
-        given = os.environ if env is None else env
-        address = given.get(f"{PREFIX}GRPC_ADDRESS")
-        profile = _chosen_profile(given)
-        return (replace(profile, grpc=address) if address else profile).predictions()
+        """The gRPC endpoint that TIDEGATE_GRPC_ADDRESS or the profile in TIDEGATE_PROFILE names, or this machine's,
+        with the token and certificates of the control port; no token where it speaks plain text beyond this machine.
+        """
+        profile, token = _profile_of(os.environ if env is None else env)
+        return profile.predictions(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +180,7 @@ class Profile:
     """One table of a profile file. Paths may begin with `~`.
 
     control: the control address, or several for a group, as `EngineConnection.of` takes them.
-    grpc: the gRPC endpoint's address, for predictions; tidegates:// where a proxy before it speaks TLS.
+    grpc: the gRPC endpoint's address, for predictions; tidegates:// where it, or a proxy before it, speaks TLS.
     tls: whether the control port speaks TLS; by default where an address says tidegates://, a certificate is named, or
         a token would leave this machine.
     token_file: a file with the token, which nobody else should be able to read.
@@ -221,17 +212,36 @@ class Profile:
         tls = first.tls or bool(ca or certificate or name) or away if self.tls is None else self.tls
         return EngineConnection(addresses, tls, ca, certificate, key, token, name)
 
-    def predictions(self) -> EngineConnection:
-        """What it says about the gRPC endpoint, which takes no token."""
+    def predictions(self, token: str | None = None) -> EngineConnection:
+        """What it says about the gRPC endpoint; `token` instead of that in `token_file`."""
         found = EngineConnection.of(self.grpc)
-        if not found.tls or found.ca is not None:
+        if found.tls and found.ca is None:
+            ca, certificate, key = (_home(path) for path in (self.ca, self.certificate, self.key))
+            name = found.server_name or self.server_name
+            found = replace(found, ca=ca, certificate=certificate, key=key, server_name=name)
+        if not found.tls and not all(map(is_local, found.addresses)):
             return found
-        return replace(found, ca=_home(self.ca), certificate=_home(self.certificate), key=_home(self.key))
+        if token is None and self.token_file is not None:
+            token = read_secret(self.token_file)
+        return replace(found, token=token)
 
 
-def _chosen_profile(env: Mapping[str, str]) -> Profile:
-    name, file = env.get(f"{PREFIX}PROFILE"), env.get(f"{PREFIX}PROFILES")
-    return read_profile(name, Path(file) if file else None) if name else Profile()
+def _profile_of(env: Mapping[str, str]) -> tuple[Profile, str | None]:
+    """The profile that TIDEGATE_PROFILE names, with what other variables say instead, and TIDEGATE_TOKEN."""
+    said = {key: env[PREFIX + key] for key in VARIABLES if env.get(PREFIX + key)}
+    if "TOKEN" in said and "TOKEN_FILE" in said:
+        raise InvalidInput("TIDEGATE_TOKEN and TIDEGATE_TOKEN_FILE are both set: unset one of them")
+    files = ("CA", "CERTIFICATE", "KEY", "TOKEN_FILE", "PROFILES")
+    changes: dict[str, Any] = {key.lower(): Path(said[key]) for key in files if key in said}
+    file = changes.pop("profiles", None)
+    if "SERVER_NAME" in said:
+        changes["server_name"] = said["SERVER_NAME"]
+    if "CONTROL" in said:
+        changes |= {"control": (said["CONTROL"],), "tls": None}
+    if address := env.get(f"{PREFIX}GRPC_ADDRESS"):
+        changes["grpc"] = address
+    profile = read_profile(said["PROFILE"], file) if "PROFILE" in said else Profile()
+    return replace(profile, **changes), said.get("TOKEN")
 
 
 def read_profile(name: str, path: Path | None = None) -> Profile:

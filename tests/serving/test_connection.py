@@ -170,6 +170,17 @@ def test_the_environment_alone_is_enough(tmp_path: Path) -> None:
     assert EngineConnection.from_environment({}) == EngineConnection(("127.0.0.1:8502",))
 
 
+def test_predictions_take_a_token_where_nobody_on_the_way_can_read_it(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(SECRET)
+    env = {"TIDEGATE_TOKEN_FILE": str(tmp_path / "token"), "TIDEGATE_CA": "/c/ca.pem", "TIDEGATE_SERVER_NAME": "engine"}
+    for address, found in {
+        "tidegates://a:1": EngineConnection(("a:1",), True, Path("/c/ca.pem"), token=SECRET, server_name="engine"),
+        "a:1": EngineConnection(("a:1",)),
+        "127.0.0.1:1": EngineConnection(("127.0.0.1:1",), token=SECRET),
+    }.items():
+        assert EngineConnection.grpc_from_environment(env | {"TIDEGATE_GRPC_ADDRESS": address}) == found
+
+
 def test_variables_win_over_the_profile(tmp_path: Path) -> None:
     path = profiles(tmp_path, '[live]\ncontrol = "a:1"\nca = "/c/ca.pem"\ntoken_file = "/nowhere"\n')
     env = {"TIDEGATE_PROFILES": str(path), "TIDEGATE_PROFILE": "live", "TIDEGATE_TOKEN": SECRET}

@@ -48,9 +48,10 @@ def _control(context: typer.Context, given: EngineConnection | None) -> EngineCo
 
 
 def _grpc(context: typer.Context, given: EngineConnection) -> EngineConnection:
-    if given is not DEFAULT_GRPC or context.resilient_parsing:
+    if context.resilient_parsing:
         return given
-    return EngineConnection.grpc_from_environment(environment(context))
+    address = {} if given is DEFAULT_GRPC else {"TIDEGATE_GRPC_ADDRESS": _text(given)}
+    return EngineConnection.grpc_from_environment({**environment(context), **address})
 
 
 def _text(connection: EngineConnection) -> str:

@@ -147,7 +147,7 @@ class TidegateDeploymentClient(BaseDeploymentClient):
             if deployment_name is None:
                 raise InvalidInput("no deployment is named: predictions are asked of one, --name NAME")
             columns = _columns(inputs)
-            with Client(self._data_address()) as client:
+            with Client(self._grpc()) as client:
                 known = client.signatures(deployment_name)
                 name = default_name(known)
                 answer = client.predict(deployment_name, arrays_of(columns, known[name]), signature=name)
@@ -198,12 +198,17 @@ class TidegateDeploymentClient(BaseDeploymentClient):
         found = self._status(name).servable(name)
         return None if found is None else found.ordinary
 
-    def _data_address(self) -> str:
-        """Where the engine answers requests; one that listens everywhere is asked where its control port is."""
-        host, _, port = str(self._status().grpc_address).rpartition(":")
-        if host in _ANYWHERE:
-            host = self._connection.addresses[0].rpartition(":")[0]
-        return f"{host}:{port}"
+    def _grpc(self) -> EngineConnection:
+        """Where requests are answered: what TIDEGATE_GRPC_ADDRESS says, else the engine, with the environment's token.
+
+        One that listens everywhere is asked where its control port is.
+        """
+        if not os.environ.get("TIDEGATE_GRPC_ADDRESS"):
+            host, _, port = str(self._status().grpc_address).rpartition(":")
+            if host in _ANYWHERE:
+                host = self._connection.addresses[0].rpartition(":")[0]
+            return EngineConnection.grpc_from_environment({**os.environ, "TIDEGATE_GRPC_ADDRESS": f"{host}:{port}"})
+        return EngineConnection.grpc_from_environment()
 
 
 @contextmanager

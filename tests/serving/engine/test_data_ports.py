@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc as over_grpc
 import tritonclient.http as over_http
+from tests.support.command import Command
 from tests.support.engine.control import push_and_wait
 from tests.support.engine.process import EngineProcess
 from tests.support.engine.remote import AccessLines
@@ -133,6 +134,31 @@ def test_a_token_asks_its_models_over_grpc_and_rest_with_tls(engine: GuardedEngi
         ask(engine.client("anna"), "prices")
     assert engine.rest("POST", "/v1/models/prices:predict", "anna", BODY)[0] == 403
     assert ask(engine.client("grafana"), "prices")
+
+
+def test_the_command_asks_with_the_token_of_a_profile_or_of_variables(
+    engine: GuardedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tidegate_pipelines.mlflow_deployments import TidegateDeploymentClient
+
+    tidegate, address = Command(monkeypatch, capsys), f"tidegates://127.0.0.1:{engine.port('grpc')}"
+    (tmp_path / "token").write_text(engine.tokens["anna"])
+    (tmp_path / "token").chmod(0o600)
+    with_token = f'ca = "{engine.authority.file}"\ntoken_file = "{tmp_path}/token"\n'
+    (tmp_path / "profiles.toml").write_text(f'[live]\ngrpc = "{address}"\n{with_token}[here]\n{with_token}')
+    monkeypatch.setenv("TIDEGATE_PROFILES", str(tmp_path / "profiles.toml"))
+    asks = ("predict", "flights", "--json", '{"x": 1.0}')
+    assert '"version": 1' in tidegate("--profile", "live", *asks).stdout
+    assert '"version": 1' in tidegate("--profile", "here", *asks, "--address", address).stdout
+    refused = tidegate("--profile", "live", "predict", "prices", "--json", '{"x": 1.0}')
+    assert (refused.returncode, "token 'anna' is for models flights*" in refused.stderr) == (1, True)
+    monkeypatch.setenv("TIDEGATE_GRPC_ADDRESS", address)
+    monkeypatch.setenv("TIDEGATE_CA", str(engine.authority.file))
+    assert "the request has no token" in tidegate(*asks).stderr
+    monkeypatch.setenv("TIDEGATE_TOKEN", engine.tokens["anna"])
+    assert '"version": 1' in tidegate(*asks).stdout
+    mlflow = TidegateDeploymentClient(f"tidegate://{engine.process.addresses['control']}")
+    assert mlflow.predict("flights", {"x": [1.0]})["version"] == 1
 
 
 def test_unmodified_triton_clients_send_a_token_over_tls(engine: GuardedEngine) -> None:
