@@ -5,13 +5,12 @@ The version has answered ordinary rows before, so that what fails here is the in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from tidegate_serving.admission import Finding, Outcome
-from tidegate_serving.contract.tensors import Array
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.robustness.failing_inputs import Way
 from tidegate_validation.robustness.finding import example, failure, probe_finding, shown, with_more_inputs
@@ -19,6 +18,7 @@ from tidegate_validation.robustness.judgement import answered, judge_answer
 from tidegate_validation.robustness.probes import ALL_INPUTS, Likelihood, Probe, boundary_probes, malformed_probes
 from tidegate_validation.robustness.stages.bad_rows import report_if_unsteady
 from tidegate_validation.robustness.stages.later import (
+    NewAnswer,
     report_if_by_the_clock,
     report_if_changed,
     report_if_remembered,
@@ -37,10 +37,9 @@ _SLOW = (AnswerKind.OUTPUTS, "slow")
 def boundaries(examination: Examination) -> None:
     """Every column at its edges."""
     if examination.good is not None:
-        first, by, after = examination.expected, examination.expected_by, examination.ask(examination.good)
-        same_process = by == examination.session.ended
+        new, after = _asked_again(examination, examination.good)
         if answered(after) and _changed(examination, examination.good, after):
-            report_if_changed(examination, examination.good, first, after.outputs, same_process)
+            report_if_changed(examination, new)
         _probe_all(
             examination, "boundary", boundary_probes(examination.signature, examination.good, examination.domains)
         )
@@ -121,16 +120,15 @@ def _one_probe(examination: Examination, probe: Probe, told: list[_Told]) -> boo
     quick = _report_if_slow(examination, probe, answer, told)
     if examination.session.deaths > deaths:
         return False
-    before, by, after = examination.expected, examination.expected_by, examination.ask(good)
-    same_process = by == examination.session.ended
+    new, after = _asked_again(examination, good)
     if not answered(after) or _changed(examination, good, after):
         if not answered(after) and report_if_unsteady(examination, good, after):
             return False
-        if answered(after) and report_if_by_the_clock(examination, good, before, after.outputs):
+        if answered(after) and report_if_by_the_clock(examination, new):
             return False
         if answered(after) and not _is_to_blame(examination, probe, good):
-            report_if_remembered(examination, good, before, after.outputs, same_process)
-            _begin_anew(examination, good, before)
+            report_if_remembered(examination, new)
+            _begin_anew(examination, new)
             return False
         words = after.words or "differently from before"
         sentence = f"after {probe.what} in `{probe.subject}` it answers ordinary examples no more as it did ({words})"
@@ -138,7 +136,7 @@ def _one_probe(examination: Examination, probe: Probe, told: list[_Told]) -> boo
         more = example(dict(probe.changed), good.row(0), after) | kept
         examination.report("after", probe.subject, Outcome.FAIL, sentence, example=more)
         examination.session.renew()
-        _begin_anew(examination, good, before)
+        _begin_anew(examination, new)
         return False
     return quick and outcome is Outcome.PASS
 
@@ -153,10 +151,16 @@ def _is_to_blame(examination: Examination, probe: Probe, good: Examples) -> bool
     return examination.difference(after.outputs, before.outputs) > examination.limits.tolerance
 
 
-def _begin_anew(examination: Examination, good: Examples, before: Mapping[str, Array]) -> None:
-    """Holds the present process to its own answer to the good row, or to that from `before`."""
-    answer = examination.ask(good)
-    examination.expect(answer.outputs if answered(answer) else before)
+def _asked_again(examination: Examination, good: Examples) -> tuple[NewAnswer, Answer]:
+    """The good row once more: beside what it was answered before, and as it came."""
+    first, by, answer = examination.expected, examination.expected_by, examination.ask(good)
+    return NewAnswer(good, first, answer.outputs, by == examination.session.ended), answer
+
+
+def _begin_anew(examination: Examination, new: NewAnswer) -> None:
+    """Holds the present process to its own answer to the good row, or to that from before."""
+    answer = examination.ask(new.request)
+    examination.expect(answer.outputs if answered(answer) else new.first)
 
 
 def _judged(examination: Examination, probe: Probe, answer: Answer, told: list[_Told]) -> Outcome:

@@ -20,7 +20,7 @@ from tidegate_validation.robustness.failing_inputs import Way
 from tidegate_validation.robustness.finding import came_back, example
 from tidegate_validation.robustness.growth import UsageHistory, report_growth
 from tidegate_validation.robustness.judgement import answered
-from tidegate_validation.robustness.stages.later import report_if_by_the_clock
+from tidegate_validation.robustness.stages.later import NewAnswer, report_if_by_the_clock
 from tidegate_validation.sandbox.answer import Answer
 from tidegate_validation.sandbox.examples import Examples
 
@@ -121,7 +121,7 @@ def _report_difference(examination: Examination, asked: _Asked) -> None:
         examination.report("determinism", "repetition", Outcome.PASS, sentence, number=worst, limit=tolerance)
         return
     first, latest = asked.first[asked.worst_place] or {}, asked.latest[asked.worst_place] or {}
-    if asked.settled and report_if_by_the_clock(examination, request, first, latest):
+    if asked.settled and report_if_by_the_clock(examination, NewAnswer(request, first, latest)):
         return
     sentence = f"the same request is answered differently each time, by up to {worst:.3g}"
     if asked.settled:
