@@ -24,13 +24,18 @@ def milliseconds(seconds: float) -> str:
 
 
 def probe_finding(
-    probe: Probe, answer: Answer, outcome: Outcome, row: Mapping[str, Any], why_everyday: str | None
+    probe: Probe, answer: Answer, outcome: Outcome, row: Mapping[str, Any], why_everyday: str | None, doubt: str = ""
 ) -> Finding:
-    """One probe's answer; `why_everyday` says where a missing value was seen, for the sentence."""
-    sentence = f"with {shown(probe)} {came_back(answer)}"
+    """One probe's answer; `why_everyday` says where a missing value was seen, `doubt` why it is a warning, for the
+    sentence."""
+    sentence = f"with {shown(probe)} {came_back(answer)}{doubt}"
     if outcome is Outcome.FAIL and not answer.fatal and probe.what == "missing" and why_everyday:
         sentence += f", and missing values occur in {why_everyday}"
-    if outcome is Outcome.WARN and (answer.kind is AnswerKind.REFUSED or probe.likelihood is Likelihood.RARE):
+    if (
+        outcome is Outcome.WARN
+        and not doubt
+        and (answer.kind is AnswerKind.REFUSED or probe.likelihood is Likelihood.RARE)
+    ):
         sentence += ", as does the version that serves now"
     if probe.likelihood is Likelihood.MALFORMED and answer.kind is AnswerKind.OUTPUTS:
         sentence = f"`{probe.subject}`: {probe.what} is answered instead of refused"

@@ -16,21 +16,16 @@ from tidegate_validation.statistics.sql import Family, as_number, as_text, famil
 from tidegate_validation.statistics.window import Window
 
 _TABLE = "tidegate_held_out"
-_DATES = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%Y%m%d")
-_SHAPE = r".*\d{4}.*|\d{2}[./-]\d{2}[./-]\d{2}|\d{1,2}:\d{2}(:\d{2}.*)?"
-"""What dates and times look like: other texts that can be read so are ratios such as 16:9 or releases such as 1.2.3."""
 _TERMS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class InputDomain:
-    """One input: whether a missing value was ever seen, and where; the range of its numbers, and whether all its texts
-    are dates or times, each None where unknown."""
+    """One input: whether a missing value was ever seen, and where, and the range of its numbers; None where unknown."""
 
     missing_in: str | None = None
     minimum: float | None = None
     maximum: float | None = None
-    dated: bool | None = None
 
     def merged(self, other: InputDomain) -> InputDomain:
         """Both together; the first to have seen a missing value is named."""
@@ -38,7 +33,6 @@ class InputDomain:
             self.missing_in or other.missing_in,
             min((value for value in (self.minimum, other.minimum) if value is not None), default=None),
             max((value for value in (self.maximum, other.maximum) if value is not None), default=None),
-            min((value for value in (self.dated, other.dated) if value is not None), default=None),
         )
 
     def holds(self, value: float) -> bool:
@@ -91,9 +85,8 @@ def _from_relation(
         return {}
     terms = ", ".join(_terms(columns[name], types[columns[name]]) for name in names)
     row = connection.execute(f"SELECT {terms} FROM {relation}").fetchall()[0]
-    dated = {name: _dated(connection, relation, columns[name], types[columns[name]]) for name in names}
     return {
-        name: InputDomain(where if row[start] else None, row[start + 1], row[start + 2], dated[name])
+        name: InputDomain(where if row[start] else None, row[start + 1], row[start + 2])
         for start, name in zip(range(0, len(row), _TERMS), names, strict=True)
     }
 
@@ -109,18 +102,3 @@ def _terms(column: str, sql_type: str) -> str:
     if kind is Family.TEXT:
         missing += f" OR {as_text(column, sql_type)} = ''"
     return f"count(*) FILTER ({missing}), NULL, NULL"
-
-
-def _dated(connection: Any, relation: str, column: str, sql_type: str) -> bool | None:
-    """Whether all texts of a column are dates or times, None where it has none; stops at the first that is neither."""
-    if family(sql_type) is not Family.TEXT:
-        return None
-    text = as_text(column, sql_type)
-    formats = ", ".join(f"'{one}'" for one in _DATES)
-    time = f"DATE '2000-01-01' + TRY_CAST({text} AS TIME)"
-    moment = f"coalesce(TRY_CAST({text} AS TIMESTAMP), {time}, try_strptime({text}, [{formats}]))"
-    some = f"SELECT 1 FROM {relation} WHERE {quote(column)} IS NOT NULL AND {text} <> ''"
-    other = f"{some} AND ({moment} IS NULL OR NOT regexp_full_match({text}, '{_SHAPE}')) LIMIT 1"
-    if connection.execute(other).fetchall():
-        return False
-    return True if connection.execute(f"{some} LIMIT 1").fetchall() else None

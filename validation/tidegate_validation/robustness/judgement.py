@@ -44,6 +44,7 @@ in the last place of float32 or more, and less than an hour of Unix seconds."""
 _EXACT, _BITS = 1e-15, 24.0
 """Logarithms in float64 of what exp() made of numbers in float32 are these, but for so much of 1 or of themselves; that
 many bits of theirs, of all together, have to say so."""
+_NO_DECIMAL = "decimal.ConversionSyntax"
 _BARE_ACCIDENTS = frozenset({"Exception", "RuntimeError"})
 
 
@@ -56,9 +57,10 @@ def by_accident(answer: Answer) -> bool:
     """Whether a refusal is an exception that no code raises to say that an input is wrong.
 
     A ValueError, a TypeError, an error of our family and a library's or model's own class say that; a KeyError, an
-    IndexError, an OverflowError, a bare RuntimeError and the like are what a crash looks like in Python.
+    IndexError, an OverflowError, a bare RuntimeError and the like are what a crash looks like in Python. What Decimal()
+    raises for a text that is no number is an ArithmeticError too.
     """
-    if answer.kind is not AnswerKind.REFUSED or not answer.raised:
+    if answer.kind is not AnswerKind.REFUSED or not answer.raised or _NO_DECIMAL in answer.words:
         return False
     return answer.raised[0] in _BARE_ACCIDENTS or bool(_ACCIDENTS & set(answer.raised))
 

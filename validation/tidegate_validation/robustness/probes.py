@@ -19,6 +19,9 @@ from tidegate_validation.sandbox.examples import Examples, plain
 
 ALL_INPUTS = "all inputs"
 UNSEEN = "\u2603unseen"
+_UNSEEN_CATEGORY, _OTHER_SCRIPTS = "an unseen category", "letters of other scripts"
+NEW_TEXTS = frozenset([_UNSEEN_CATEGORY, _OTHER_SCRIPTS])
+"""What a column of categories or free texts brings any day, and one of dates or numbers does not."""
 _LONG = 10_000
 
 
@@ -50,12 +53,12 @@ def boundary_probes(signature: Signature, good: Examples, domains: Mapping[str, 
     unseen: dict[str, Array] = {}
     for spec in signature.inputs:
         for what, value, likelihood in _edges(spec, domains[spec.name]):
-            values = _filled(spec, good.arrays[spec.name], value)
+            values = filled(spec, good.arrays[spec.name], value)
             yield Probe(what, spec.name, likelihood, {**good.arrays, spec.name: values}, {spec.name: plain(value)})
         if spec.dtype.startswith("float"):
-            missing[spec.name] = _filled(spec, good.arrays[spec.name], float("nan"))
+            missing[spec.name] = filled(spec, good.arrays[spec.name], float("nan"))
         elif spec.dtype == "string":
-            unseen[spec.name] = _filled(spec, good.arrays[spec.name], UNSEEN.encode())
+            unseen[spec.name] = filled(spec, good.arrays[spec.name], UNSEEN.encode())
     for what, changed in (
         ("every number missing", missing),
         ("every category unseen", unseen),
@@ -140,14 +143,13 @@ def _likelihood(domain: InputDomain, value: float, otherwise: Likelihood) -> Lik
 
 def _text_edges(domain: InputDomain) -> list[tuple[str, Any, Likelihood]]:
     empty = Likelihood.EVERYDAY if domain.missing_in else Likelihood.RARE
-    new = Likelihood.RARE if domain.dated else Likelihood.EVERYDAY
     return [
-        ("an unseen category", UNSEEN.encode(), new),
+        (_UNSEEN_CATEGORY, UNSEEN.encode(), Likelihood.EVERYDAY),
         ("an empty text", b"", empty),
         (
-            "letters of other scripts",
+            _OTHER_SCRIPTS,
             "\u65e5\u672c\u8a9e \u0645\u0637\u0627\u0631 \U0001f6eb".encode(),
-            new,
+            Likelihood.EVERYDAY,
         ),
         ("a zero byte", b"a\x00b", Likelihood.RARE),
         (f"a text of {_LONG} letters", b"x" * _LONG, Likelihood.RARE),
@@ -155,7 +157,8 @@ def _text_edges(domain: InputDomain) -> list[tuple[str, Any, Likelihood]]:
     ]
 
 
-def _filled(spec: TensorSpec, like: Array, value: Any) -> Array:
+def filled(spec: TensorSpec, like: Array, value: Any) -> Array:
+    """An input of the shape of `like` that holds one value everywhere."""
     if spec.dtype == "string":
         values = np.empty(like.shape, dtype=object)
         values.fill(value)

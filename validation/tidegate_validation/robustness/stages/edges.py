@@ -14,9 +14,10 @@ from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.robustness.failing_inputs import Way
 from tidegate_validation.robustness.finding import example, failure, probe_finding, shown, with_more_inputs
-from tidegate_validation.robustness.judgement import answered, judge_answer
+from tidegate_validation.robustness.judgement import answered, by_accident, judge_answer
 from tidegate_validation.robustness.probes import ALL_INPUTS, Likelihood, Probe, boundary_probes, malformed_probes
 from tidegate_validation.robustness.stages.bad_rows import report_if_unsteady
+from tidegate_validation.robustness.stages.forms import Form, form_of
 from tidegate_validation.robustness.stages.later import (
     NewAnswer,
     report_if_by_the_clock,
@@ -24,7 +25,7 @@ from tidegate_validation.robustness.stages.later import (
     report_if_remembered,
 )
 from tidegate_validation.sandbox.answer import Answer, AnswerKind
-from tidegate_validation.sandbox.examples import Examples
+from tidegate_validation.sandbox.examples import Examples, plain
 
 _MISSING = " missing (NaN) "
 _MISSING_NUMBERS = "missing numbers"
@@ -32,6 +33,10 @@ _MISSING_NUMBER = "a missing number"
 _SLOW_SECONDS, _TIMES_SLOWER = 0.5, 50.0
 """An odd row is slow that takes so many seconds or more, and so many times as long as half of the ordinary ones."""
 _SLOW = (AnswerKind.OUTPUTS, "slow")
+_DOUBT = (
+    ', and other texts like those that were seen too, such as "{}": see that it checks them, by check digits say, and '
+    "looks none up, for nearly every row has a new one"
+)
 
 
 def boundaries(examination: Examination) -> None:
@@ -165,12 +170,23 @@ def _begin_anew(examination: Examination, new: NewAnswer) -> None:
 
 def _judged(examination: Examination, probe: Probe, answer: Answer, told: list[_Told]) -> Outcome:
     """How the answer counts, which is told unless it is right."""
-    outcome = judge_answer(probe.likelihood, answer)
+    outcome, doubt = judge_answer(probe.likelihood, answer), ""
     if outcome is Outcome.FAIL and not answer.fatal:
-        outcome = judge_answer(probe.likelihood, answer, examination.ask_baseline(probe.tensors))
+        form = form_of(examination, probe)
+        likelihood = probe.likelihood if form is None else form.likelihood
+        outcome = judge_answer(likelihood, answer, examination.ask_baseline(probe.tensors))
+        if outcome is Outcome.FAIL and form is not None and _may_check_them(examination, form, answer):
+            outcome, doubt = Outcome.WARN, _DOUBT.format(plain(form.refused))
     if outcome is not Outcome.PASS:
-        _tell(examination, probe, answer, outcome, told)
+        _tell(examination, probe, answer, outcome, told, doubt)
     return outcome
+
+
+def _may_check_them(examination: Examination, form: Form, answer: Answer) -> bool:
+    """Whether a first version refuses, in so many words, texts of which nearly every row brings a new one: it may check
+    their digits, as those of account numbers, or look them up."""
+    refused = answer.kind is AnswerKind.REFUSED and not by_accident(answer)
+    return refused and form.free and not form.read and examination.baseline is None
 
 
 def _report_if_slow(examination: Examination, probe: Probe, answer: Answer, told: list[_Told]) -> bool:
@@ -213,13 +229,15 @@ def _check(probe: Probe) -> str:
     return "malformed" if probe.likelihood is Likelihood.MALFORMED else "boundary"
 
 
-def _tell(examination: Examination, probe: Probe, answer: Answer, outcome: Outcome, told: list[_Told]) -> None:
+def _tell(
+    examination: Examination, probe: Probe, answer: Answer, outcome: Outcome, told: list[_Told], doubt: str
+) -> None:
     """A finding of its own, or a word in that of another input that fails in the same way."""
     malformed = probe.likelihood is Likelihood.MALFORMED
     same = None if malformed else _told_before(probe, answer, outcome, told)
     if same is None:
         told.append(_Told(probe.subject, outcome, failure(answer), len(examination.findings)))
-        examination.findings.append(_finding(examination, probe, answer, outcome))
+        examination.findings.append(_finding(examination, probe, answer, outcome, doubt))
     elif outcome is Outcome.FAIL and same.subject == probe.subject:
         same.others.append(_MISSING_NUMBER if probe.what == "missing" else probe.what)
 
@@ -229,11 +247,11 @@ def _told_before(probe: Probe, answer: Answer, outcome: Outcome, told: list[_Tol
     return next((one for one in alike if probe.subject in (one.subject, ALL_INPUTS)), None)
 
 
-def _finding(examination: Examination, probe: Probe, answer: Answer, outcome: Outcome) -> Finding:
+def _finding(examination: Examination, probe: Probe, answer: Answer, outcome: Outcome, doubt: str) -> Finding:
     seen, row = examination.domains.get(probe.subject), {} if examination.good is None else examination.good.row(0)
     check = _check(probe)
     kept = examination.keep(check, probe.subject, probe.tensors, Way.ANSWER)
-    finding = probe_finding(probe, answer, outcome, row, seen.missing_in if seen else None)
+    finding = probe_finding(probe, answer, outcome, row, seen.missing_in if seen else None, doubt)
     return replace(finding, example={**(finding.example or {}), **kept})
 
 

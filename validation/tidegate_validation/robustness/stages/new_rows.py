@@ -21,6 +21,7 @@ from tidegate_validation.robustness.growth import UsageHistory, memory_finding
 from tidegate_validation.robustness.input_domain import InputDomain
 from tidegate_validation.robustness.judgement import answered, judge_answer
 from tidegate_validation.robustness.probes import Likelihood
+from tidegate_validation.robustness.stages.forms import is_free
 from tidegate_validation.sandbox.examples import Examples
 
 _CHECK, _SUBJECT = "memory", "new rows"
@@ -34,7 +35,6 @@ _LEAST_KEPT = 80
 """A key and its place in a dictionary take so many bytes of each row; less than that is how memory is given out."""
 _NUDGE = 1e-3
 _SEED = 7
-_MOSTLY = 0.5
 _MOVED = {"O": "texts have a number behind", "f": "numbers are moved by up to a thousandth"}
 _REDRAWN = "whole numbers are others of the range that was seen"
 
@@ -112,7 +112,7 @@ def _movable(examination: Examination) -> list[TensorSpec]:
         [one for one in inputs if one.dtype.startswith("float")],
         [one for one in inputs if one.dtype.startswith(("int", "uint")) and _is_wide(examination.domains[one.name])],
     )
-    free = [one for one in texts if _is_free(examination.data.arrays[one.name])]
+    free = [one for one in texts if is_free(examination.data.arrays[one.name])]
     return [*next((kind for kind in kinds if kind), []), *free] or texts
 
 
@@ -128,11 +128,6 @@ def _refused_texts(
             if not answered(answer) and not answer.fatal:
                 refused.append(one)
     return refused
-
-
-def _is_free(texts: Array) -> bool:
-    """Whether most texts are of one row alone, as of notes and ids."""
-    return len(set(texts.ravel().tolist())) > _MOSTLY * texts.size
 
 
 def _is_wide(domain: InputDomain) -> bool:
