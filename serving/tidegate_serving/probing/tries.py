@@ -1,5 +1,6 @@
 """What a version tries besides answering: addresses that it calls, writes outside the folders that are its own, reads
-of files that another machine may lack, changes of environment variables that others of the process see too.
+of files that another machine may lack or that are not there, changes of environment variables that others of the
+process see too.
 
 Python tells of them before they happen (PEP 578), whether they are refused or not; native code that goes past Python is
 not seen here.
@@ -20,6 +21,8 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _FIRST_IS_WRITTEN = ("os.remove", "os.rmdir", "os.truncate", "os.chmod", "os.chown", "os.utime")
 _COMMON = ("/tmp", "/var/tmp", "/dev", "/proc/self", f"/proc/{os.getpid()}")
 _SYSTEM = ("/bin", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var")
+_MACHINE = ("/etc", "/run", "/var")
+"""Of the system, but a file of the model's may be meant to lie there."""
 _TIDEGATE = str(Path(__file__).parents[2])
 
 
@@ -30,14 +33,16 @@ class Tries:
         self._directory = os.path.realpath(directory)
         home = Path.home()
         self._home = os.path.realpath(home)
-        cache = os.environ.get("XDG_CACHE_HOME") or home / ".cache"
-        own = (Path.cwd(), os.environ.get("TMPDIR", ""), cache, *_COMMON)
+        self._working = os.path.realpath(Path.cwd())
+        self._cache = os.path.realpath(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+        own = (Path.cwd(), os.environ.get("TMPDIR", ""), self._cache, *_COMMON)
         self._own = tuple(os.path.realpath(path) for path in own if path)
         libraries = (sys.prefix, sys.base_prefix, _TIDEGATE, *sys.path)
         self._installed = tuple(os.path.realpath(path) for path in (*libraries, *_SYSTEM) if path)
         self._addresses: dict[str, None] = {}
         self._writes: dict[str, None] = {}
         self._reads: dict[str, None] = {}
+        self._absent: dict[str, None] = {}
         self._environment: dict[str, None] = {}
         self._events: Mapping[str, Callable[[tuple[Any, ...]], None]] = {
             "socket.connect": lambda arguments: self._address(arguments[1]),
@@ -59,12 +64,14 @@ class Tries:
 
     def look(self) -> dict[str, list[str]]:
         """`addresses`, as `host:port`; `writes`, as absolute paths, or from `~` where a library would be free to;
-        `reads`, as absolute paths; `environment`, names of variables.
+        `reads`, as absolute paths; `absent`, files that it would have read and that are not there yet, from `~` or `.`
+        (the working folder) where they lie there; `environment`, names of variables.
         """
         found = {
             "addresses": self._addresses,
             "writes": self._writes,
             "reads": self._reads,
+            "absent": [self._shown(path) for path in self._absent if not os.path.lexists(path)],
             "environment": self._environment,
         }
         return {kind: list(names) for kind, names in found.items()}
@@ -96,16 +103,38 @@ class Tries:
             self._write(path)
 
     def _read(self, path: object) -> None:
-        """Notes a file that is there, but neither the version's, nor the system's, nor Python's and its libraries'."""
-        if not isinstance(path, (str, bytes, os.PathLike)) or len(self._reads) >= _MOST:
+        """Notes a file that is there, but neither the version's, nor the system's, nor Python's and its libraries'; and
+        one that is not there, wherever that would be."""
+        if not isinstance(path, (str, bytes, os.PathLike)):
             return
         if os.fsdecode(path).startswith("/proc/"):  # the probe's own looks, several with each call
             return
         whole = _whole(path)
-        if whole is None or any(_within(whole, one) for one in (self._directory, *self._own, *self._installed)):
+        if whole is None:
             return
-        if Path(whole).is_file() and asked_for_by_own(sys._getframe()):
+        if not os.path.lexists(whole):
+            self._note_absent(whole)
+            return
+        if any(_within(whole, one) for one in (self._directory, *self._own, *self._installed)):
+            return
+        if len(self._reads) < _MOST and Path(whole).is_file() and asked_for_by_own(sys._getframe()):
             self._reads[whole] = None
+
+    def _note_absent(self, whole: str) -> None:
+        """What libraries look for among their own files and in caches is their own affair."""
+        of_libraries = (self._cache, *(one for one in self._installed if one not in (*_MACHINE, self._working)))
+        if not _within(whole, self._directory) and any(_within(whole, one) for one in of_libraries):
+            return
+        if "/__pycache__/" in whole:
+            return
+        if len(self._absent) < _MOST and asked_for_by_own(sys._getframe()):
+            self._absent[whole] = None
+
+    def _shown(self, path: str) -> str:
+        for folder, name in ((self._home, "~"), (self._working, ".")):
+            if _within(path, folder):
+                return f"{name}{path.removeprefix(folder)}"
+        return path
 
     def _write(self, *paths: object) -> None:
         for path in paths:

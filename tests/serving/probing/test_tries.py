@@ -27,3 +27,18 @@ def test_a_file_is_told_of_that_another_machine_may_lack(tmp_path: Path, monkeyp
     for path in (str(other / "weights"), str(own / "weights"), "/etc/passwd", np.__file__, "/srv/no/such/file", 3):
         tries.heard("open", (path, "r", os.O_RDONLY))
     assert tries.look()["reads"] == [os.path.realpath(other / "weights")]
+
+
+def test_a_file_is_told_of_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever it would be, unless it is written later, as what a version keeps from call to call."""
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])  # as of `python -m`
+    monkeypatch.setattr(tries_module, "_SYSTEM", ("/etc", "/usr"))
+    monkeypatch.setattr(tries_module, "_COMMON", ())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    tries = Tries(tmp_path / "own")
+    library = f"{sys.prefix}/no/such"
+    for path in ("own/w", "/srv/no/w", "/etc/no/w", "/usr/no/w", "w", "kept", "home/w", "home/.cache/w", library):
+        tries.heard("open", (path, "r", os.O_RDONLY))
+    (tmp_path / "kept").touch()
+    assert tries.look()["absent"] == ["./own/w", "/srv/no/w", "/etc/no/w", "./w", "~/w"]

@@ -44,10 +44,10 @@ class Examination:
 
     `real_rows` says that no row of real data has failed so far, `steady` that the same request was always answered
     alike, `changed` what the version did to its process, `addresses` which it called, `writes` which it tried outside
-    its folders, `reads` which files it read there, `environment` which variables it changed, `integers` which floats it
-    gave as whole numbers, `out_of_range` which outputs the policy's range does not hold, `units` how large its
-    fractions are, `seconds` how long calls took, `single_seconds` those with one ordinary row, `excused` how many
-    missed deadlines were kept when tried again.
+    its folders, `reads` which files it read there, `absent` which it would have read, by process, `environment` which
+    variables it changed, `integers` which floats it gave as whole numbers, `out_of_range` which outputs the policy's
+    range does not hold, `units` how large its fractions are, `seconds` how long calls took, `single_seconds` those with
+    one ordinary row, `excused` how many missed deadlines were kept when tried again.
     `other_sizes` are rows whose open axes have other sizes than those of most rows, which are `data`.
     `end` is the gate's deadline by the monotonic clock. `golden` are recorded requests to ask again, by one of the
     version's `signatures`; `report_folder` is where more may be told than a finding holds.
@@ -78,6 +78,7 @@ class Examination:
     addresses: dict[str, None] = field(default_factory=dict)
     writes: dict[str, None] = field(default_factory=dict)
     reads: dict[str, None] = field(default_factory=dict)
+    absent: dict[int, tuple[str, ...]] = field(default_factory=dict)
     environment: dict[str, None] = field(default_factory=dict)
     integers: dict[str, None] = field(default_factory=dict)
     out_of_range: set[str] = field(default_factory=set)
@@ -232,6 +233,8 @@ class Examination:
         self.addresses |= dict.fromkeys(answer.state.addresses)
         self.writes |= dict.fromkeys(answer.state.writes)
         self.reads |= dict.fromkeys(answer.state.reads)
+        if answer.kind is AnswerKind.OUTPUTS:
+            self.absent[self.session.ended] = answer.state.absent
         self.environment |= dict.fromkeys(answer.state.environment)
         self.integers |= dict.fromkeys(answer.state.integers)
         if answer.kind is AnswerKind.HUNG and time.monotonic() >= self.end:

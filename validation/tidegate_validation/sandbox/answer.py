@@ -23,7 +23,7 @@ class AnswerKind(enum.Enum):
     NOT_LOADED = "not loaded"
 
 
-_TOLD = ("changed", "addresses", "writes", "reads", "environment", "integers")
+_TOLD = ("changed", "addresses", "writes", "reads", "absent", "environment", "integers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ class ProcessState:
     """The model's process after a call: how many files and threads it has, and children that ended unwaited for.
 
     `changed` says in words what the model did to the process that it would share with an engine: closed streams, signal
-    handlers, the working directory. `addresses` it called so far, `writes` it tried outside its own folders,
-    `reads` of files that another machine may lack, variables of the `environment` that it set or removed, outputs that
-    it gave as `integers` where they are floats.
+    handlers, the working directory. `addresses` it called so far, `writes` it tried outside its own folders, `reads` of
+    files that another machine may lack, `absent` ones that it would have read, variables of the `environment` that it
+    set or removed, outputs that it gave as `integers` where they are floats.
     """
 
     open_files: int = 0
@@ -43,6 +43,7 @@ class ProcessState:
     addresses: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
     integers: tuple[str, ...] = ()
 

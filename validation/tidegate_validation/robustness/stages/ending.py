@@ -58,6 +58,13 @@ def conduct(examination: Examination, manifest: Manifest, directory: Path) -> No
         paths = list(examination.reads)
         sentence = f"it reads files that are not its own, and not on every machine: {_few(paths)}; publish them with it"
         examination.report("files", "read", Outcome.WARN, sentence, example={"paths": paths})
+    absent = list(dict.fromkeys(path for paths in examination.absent.values() for path in paths))
+    if absent:
+        sentence = (
+            f"it looks for files that are not there, and goes on without them: {_few(absent)}; publish them with it, "
+            "or see that it answers as it should without them"
+        )
+        examination.report("files", "absent", Outcome.WARN, sentence, example={"paths": absent})
     names = list(examination.environment)
     if names:
         sentence = f"it changed environment variables of a process that it shares with an engine: {_few(names)}"
