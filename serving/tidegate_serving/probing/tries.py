@@ -71,7 +71,7 @@ class Tries:
             "addresses": self._addresses,
             "writes": self._writes,
             "reads": self._reads,
-            "absent": [self._shown(path) for path in self._absent if not os.path.lexists(path)],
+            "absent": [self._shown(path) for path in list(self._absent) if not os.path.lexists(path)],
             "environment": self._environment,
         }
         return {kind: list(names) for kind, names in found.items()}

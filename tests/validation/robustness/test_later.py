@@ -11,6 +11,7 @@ from tests.validation import world
 from tests.validation.robustness.examined import LIMITS, examined, failing, held_out
 from tests.validation.world import Draft, before_return
 
+from tidegate_serving.admission import Outcome
 from tidegate_validation.case import Version
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.robustness.failing_inputs import FailingInputs, Origin
@@ -83,3 +84,15 @@ LONG = "max(map(len, inputs['depot'].tolist())) > 5000"
 )
 def test_a_process_is_held_to_what_it_answered_itself(tmp_path: Path, line: str, told: set[str]) -> None:
     assert {one.subject for one in failing(examined(tmp_path, before_return(line)))} == told
+
+
+def test_a_version_that_odd_inputs_change_is_loaded_anew_three_times_while_they_are_tried(tmp_path: Path) -> None:
+    odd = "(~np.isfinite(inputs['weight'])).any() or (inputs['size'] < 0).any() or b'' in inputs['depot'].tolist()"
+    line = f"self.odd = getattr(self, 'odd', 0) + int({odd}); score = score + self.odd"
+    found = examined(tmp_path, before_return(line))
+    assert [one.subject for one in found if one.check == "after"] == ["weight", "size", "depot"]
+    stopped = [one for one in found if "stopped after 3 inputs that change its answers" in one.sentence]
+    assert [(one.check, one.outcome) for one in stopped] == [
+        ("boundary", Outcome.INCONCLUSIVE),
+        ("malformed", Outcome.INCONCLUSIVE),
+    ]

@@ -27,6 +27,7 @@ from tidegate_validation.robustness.stages.later import (
 from tidegate_validation.sandbox.answer import Answer, AnswerKind
 from tidegate_validation.sandbox.examples import Examples, plain
 
+_AFTER = "after"
 _MISSING = " missing (NaN) "
 _MISSING_NUMBERS = "missing numbers"
 _MISSING_NUMBER = "a missing number"
@@ -82,23 +83,38 @@ def _probe_all(examination: Examination, check: str, probes: Iterable[Probe]) ->
     for probe in probes:
         if probe.subject in deadly:
             continue
-        if examination.exhausted:
-            sentence = (
-                f"stopped after {examination.session.deaths} crashes; `{probe.subject}` and what follows is untried"
-            )
+        before = _harm(examination)
+        if stopped := _stopped(examination):
+            sentence = f"stopped after {stopped}; `{probe.subject}` and what follows is untried"
             examination.report(check, "all inputs", Outcome.INCONCLUSIVE, sentence)
             done.clear()
             break
-        deaths = examination.session.deaths
         if _one_probe(examination, probe, told):
             done[probe.subject] = done.get(probe.subject, 0) + 1
-        if examination.session.deaths > deaths:
+        if _harm(examination) > before:
             deadly.add(probe.subject)
     for one in told:
         if one.others:
             examination.findings[one.place] = with_more_inputs(examination.findings[one.place], one.others)
     for subject, count in done.items():
         examination.report(check, subject, Outcome.PASS, f"`{subject}`: {count} odd inputs are dealt with")
+
+
+def _spoilt(examination: Examination) -> int:
+    """How many odd inputs changed what ordinary rows are answered; after each the version is loaded anew."""
+    return sum(one.check == _AFTER for one in examination.findings)
+
+
+def _harm(examination: Examination) -> int:
+    return examination.session.deaths + _spoilt(examination)
+
+
+def _stopped(examination: Examination) -> str:
+    """What probing ends after, in words; empty where it goes on."""
+    if examination.exhausted:
+        return f"{examination.session.deaths} crashes"
+    spoilt = _spoilt(examination)
+    return f"{spoilt} inputs that change its answers" if spoilt >= examination.limits.crashes else ""
 
 
 @dataclass(slots=True)
@@ -137,9 +153,9 @@ def _one_probe(examination: Examination, probe: Probe, told: list[_Told]) -> boo
             return False
         words = after.words or "differently from before"
         sentence = f"after {probe.what} in `{probe.subject}` it answers ordinary examples no more as it did ({words})"
-        kept = examination.keep("after", probe.subject, probe.tensors, Way.THEN, then=good.arrays)
+        kept = examination.keep(_AFTER, probe.subject, probe.tensors, Way.THEN, then=good.arrays)
         more = example(dict(probe.changed), good.row(0), after) | kept
-        examination.report("after", probe.subject, Outcome.FAIL, sentence, example=more)
+        examination.report(_AFTER, probe.subject, Outcome.FAIL, sentence, example=more)
         examination.session.renew()
         _begin_anew(examination, new)
         return False
