@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 PICKLES = (".pkl", ".pickle", ".joblib")
 _ROWS = 1000
+_NOT_NAMED = ServableId("model", 0)
 _BOOSTED = ("lightgbm", "xgboost")
 _ARROW_NAMES = {
     "halffloat": "float16",
@@ -51,8 +52,10 @@ def infer_signature(
     event_time: str | None,
     *,
     allow_pickle: bool = False,
+    id: ServableId = _NOT_NAMED,
 ) -> InferredSignatures:
     """The signatures of the model in `files` (files, or directories that hold it), as its platform reads them off it.
+    What it raises names `id`, as which the model is to be published.
 
     sklearn with `training`: the columns that the estimator demands, where it was fitted on named ones; the one column
     of text, where it takes texts alone; the one column of lists, where `training` has a matrix's rows as such; else all
@@ -65,16 +68,16 @@ def infer_signature(
     process, which runs whatever code it holds. Unsupported for platforms that cannot tell, InvalidInput where something
     cannot be told.
     """
-    estimator = None if training is None else _estimator_that_lacks_dtypes(files, platform, allow_pickle)
+    estimator = None if training is None else _estimator_that_lacks_dtypes(files, platform, allow_pickle, id)
     if training is not None and estimator is not None:
         return _with_event_time(_from_sklearn(estimator, training, label, event_time), event_time)
-    found = _discovered(files, platform, allow_pickle)
+    found = _discovered(files, platform, allow_pickle, id)
     if platform in _BOOSTED and training is not None:
         found = replace(found, signatures={name: _as_trained(one, training) for name, one in found.signatures.items()})
     return _with_event_time(found, event_time)
 
 
-def _estimator_that_lacks_dtypes(files: Sequence[Path], platform: str, allow_pickle: bool) -> Any:
+def _estimator_that_lacks_dtypes(files: Sequence[Path], platform: str, allow_pickle: bool, id: ServableId) -> Any:
     """The scikit-learn model in the files; None where they tell themselves what it takes, or hold another model."""
     from tidegate_serving.platforms.mlflow.mlmodel import read_mlmodel
     from tidegate_serving.platforms.sklearn.estimators import Estimator
@@ -84,7 +87,7 @@ def _estimator_that_lacks_dtypes(files: Sequence[Path], platform: str, allow_pic
         return _read_estimator(_only(files, suffixes), allow_pickle)
     if platform != "mlflow":
         return None
-    model = read_mlmodel(*_unpublished(files, platform))
+    model = read_mlmodel(*_unpublished(files, platform, id))
     if model.has_signature or "sklearn" not in model.flavours:
         return None
     estimator = _read_estimator(_only(files, (".skops",)), allow_pickle=False)
@@ -125,23 +128,23 @@ def _with_event_time(inferred: InferredSignatures, event_time: str | None) -> In
     return replace(inferred, signatures={**inferred.signatures, name: timed})
 
 
-def _discovered(files: Sequence[Path], platform: str, allow_pickle: bool) -> InferredSignatures:
+def _discovered(files: Sequence[Path], platform: str, allow_pickle: bool, id: ServableId) -> InferredSignatures:
     """What the platform reads off the files, which lie as they would in the version's directory."""
     from tidegate_serving.platforms.platform import PlatformOptions
     from tidegate_serving.platforms.registry import installed_platforms
 
-    root, bare = _unpublished(files, platform)
+    root, bare = _unpublished(files, platform, id)
     found = installed_platforms(PlatformOptions(allow_pickle)).discover(root, bare).complete(bare)
     return InferredSignatures(found.signatures, found.metadata, found.example)
 
 
-def _unpublished(files: Sequence[Path], platform: str) -> tuple[Path, Manifest]:
+def _unpublished(files: Sequence[Path], platform: str, id: ServableId) -> tuple[Path, Manifest]:
     """The files' folder, and a manifest that has nothing but them."""
     from tidegate_serving.platforms.unpublished import file_entries
 
     root = files[0] if len(files) == 1 and files[0].is_dir() else Path(os.path.commonpath([f.parent for f in files]))
     entries = tuple(entry for file in files for entry in file_entries(file, root))
-    return root, Manifest(ServableId("model", 0), platform, {}, entries, "")
+    return root, Manifest(id, platform, {}, entries, "")
 
 
 def _read_estimator(path: Path, allow_pickle: bool) -> Any:

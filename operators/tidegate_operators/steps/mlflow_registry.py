@@ -6,7 +6,12 @@ is imported when called.
 
 from __future__ import annotations
 
+import http.client
+import ssl
 import tempfile
+import urllib.error
+import urllib.parse
+import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +34,7 @@ PLATFORM = "mlflow"
 _PREFIX = "tidegate"
 _SOURCE = "mlflow.source"
 _TAG_LETTERS = 4900
+_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,29 @@ def publish_registered(
             ),
             progress,
         )
+
+
+def check_server_answers(uri: str) -> None:
+    """Raises Unavailable where nobody answers at a tracking server's address, or nobody has such an address: at once,
+    while MLflow's own client tries for half a minute. No credentials are sent; addresses of other kinds are passed."""
+    if not uri.startswith(("http://", "https://")):
+        return
+    try:
+        parts = urllib.parse.urlsplit(uri)
+        path = f"{parts.path.rstrip('/')}/health"
+        bare = parts._replace(netloc=parts.netloc.rpartition("@")[2], path=path).geturl()
+        urllib.request.urlopen(bare, timeout=_SECONDS).close()
+    except urllib.error.HTTPError as error:
+        error.close()
+    except urllib.error.URLError as error:
+        if isinstance(error.reason, ssl.SSLError):
+            return
+        raise Unavailable(
+            f"MLflow at {uri} does not answer ({error.reason}): start it, or name another by --uri or "
+            "MLFLOW_TRACKING_URI"
+        ) from error
+    except (TimeoutError, http.client.HTTPException, ValueError):
+        return
 
 
 def registered_number(registered: RegisteredVersion) -> int:

@@ -229,7 +229,10 @@ def _files(given: Path | str | Sequence[Path | str], repository: Path) -> ModelF
 
 def _signatures(one: Publication, files: Sequence[Path], sample: pa.Table | None) -> InferredSignatures:
     if one.signature is None:
-        return infer_signature(files, one.platform, sample, one.label, one.event_time, allow_pickle=one.allow_pickle)
+        identity = ServableId(one.servable, one.version)
+        return infer_signature(
+            files, one.platform, sample, one.label, one.event_time, allow_pickle=one.allow_pickle, id=identity
+        )
     return InferredSignatures(read_signatures(one.signature))
 
 

@@ -48,8 +48,9 @@ def publish(
 
     It is downloaded and put into the model repository.
     """
-    from tidegate_operators.steps.mlflow_registry import RegisteredVersion, publish_registered
+    from tidegate_operators.steps.mlflow_registry import RegisteredVersion, check_server_answers, publish_registered
 
+    check_server_answers(uri)
     registered = RegisteredVersion(uri, name, version)
     with progress() as shown:
         published = publish_registered(
@@ -72,7 +73,7 @@ def record(
 
     As tags, metrics of its run, the verdict and the report.
     """
-    from tidegate_operators.steps.mlflow_registry import RegisteredVersion, record_verdict
+    from tidegate_operators.steps.mlflow_registry import RegisteredVersion, check_server_answers, record_verdict
     from tidegate_serving.admission import read_trust, trusted_verdict
     from tidegate_serving.contract.manifest import read_manifest
     from tidegate_serving.contract.repository import verdict_path
@@ -81,5 +82,6 @@ def record(
     manifest, _ = read_manifest(directory)
     verdict = trusted_verdict(verdict_path(directory), read_trust(key)).verdict
     registered = RegisteredVersion(uri, manifest.id.name, str(manifest.id.version))
+    check_server_answers(uri)
     metrics = record_verdict(registered, verdict, directory)
     say(f"recorded {verdict.outcome.value} and {len(metrics)} metrics for {registered}")

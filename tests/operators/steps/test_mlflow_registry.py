@@ -159,6 +159,17 @@ def test_what_is_not_registered_and_a_server_that_is_not_there_are_said(
         publish_registered(RegisteredVersion("http://127.0.0.1:9", "walk", "1"), repository=tmp_path)
 
 
+def test_the_command_says_at_once_that_no_server_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """MLflow's own client tries for half a minute."""
+    tidegate = Command(monkeypatch, capsys)
+    done = tidegate("mlflow", "publish", "walk", "1", "--uri", "http://127.0.0.1:9", "--repository", tmp_path)
+    assert done.returncode == 2
+    assert "MLflow at http://127.0.0.1:9 does not answer" in done.stderr
+    assert "start it, or name another by --uri or MLFLOW_TRACKING_URI" in " ".join(done.stderr.split())
+
+
 def test_what_is_no_address_of_a_server_is_said(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="MLflow's address 'nonsense' cannot be used: name its tracking server"):
         publish_registered(RegisteredVersion("nonsense", "walk", "1"), repository=tmp_path)

@@ -16,7 +16,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from tidegate_operators.steps import Publication, PublishedVersion, publish
-from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, NotFound, Tampered, TidegateError, Unsupported
+from tidegate_serving.contract.errors import (
+    AlreadyExists,
+    InvalidInput,
+    ModelFailed,
+    NotFound,
+    Tampered,
+    TidegateError,
+    Unsupported,
+)
 from tidegate_serving.contract.manifest import read_manifest, verify_files
 from tidegate_serving.contract.signature import FirstAxis, Signature, TensorSpec
 from tidegate_validation.expectations import read_suites
@@ -359,3 +367,10 @@ def test_training_may_tell_event_times_as_stamps_or_texts(model: Path, tmp_path:
     assert read_manifest(of_stamps.directory)[0].example["at"] == 1370000000
     profiles = [read_profile(one.directory / "profile") for one in (of_stamps, of_numbers)]
     assert profiles[0].blocks == profiles[1].blocks
+
+
+def test_code_of_a_model_that_fails_is_told_by_its_file_and_the_name_it_is_published_under(tmp_path: Path) -> None:
+    (tmp_path / "code.py").write_text("import no_such_library")
+    files = tmp_path / "code.py"
+    with pytest.raises(ModelFailed, match=r"code\.py of flights:3 cannot be imported: .*no_such_library"):
+        publish(Publication(files=files, servable="flights", version=3, platform="python", repository=tmp_path / "m"))
