@@ -14,6 +14,7 @@ from tidegate_validation.evidence import Evidence
 from tidegate_validation.gates import PROFILE, run_gates
 from tidegate_validation.policy import Policy
 from tidegate_validation.quality.gate import NO_ANSWER
+from tidegate_validation.report.advice import losing_slice
 
 
 def try_releases(
@@ -55,7 +56,7 @@ def _try(
         outcome=verdict.outcome.value,
         refused=not verdict.allowed,
         sentence=verdict.sentence,
-        reasons=tuple(f"{gate.gate}: {gate.sentence}" for gate in denying if gate not in blind),
+        reasons=tuple(_reason(gate) for gate in denying if gate not in blind),
         rows=rows.num_rows,
     )
     if not blind or trial.reasons:
@@ -66,6 +67,13 @@ def _try(
     if not any(gate.gate == "quality" for gate in others):
         return replace(trial, outcome=None, refused=None, sentence=told + unseen, unseen=unseen)
     return replace(trial, outcome=Outcome.WARN.value, refused=False, sentence=told + unseen, unseen=unseen)
+
+
+def _reason(gate: GateResult) -> str:
+    """Why a gate denies a release, with the slice that lost most."""
+    where = losing_slice(gate)
+    known = where is None or where in gate.sentence
+    return f"{gate.gate}: {gate.sentence}{'' if known else f'; look first at the examples where `{where}`'}"
 
 
 def _could_not_judge(gate: GateResult) -> bool:

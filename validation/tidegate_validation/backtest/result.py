@@ -9,6 +9,7 @@ from typing import Any
 from tidegate_validation.counts import counted
 
 VERSION = "1"
+_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,8 @@ class Backtest:
         refused = [one for one in judged if one.refused]
         ahead = sorted(one.ahead for one in self.drifts if one.ahead is not None)
         words = f"{len(refused)} of {len(judged)} past releases would have been refused"
+        if refused:
+            words += f" ({_few([one.name for one in refused])})"
         if left := len(self.releases) - len(judged):
             words += f", {left} more could not be judged"
         words += f"; {counted(len(self.drifts), 'drift')} would have been named"
@@ -111,6 +114,11 @@ class Backtest:
     def to_dict(self) -> dict[str, Any]:
         """As JSON, with its format tag; days are counted from 1970-01-01."""
         return {"format": f"tidegate.backtest/{VERSION}", "sentence": self.sentence, **asdict(self)}
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
 
 
 def _middle(days: Sequence[int]) -> str:

@@ -70,13 +70,19 @@ def _mend(verdict: Verdict, name: str) -> Iterator[str]:
         yield from (f"Try the failing input again: `{command}`." for command in _replays(gate))
 
 
-def _where(gate: GateResult) -> str:
-    """Which examples lost: those of the weightiest slice that fails, unless the loss is in many slices."""
+def losing_slice(gate: GateResult) -> str | None:
+    """The weightiest slice that fails; None where the loss is in many slices, or in none that is known."""
     causes = [one.cause or {} for one in gate.findings if one.outcome is Outcome.FAIL]
     slices = [cause["slice"] for cause in causes if cause.get("kind") == "slice"]
     if not slices or any(cause.get("kind") == "slices" for cause in causes):
-        return "that the findings name"
-    return f"where `{slices[0]}`"
+        return None
+    return str(slices[0])
+
+
+def _where(gate: GateResult) -> str:
+    """Which examples lost."""
+    where = losing_slice(gate)
+    return "that the findings name" if where is None else f"where `{where}`"
 
 
 def _more(gate: GateResult) -> str:
