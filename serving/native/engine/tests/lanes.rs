@@ -68,7 +68,7 @@ impl Drop for Over<'_> {
 #[test]
 fn an_executor_that_keeps_to_a_lane_takes_of_it_first_or_nothing_else() {
     let fixture = lanes(3);
-    let take = |place| match fixture.queue.take_from(place, Instant::now()) {
+    let take = |place| match fixture.queue.take_from(place, None, Instant::now()) {
         NextBatch::Batch(batch) => Some(batch.lane),
         _ => None,
     };
@@ -79,9 +79,31 @@ fn an_executor_that_keeps_to_a_lane_takes_of_it_first_or_nothing_else() {
 }
 
 #[test]
+fn what_came_to_another_lane_before_a_turn_is_taken_first_and_nothing_of_a_lower_tier_before_what_is_of_a_higher_one() {
+    let fixture = lanes(3);
+    let before = Instant::now();
+    let ask = |lane, level, received| {
+        let entry = Entry { level, received, ..fixture.entry(1) };
+        fixture.queue.append(&Arc::new(()), lane, entry, 4, &|page| fill(page, 1.0, 1)).unwrap();
+        fixture.queue.release_open(lane);
+    };
+    ask(0, 0, before + SOON);
+    ask(0, 1, before);
+    ask(1, 0, before + SOON);
+    ask(2, 0, before);
+    ask(2, 1, before);
+    let place = Where::Only(1);
+    let taken = std::array::from_fn(|_| match fixture.queue.take_from(place, Some(before), before + SOON) {
+        NextBatch::Batch(batch) => Some((batch.lane, batch.entries[0].level)),
+        _ => None,
+    });
+    assert_eq!(taken, [Some((2, 0)), Some((1, 0)), Some((0, 0)), Some((2, 1)), Some((0, 1)), None]);
+}
+
+#[test]
 fn an_executor_that_keeps_to_a_lane_takes_nothing_of_a_lower_tier_before_what_is_of_a_higher_one() {
     let fixture = lanes(2);
-    let take = |place| match fixture.queue.take_from(place, Instant::now()) {
+    let take = |place| match fixture.queue.take_from(place, None, Instant::now()) {
         NextBatch::Batch(batch) => Some((batch.lane, batch.entries[0].level)),
         _ => None,
     };

@@ -66,7 +66,7 @@ impl ExecutorThread {
         let pool = &*self.pool;
         let mut turn = 0;
         let mut rests_at: Option<Instant> = None;
-        let mut search = Search::new(self.completions.len());
+        let mut search = Search::default();
         loop {
             let mut later: Option<Instant> = None;
             let mut ran = false;
@@ -76,9 +76,9 @@ impl ExecutorThread {
                 let queue = &self.queues[(turn + step) % self.queues.len()];
                 match next_of(queue, now, place) {
                     NextBatch::Batch(batch) => {
-                        let (lane, requests, opened) = (batch.lane, batch.entries.len(), batch.opened);
+                        let found = Found { lane: batch.lane, requests: batch.entries.len() };
                         self.serve_guarded(queue, *batch);
-                        search.ran(Found { lane, requests, opened }, (now, Instant::now()), self.keeps_lanes(queue));
+                        search.ran(found, (now, Instant::now()), self.keeps_lanes(queue));
                         turn += step + 1;
                         ran = true;
                         break;
@@ -254,9 +254,9 @@ impl ExecutorThread {
 }
 
 /// What is to be run next; where much is to be answered yet, only what adds little.
-fn next_of(queue: &Queue, now: Instant, place: Where) -> NextBatch {
+fn next_of(queue: &Queue, now: Instant, (place, overdue): (Where, Option<Instant>)) -> NextBatch {
     if !queue.served.unanswered.is_much() {
-        return queue.take_from(place, now);
+        return queue.take_from(place, overdue, now);
     }
     let timeout_us = queue.batching().timeout_us;
     match queue.take_light(now) {

@@ -233,11 +233,12 @@ impl Queue {
     /// Higher tiers go first, but of `FAIR` batches that lower ones wait for, one is the oldest of all: nobody waits for
     /// ever.
     pub fn take(&self, now: Instant) -> NextBatch {
-        self.take_from(Where::Anywhere, now)
+        self.take_from(Where::Anywhere, None, now)
     }
 
-    /// The same of some lanes; while a lower tier waits, of all.
-    pub fn take_from(&self, place: Where, now: Instant) -> NextBatch {
+    /// The same of some lanes; while a lower tier waits, of all. What came to another lane before `overdue` goes before
+    /// what is of the same tier.
+    pub fn take_from(&self, place: Where, overdue: Option<Instant>, now: Instant) -> NextBatch {
         let timeout_us = self.batching.load().timeout_us;
         if self.passed_over.load(Ordering::Relaxed) >= FAIR - 1 {
             let found = self.oldest(now, timeout_us).map(|lane| lock(lane).take(now, timeout_us));
@@ -256,6 +257,10 @@ impl Queue {
             Where::First(lane) | Where::Only(lane) => (TIERS, lane, all),
         };
         for (_, lanes) in self.tiers().take(tiers) {
+            let passed = overdue.and_then(|before| take_overdue(lanes, first, before, now, timeout_us));
+            if let Some(batch) = passed {
+                return NextBatch::Batch(self.taken(batch));
+            }
             for index in (first..first + count).map(|index| index % all) {
                 let found = lock(&lanes[index]).take(now, timeout_us);
                 match found {
@@ -347,6 +352,22 @@ impl Queue {
             self.served.metrics.cancelled.fetch_add(cancelled, Ordering::Relaxed);
             self.served.metrics.deadline_drops.fetch_add(requests - cancelled, Ordering::Relaxed);
         }
+    }
+}
+
+/// The next batch of the first lane behind this one whose next came before then.
+fn take_overdue(
+    lanes: &[Apart<Guarded>],
+    first: usize,
+    before: Instant,
+    now: Instant,
+    timeout_us: u64,
+) -> Option<Batch> {
+    let mut others = (first + 1..first + lanes.len()).map(|index| lock(&lanes[index % lanes.len()]));
+    let came = |lane: &Lane| lane.waits_since(now, timeout_us);
+    match others.find(|lane| came(lane).is_some_and(|came| came <= before))?.take(now, timeout_us) {
+        Ripe::Batch(batch) => Some(batch),
+        Ripe::Later(_) | Ripe::Nothing => None,
     }
 }
 

@@ -16,7 +16,9 @@ const SHORT: Duration = Duration::from_micros(50);
 /// batch of its lane is awaited, which ends sooner where nobody else wants the processor.
 const YIELDS: usize = 16;
 
-/// After so long another lane has its turn, too, each of them in its own; and whose batch waited longer has the executor.
+/// So often an executor looks whether a batch of another lane has waited for so long, and goes over to that lane. What
+/// waits less is left to the executor of its lane: another one comes too early, to a batch that is still being filled, and
+/// leaves that executor its own lane, so that both go on with requests in each other's caches.
 const TURN: Duration = Duration::from_millis(1);
 
 /// Which lanes to look at.
@@ -35,53 +37,32 @@ pub enum Where {
 pub(super) struct Found {
     pub(super) lane: usize,
     pub(super) requests: usize,
-    /// When the first of these came.
-    pub(super) opened: Instant,
 }
 
 /// What one executor knows of its last batches.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Search {
-    lanes: usize,
-    /// The lane that it keeps to, and when another had its turn.
+    /// The lane that it keeps to, and when others had their turn.
     lane: Option<(usize, Instant)>,
-    /// Where the next turn of another begins.
-    next: usize,
     /// Until when the next batch of that lane is awaited.
     awaits: Option<Instant>,
     yields: usize,
 }
 
 impl Search {
-    /// Of so many lanes.
-    pub(super) fn new(lanes: usize) -> Search {
-        Search { lanes, lane: None, next: 0, awaits: None, yields: 0 }
-    }
-
-    /// Where to look now.
-    pub(super) fn place(&self, now: Instant) -> Where {
-        match self.lane {
-            Some((kept, turn)) if is_turn(turn, now) => {
-                let own = usize::from(self.next == kept);
-                Where::First((self.next + own) % self.lanes)
-            }
-            Some((kept, _)) => {
-                let awaits = self.yields > 0 && self.awaits.is_some_and(|until| now < until);
-                if awaits { Where::Only(kept) } else { Where::First(kept) }
-            }
-            None => Where::Anywhere,
-        }
+    /// Where to look now; and before when another lane's batch came that is taken first, where that is looked at.
+    pub(super) fn place(&self, now: Instant) -> (Where, Option<Instant>) {
+        let Some((kept, turn)) = self.lane else { return (Where::Anywhere, None) };
+        let awaits = self.yields > 0 && self.awaits.is_some_and(|until| now < until);
+        let place = if awaits { Where::Only(kept) } else { Where::First(kept) };
+        (place, now.checked_sub(TURN).filter(|_| is_turn(turn, now)))
     }
 
     /// This batch was found and has run; `keeps` says whether there is an executor for each lane.
     pub(super) fn ran(&mut self, found: Found, (began, ended): (Instant, Instant), keeps: bool) {
         let kept = match self.lane {
-            Some((kept, turn)) if is_turn(turn, began) => {
-                self.next = (found.lane + 1) % self.lanes;
-                let waited = began.saturating_duration_since(found.opened);
-                // Long runs too, each of which ends with a turn, leave every other batch to its own lane.
-                (if waited > TURN { found.lane } else { kept }, ended)
-            }
+            // Behind a long run, too, its own lane is next.
+            Some((_, turn)) if is_turn(turn, began) => (found.lane, ended),
             Some(known) if known.0 == found.lane => known,
             _ => (found.lane, began),
         };
@@ -103,7 +84,7 @@ impl Search {
     }
 }
 
-/// Whether it is another lane's turn, the last of which was then.
+/// Whether it is the turn of others, the last of which was then.
 fn is_turn(last: Instant, now: Instant) -> bool {
     now.saturating_duration_since(last) >= TURN
 }
@@ -116,28 +97,36 @@ mod tests {
 
     const LANES: usize = 3;
 
-    /// An executor that has run a batch of this lane, which came at the moment `at`; for how long from then on.
+    /// An executor that has run a batch of this lane from then on for so long.
     fn ran(search: &mut Search, lane: usize, requests: usize, at: Instant, took: Duration) {
-        search.ran(Found { lane, requests, opened: at }, (at, at + took), true);
+        search.ran(Found { lane, requests }, (at, at + took), true);
+    }
+
+    /// The lane of which a search takes a batch now, where the first of each lane came at these times.
+    fn taken<const N: usize>(search: &Search, came: &[Instant; N], next: usize, now: Instant) -> Option<usize> {
+        let (place, overdue) = search.place(now);
+        let (first, count) = match place {
+            Where::Anywhere => (next, N),
+            Where::First(lane) => (lane, N),
+            Where::Only(lane) => (lane, 1),
+        };
+        let mut others = (first + 1..first + N).map(|lane| lane % N);
+        let passed = others.find(|lane| overdue.is_some_and(|before| came[*lane] <= before));
+        passed.or((first..first + count).map(|lane| lane % N).find(|lane| came[*lane] <= now))
     }
 
     /// The longest waits in lanes that get a batch each so often, or have always one, of as many executors with short
     /// runs.
     fn longest_waits<const N: usize>(every: [Option<Duration>; N]) -> [Duration; N] {
-        let (start, mut next_lane) = (Instant::now(), 0);
+        let (start, mut next_lane) = (Instant::now() + LONG, 0);
         let (mut came, mut longest) = ([start; N], [Duration::ZERO; N]);
-        let mut executors: [_; N] = std::array::from_fn(|_| (start, Search::new(N)));
+        let mut executors: [_; N] = std::array::from_fn(|_| (start, Search::default()));
         loop {
             let Some((now, search)) = executors.iter_mut().min_by_key(|(free, _)| *free) else { return longest };
             if *now > start + 300 * TURN {
-                return longest;
+                return std::array::from_fn(|lane| longest[lane].max(now.saturating_duration_since(came[lane])));
             }
-            let (first, count) = match search.place(*now) {
-                Where::Anywhere => (next_lane, N),
-                Where::First(lane) => (lane, N),
-                Where::Only(lane) => (lane, 1),
-            };
-            let Some(lane) = (first..first + count).map(|lane| lane % N).find(|lane| came[*lane] <= *now) else {
+            let Some(lane) = taken(search, &came, next_lane, *now) else {
                 search.yields();
                 *now += SHORT / 50;
                 continue;
@@ -147,80 +136,72 @@ mod tests {
             came[lane] = every[lane].map_or(began, |every| opened + every);
             next_lane = (lane + 1) % N;
             *now += SHORT * 4 / 5;
-            search.ran(Found { lane, requests: COMPANY, opened }, (began, *now), true);
+            ran(search, lane, COMPANY, began, SHORT * 4 / 5);
         }
     }
 
     #[test]
     fn behind_a_short_run_with_company_the_next_batch_of_its_lane_is_awaited_for_a_while() {
-        let (mut search, at) = (Search::new(LANES), Instant::now());
-        assert_eq!(search.place(at), Where::Anywhere);
+        let (mut search, at) = (Search::default(), Instant::now());
+        assert_eq!(search.place(at), (Where::Anywhere, None));
         ran(&mut search, 1, COMPANY, at, SHORT / 2);
-        assert_eq!(search.place(at + SHORT), Where::Only(1));
-        assert_eq!(search.place(at + 2 * SHORT), Where::First(1), "what others left waits long enough");
+        assert_eq!(search.place(at + SHORT), (Where::Only(1), None));
+        assert_eq!(search.place(at + 2 * SHORT), (Where::First(1), None), "what others left waits long enough");
         assert_eq!((0..).take_while(|_| search.yields()).count(), YIELDS);
-        assert_eq!(search.place(at + SHORT), Where::First(1), "before it sleeps it looks at all");
+        assert_eq!(search.place(at + SHORT), (Where::First(1), None), "before it sleeps it looks at all");
     }
 
     #[test]
     fn nothing_is_awaited_behind_a_long_run_or_one_of_few() {
-        let (mut search, at) = (Search::new(LANES), Instant::now());
+        let (mut search, at) = (Search::default(), Instant::now());
         ran(&mut search, 1, COMPANY - 1, at, SHORT / 2);
-        assert_eq!((search.place(at + SHORT), search.yields()), (Where::First(1), false));
+        assert_eq!((search.place(at + SHORT).0, search.yields()), (Where::First(1), false));
         ran(&mut search, 1, COMPANY, at, SHORT);
-        assert_eq!((search.place(at + SHORT), search.yields(), search.yields()), (Where::First(1), true, false));
-        ran(&mut search, 1, COMPANY, at, LONG);
-        assert_eq!(search.place(at + LONG), Where::First(0), "another has its turn");
+        assert_eq!((search.place(at + SHORT).0, search.yields(), search.yields()), (Where::First(1), true, false));
     }
 
     #[test]
-    fn others_have_their_turn_however_much_one_lane_brings() {
-        let (mut search, at) = (Search::new(LANES), Instant::now());
+    fn every_turn_it_is_looked_who_waits_for_long_also_while_a_batch_is_awaited() {
+        let (mut search, at) = (Search::default(), Instant::now() + LONG);
         let step = SHORT / 2;
-        let runs: Vec<_> = (0..100).map(|run| at + run * step).collect();
-        let anywhere = runs.iter().filter(|begins| {
-            let place = search.place(**begins);
-            ran(&mut search, 1, COMPANY, **begins, step);
-            !matches!(place, Where::First(1) | Where::Only(1))
+        let turns = (0..100).map(|run| at + run * step).filter(|now| {
+            let (_, overdue) = search.place(*now);
+            assert!(overdue.is_none_or(|before| before + TURN == *now));
+            ran(&mut search, 1, COMPANY, *now, step);
+            overdue.is_some()
         });
-        assert_eq!(anywhere.count(), 1 + (99 * step).as_micros() as usize / TURN.as_micros() as usize);
+        assert_eq!(turns.count(), (99 * step).as_micros() as usize / (TURN + step).as_micros() as usize);
+        assert_eq!(search.place(at + 100 * step).0, Where::Only(1));
     }
 
     #[test]
-    fn an_executor_whose_lane_is_empty_goes_over_to_another_and_comes_back_from_a_turn() {
-        let (mut search, at) = (Search::new(LANES), Instant::now());
+    fn what_waits_less_than_a_turn_is_left_to_the_executor_of_its_lane() {
+        let (mut search, at) = (Search::default(), Instant::now() + LONG);
+        ran(&mut search, 1, 1, at, SHORT);
+        let now = at + 2 * TURN;
+        let taken_of = |came: [Duration; LANES]| taken(&search, &came.map(|since| now - since), 0, now);
+        assert_eq!(taken_of([TURN - SHORT, SHORT, TURN - SHORT]), Some(1));
+        assert_eq!(taken_of([TURN, 2 * TURN, SHORT]), Some(0));
+    }
+
+    #[test]
+    fn an_executor_whose_lane_is_empty_goes_over_to_another() {
+        let (mut search, at) = (Search::default(), Instant::now());
         ran(&mut search, 1, 1, at, SHORT);
         ran(&mut search, 2, 1, at + SHORT, SHORT);
-        assert_eq!(search.place(at + 2 * SHORT), Where::First(2), "the first was empty");
-        ran(&mut search, 1, 1, at + 2 * TURN, SHORT);
-        assert_eq!(search.place(at + 2 * TURN), Where::First(2), "the other had its turn");
+        assert_eq!(search.place(at + 2 * SHORT).0, Where::First(2));
     }
 
     #[test]
-    fn others_have_their_turns_one_after_the_other_and_who_waited_for_long_has_the_executor() {
-        let (mut search, at) = (Search::new(LANES), Instant::now());
-        ran(&mut search, 1, 1, at, SHORT);
-        let turns = [2, 4, 6].map(|turn| {
-            let Where::First(lane) = search.place(at + turn * TURN) else { return LANES };
-            ran(&mut search, lane, 1, at + turn * TURN, SHORT);
+    fn of_long_runs_each_lane_has_two_after_the_other() {
+        let (mut search, at) = (Search::default(), Instant::now() + LONG);
+        let found = [0, 1, 2, 3, 4, 5].map(|run| {
+            let now = at + run * LONG;
+            let lane = taken(&search, &[at - LONG; LANES], 1, now);
+            ran(&mut search, lane.unwrap_or(LANES), 1, now, LONG);
             lane
         });
-        assert_eq!((turns, search.place(at + 6 * TURN)), ([0, 2, 0], Where::First(1)));
-        let began = at + 8 * TURN;
-        search.ran(Found { lane: 2, requests: 1, opened: at }, (began, began + SHORT), true);
-        assert_eq!(search.place(began + SHORT), Where::First(2));
-    }
-
-    #[test]
-    fn of_long_runs_every_other_one_is_its_own_lanes() {
-        let (mut search, at) = (Search::new(LANES), Instant::now());
-        ran(&mut search, 1, 1, at, LONG);
-        let found = [1, 2, 3, 4, 5].map(|run| {
-            let Where::First(lane) = search.place(at + run * LONG) else { return LANES };
-            ran(&mut search, lane, 1, at + run * LONG, LONG);
-            lane
-        });
-        assert_eq!(found, [0, 1, 2, 1, 0]);
+        assert_eq!(found, [1, 2, 2, 0, 0, 1].map(Some));
     }
 
     #[test]
@@ -236,8 +217,8 @@ mod tests {
 
     #[test]
     fn where_lanes_are_more_than_executors_each_has_its_turn() {
-        let (mut search, at) = (Search::new(LANES), Instant::now());
-        search.ran(Found { lane: 1, requests: COMPANY, opened: at }, (at, at), false);
-        assert_eq!((search.place(at), search.yields(), search.yields()), (Where::Anywhere, true, false));
+        let (mut search, at) = (Search::default(), Instant::now());
+        search.ran(Found { lane: 1, requests: COMPANY }, (at, at), false);
+        assert_eq!((search.place(at), search.yields(), search.yields()), ((Where::Anywhere, None), true, false));
     }
 }
