@@ -215,3 +215,19 @@ def test_few_prices_of_a_column_that_is_mostly_zero_tell_the_factor(factor: floa
     now["revenue"] = np.round(now["revenue"] * factor, 2)
     cause = report_on_tables(before, now, Columns(time="at")).feature("revenue").cause or {}
     assert (cause["kind"], cause.get("factor")) == ("constant factor", pytest.approx(factor, rel=1e-3))
+
+
+def claims(seed: int, days: int, first: int) -> pd.DataFrame:
+    """Costs of claims, which one customer in twelve has."""
+    random, n = np.random.default_rng(seed), days * 300
+    cost = np.append(32.0, np.round(np.exp(6 + 1.3 * random.normal(size=n - 1)), 2))
+    at = (first + np.repeat(np.arange(days), 300)) * DAY + np.tile(np.arange(300) * 280, days)
+    return pd.DataFrame({"cost": np.where(random.random(n) < np.append(0, np.full(n - 1, 0.92)), 0.0, cost), "at": at})
+
+
+def test_zeros_that_are_most_rows_are_no_degrees_celsius() -> None:
+    """As degrees Fahrenheit they would be 32, which training held as well."""
+    before, now = claims(1, DAYS, FIRST), claims(2, 7, FIRST + DAYS)
+    now["cost"] = np.round(now["cost"] * 1000, 2)
+    cause = report_on_tables(before, now, Columns(time="at")).feature("cost").cause or {}
+    assert (cause["kind"], cause.get("factor")) == ("constant factor", 1000.0)

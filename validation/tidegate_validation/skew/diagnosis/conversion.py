@@ -144,9 +144,14 @@ def _by_values(evidence: Evidence, *, familiar: bool) -> Iterator[Cause]:
     match = match and _usual_rather(evidence, match)
     if match is not None and match.share >= _LANDS and match.covered >= least and _told_by_values(evidence, match):
         yield _exact(match.factor, match.share, match.precision)
+    # One value alone, as zeros that are most rows, lands on some of training's under many a change.
+    rest = np.arange(len(values)) != weights.argmax()
     for one in affine():
-        share = landing(values, weights, known, one.factor, one.offset, 0.0)
-        if share >= _LANDS and chance(values, weights, known, one.factor, one.offset, 0.0) < _DENSE:
+        change = (known, one.factor, one.offset, 0.0)
+        share = landing(values, weights, *change)
+        if min(share, landing(values[rest], weights[rest], *change)) < _LANDS:
+            continue
+        if chance(values, weights, *change) < _DENSE:
             yield Cause(
                 OFFSET if one.factor == 1.0 else AFFINE, one.factor, one.offset, share, 0.0, one.words, by_values=True
             )
