@@ -116,7 +116,7 @@ class ControlPort:
         self._lines.detach()
 
     def _note_problem(self, problem: SourceProblem, present: bool) -> None:
-        well = f"{problem.servable}: the {problem.source} is well again".removeprefix(": ")
+        well = f"{problem.servable}: the {problem.source} {problem.ending}".removeprefix(": ")
         text = problem.error.message if present else well
         code = problem.error.code if present else ""
         self._lifecycle.journal.add(

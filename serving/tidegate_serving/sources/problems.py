@@ -11,21 +11,24 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from tidegate_serving.contract.errors import TidegateError
 
 _log = logging.getLogger(__name__)
+_WELL = "is well again"
 
 
 @dataclass(frozen=True, slots=True)
 class SourceProblem:
-    """One servable's problem; `servable` is empty for one of the whole source. `since_us` is Unix microseconds."""
+    """One servable's problem; `servable` is empty for one of the whole source. `ending` is how it stands when that is
+    over; `since_us` is Unix microseconds."""
 
     servable: str
     source: str
     error: TidegateError
+    ending: str = _WELL
     since_us: int = field(default_factory=lambda: time.time_ns() // 1000)
 
 
@@ -36,7 +39,7 @@ class Reports(Protocol):
         """There is a problem: listeners hear of it once, and again when its text changes."""
 
     def settle(self, servable: str, source: str) -> None:
-        """The problem is over."""
+        """The problem is over: the source is well again."""
 
 
 Listener = Callable[[SourceProblem, bool], None]
@@ -67,13 +70,13 @@ class SourceProblems:
         _log.warning("%s", error.message)
         self._tell(problem, True)
 
-    def settle(self, servable: str, source: str) -> None:
-        """The problem is over."""
+    def settle(self, servable: str, source: str, ending: str = _WELL) -> None:
+        """The problem is over: the source is well again, or as `ending` says."""
         with self._lock:
             problem = self._problems.pop((servable, source), None)
         if problem is not None:
-            _log.info("%s is well again", f"{source} of servable {servable!r}" if servable else source)
-            self._tell(problem, False)
+            _log.info("%s %s", f"{source} of servable {servable!r}" if servable else source, ending)
+            self._tell(replace(problem, ending=ending), False)
 
     def of(self, servable: str) -> SourceProblem | None:
         """The problem of a servable, if there is one."""

@@ -35,13 +35,14 @@ from tidegate_serving.fleet.state.node import Node
 from tidegate_serving.fleet.state.view import FleetView, placement_bytes
 from tidegate_serving.lifecycle.events import EventBus
 from tidegate_serving.sources.expiry import Ends, no_end
-from tidegate_serving.sources.problems import Reports
+from tidegate_serving.sources.problems import SourceProblems
 
 PROBLEM = "etcd"
 LOST_SECONDS = 10.0
 MOST_NODES = 1000
 _TOO_MANY = "nodes"
 _EMPTIED = "models"
+_GONE = "is gone: its entry in etcd has ended"
 _TURN_SECONDS = 0.5
 _log = logging.getLogger(__name__)
 _MOST_CHANGES = 120  # in one transaction: etcd takes 128
@@ -71,7 +72,7 @@ class Controller:
         connect: Connect,
         seconds: int,
         events: EventBus,
-        problems: Reports,
+        problems: SourceProblems,
         ends: Ends = no_end,
     ) -> None:
         self._ends = ends
@@ -225,7 +226,7 @@ class Controller:
     def _listen_to(self, nodes: Mapping[str, Node]) -> None:
         for gone in [name for name, line in self._lines.items() if nodes.get(name) is None]:
             self._lines.pop(gone).link.end()
-            self._problems.settle("", f"node {gone}")
+            self._problems.settle("", f"node {gone}", _GONE)
         for name, node in nodes.items():
             line = self._lines.get(name)
             if line is not None and line.node.control == node.control:
@@ -247,7 +248,7 @@ class Controller:
         return {name for name, line in self._lines.items() if name not in seen and line.since < late}
 
     def _publish(self, view: FleetView, seen: Mapping[str, Seen]) -> None:
-        """Tells what changed in how versions stand."""
+        """Tells what changed in how versions stand, as of now: where a copy goes, another one's older state counts."""
         with self._telling:
             states = {
                 one.id: one
@@ -267,6 +268,8 @@ class Controller:
                 was = before_all.get(version)
                 if was is not None and _kind(was) == _kind(change):
                     continue
+                if self._has_told:
+                    change = replace(change, at_us=time.time_ns() // 1000)
                 # A look may see the write of a push before whoever pushed has said what to expect.
                 if self._has_told and change.state is State.LOADING and (was is None or was.state is State.END):
                     self._events.publish(StateChange(version, State.START))

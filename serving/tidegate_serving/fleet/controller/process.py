@@ -119,7 +119,7 @@ class ControllerProcess:
         return replace(with_log(status, self._log), counters=self._controller.counters(servable))
 
     def _note(self, problem: SourceProblem, present: bool) -> None:
-        text = problem.error.message if present else f"{problem.source} is well again"
+        text = problem.error.message if present else f"{problem.source} {problem.ending}"
         code = problem.error.code if present else ""
         self._journal.add(Entry(Kind.SOURCE, "problem" if present else "settled", text, error_code=code))
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from tests.support.eventually import eventually
 
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState, VersionReference
@@ -55,6 +56,28 @@ def test_a_version_starts_before_it_loads_also_where_a_look_sees_the_write_befor
     found.expect(view.models["m"].desired)
     found._publish(*placed({1: State.AVAILABLE, 2: State.AVAILABLE}))
     assert told == [(1, State.AVAILABLE), (2, State.START), (2, State.LOADING), (2, State.AVAILABLE)]
+
+
+def test_what_counts_again_once_another_copy_has_gone_is_told_as_of_now() -> None:
+    events, told = EventBus(), list[StateChange]()
+    events.subscribe(told.append)
+    found = controller(SourceProblems(), events)
+    before = placed({1: State.AVAILABLE})
+    found._publish(*before)
+    found._publish(*placed({1: State.LOADING}))
+    found._publish(*before)
+    assert [one.state for one in told] == [State.AVAILABLE, State.LOADING, State.AVAILABLE]
+    assert sorted(told, key=lambda one: one.at_us) == told
+
+
+def test_a_node_that_died_is_told_as_gone_and_not_as_well_again() -> None:
+    problems, told = SourceProblems(), list[str]()
+    problems.subscribe(lambda one, present: told.append(f"{one.source} {'is in trouble' if present else one.ending}"))
+    found = controller(problems)
+    found._listen_to(nodes(1))
+    assert eventually(lambda: found._lost({}) is not None and told)
+    found._listen_to({})
+    assert told == ["node n0 is in trouble", "node n0 is gone: its entry in etcd has ended"]
 
 
 def test_no_more_nodes_are_listened_to_than_a_controller_has_threads_for(monkeypatch: pytest.MonkeyPatch) -> None:
