@@ -88,7 +88,7 @@ def test_a_past_is_told_release_by_release_and_drift_by_drift(tmp_path: Path) ->
     )
     assert found.unjudged == ()
     page = (tmp_path / "report" / "index.html").read_text()
-    assert "1 of 3 past releases would have been refused (2)" in page
+    assert "1 of 3 past releases would have been refused (<code>2</code>)" in page
     assert "http" not in page.replace("http-equiv", ""), "nothing is fetched"
     document = json.loads((tmp_path / "report" / "backtest.json").read_text())
     assert document["format"] == "tidegate.backtest/1"
@@ -152,7 +152,7 @@ def test_models_without_training_profiles_are_judged_by_what_they_answer_alone(t
     assert [text for text in found.unjudged if "first.py: the skew gate" in text]
     assert second.refused
     assert [text.split(":")[0] for text in second.reasons] == ["quality"]
-    assert found.sentence.startswith(f"1 of 2 past releases would have been refused ({second.name}); ")
+    assert found.sentence.startswith(f"1 of 2 past releases would have been refused (`{second.name}`); ")
 
 
 def test_a_version_that_cannot_be_asked_any_more_is_not_called_refused(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ class Backtest:
         ahead = sorted(one.ahead for one in self.drifts if one.ahead is not None)
         words = f"{len(refused)} of {len(judged)} past releases would have been refused"
         if refused:
-            words += f" ({_few([one.name for one in refused])})"
+            words += f" ({_few([f'`{one.name}`' for one in refused])})"
         if left := len(self.releases) - len(judged):
             words += f", {left} more could not be judged"
         words += f"; {counted(len(self.drifts), 'drift')} would have been named"
