@@ -16,6 +16,8 @@ from tidegate_validation.case import Version
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.robustness.failing_inputs import FailingInputs, Origin
 from tidegate_validation.robustness.stages.later import later
+from tidegate_validation.robustness.stages.restart import restart
+from tidegate_validation.sandbox.environment import USUAL, Place
 from tidegate_validation.sandbox.examples import examples_of
 from tidegate_validation.sandbox.session import Session
 
@@ -23,40 +25,67 @@ LATE = "__import__('os').stat(__file__).st_mtime > 3e9"
 """When its own file was written, which every process of it sees, stands for the time."""
 
 
+def asked_twenty_times(version: Version, session: Session) -> Examination:
+    """An examination whose only early request was answered at once, and then twenty times more."""
+    signature = version.manifest.signatures["serving_default"]
+    rows = examples_of(signature, held_out())
+    origin = Origin(version.directory, "parcels:2", version.digest, "serving_default", LIMITS)
+    examination = Examination(
+        session=session,
+        baseline=None,
+        signature=signature,
+        baseline_inputs=frozenset(),
+        limits=LIMITS,
+        domains={},
+        data=rows,
+        failing_inputs=FailingInputs(None, origin),
+        end=time.monotonic() + LIMITS.total_seconds,
+    )
+    examination.early = [(rows, examination.ask(rows).outputs)]
+    for _ in range(20):
+        examination.ask(rows)
+    return examination
+
+
+COUNTS = "self.n = getattr(self, 'n', 0) + 1; score = score + (self.n > 20)"
+
+
 @pytest.mark.parametrize(
     ("line", "subject", "words"),
-    [
-        (f"score = score + ({LATE})", "the clock", "go by the clock"),
-        ("self.n = getattr(self, 'n', 0) + 1; score = score + (self.n > 20)", "calls", "asked in between"),
-    ],
+    [(f"score = score + ({LATE})", "the clock", "go by the clock"), (COUNTS, "calls", "asked in between")],
 )
 def test_what_goes_by_the_clock_is_told_from_what_was_asked(
     tmp_path: Path, line: str, subject: str, words: str
 ) -> None:
     version = Version.read(world.publish(tmp_path, 2, Draft(source=before_return(line))))
-    signature = version.manifest.signatures["serving_default"]
-    rows = examples_of(signature, held_out())
-    origin = Origin(version.directory, "parcels:2", version.digest, "serving_default", LIMITS)
     with Session(version.directory, LIMITS) as session:
-        examination = Examination(
-            session=session,
-            baseline=None,
-            signature=signature,
-            baseline_inputs=frozenset(),
-            limits=LIMITS,
-            domains={},
-            data=rows,
-            failing_inputs=FailingInputs(None, origin),
-            end=time.monotonic() + LIMITS.total_seconds,
-        )
-        first = examination.ask(rows)
-        examination.early = [(rows, first.outputs)]
-        for _ in range(20):
-            examination.ask(rows)
+        examination = asked_twenty_times(version, session)
         os.utime(version.directory / "model.py", (4e9, 4e9))
         later(examination)
     (told,) = examination.findings
     assert (told.check, told.subject) == ("determinism", subject)
+    assert words in told.sentence
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [(f"score = score + ({LATE})", "so they go by the clock"), (COUNTS, "what it was asked before changes")],
+)
+def test_what_the_clock_changes_while_a_version_is_loaded_once_more_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, words: str
+) -> None:
+    version = Version.read(world.publish(tmp_path, 2, Draft(source=before_return(line))))
+    with Session(version.directory, LIMITS) as session:
+        examination = asked_twenty_times(version, session)
+        renew = session.renew
+
+        def renew_late(place: Place = USUAL) -> None:
+            os.utime(version.directory / "model.py", (4e9, 4e9))
+            renew(place)
+
+        monkeypatch.setattr(session, "renew", renew_late)
+        restart(examination)
+    (told,) = examination.findings
     assert words in told.sentence
 
 

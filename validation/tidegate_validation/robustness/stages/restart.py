@@ -59,7 +59,7 @@ def _asked_afresh(examination: Examination, rows: Examples, place: Place) -> Ans
 
 
 def _reason(examination: Examination, rows: Examples, before: Answer, elsewhere: Answer) -> tuple[str, str]:
-    """Why a fresh process elsewhere answers otherwise: the kind of cause, and words. Two more processes decide."""
+    """Why a fresh process elsewhere answers otherwise: the kind of cause, and words. Up to three more decide."""
 
     def alike(one: Answer, other: Answer) -> bool:
         both = answered(one) and answered(other)
@@ -75,10 +75,24 @@ def _reason(examination: Examination, rows: Examples, before: Answer, elsewhere:
             "fresh processes agree with each other in the same place, so its answers depend on where it runs (an "
             "environment variable, the host's or user's name, the time zone, the locale, or the process number)"
         )
+    if _changed_meanwhile(examination):
+        return "goes by the clock", (
+            "another fresh process answers the very first request otherwise than it was answered at first, so they go "
+            "by the clock; give it the time as an input"
+        )
     return (
         "remembers requests",
-        "fresh processes agree with each other, so what it was asked before changes its answers",
+        "fresh processes agree with each other, so what it was asked before changes its answers, or the clock did now",
     )
+
+
+def _changed_meanwhile(examination: Examination) -> bool:
+    """Whether a process that is asked one of the first requests alone answers otherwise than the first process did."""
+    if not examination.early:
+        return False
+    request, first = examination.early[0]
+    fresh = _asked_afresh(examination, request, USUAL)
+    return answered(fresh) and examination.difference(fresh.outputs, first) > examination.limits.tolerance
 
 
 def _most_different(examination: Examination, one: Answer, other: Answer) -> int:
