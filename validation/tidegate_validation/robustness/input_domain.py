@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate_serving.contract.signature import Signature
+from tidegate_validation.statistics.bins import CategoryBins
 from tidegate_validation.statistics.counting import types_of
 from tidegate_validation.statistics.profile import Profile
 from tidegate_validation.statistics.sql import Family, as_number, as_text, family, quote
@@ -21,11 +22,13 @@ _TERMS = 3
 
 @dataclass(frozen=True, slots=True)
 class InputDomain:
-    """One input: whether a missing value was ever seen, and where, and the range of its numbers; None where unknown."""
+    """One input: whether a missing value was ever seen, and where, the range of its numbers, and the texts of the
+    training data; None where unknown."""
 
     missing_in: str | None = None
     minimum: float | None = None
     maximum: float | None = None
+    trained: CategoryBins | None = None
 
     def merged(self, other: InputDomain) -> InputDomain:
         """Both together; the first to have seen a missing value is named."""
@@ -33,6 +36,7 @@ class InputDomain:
             self.missing_in or other.missing_in,
             min((value for value in (self.minimum, other.minimum) if value is not None), default=None),
             max((value for value in (self.maximum, other.maximum) if value is not None), default=None),
+            self.trained or other.trained,
         )
 
     def holds(self, value: float) -> bool:
@@ -67,7 +71,12 @@ def input_domains(
 
 def _from_profile(profile: Profile) -> dict[str, InputDomain]:
     return {
-        feature.name: InputDomain("the training data" if feature.missing else None, feature.minimum, feature.maximum)
+        feature.name: InputDomain(
+            "the training data" if feature.missing else None,
+            feature.minimum,
+            feature.maximum,
+            feature.bins if isinstance(feature.bins, CategoryBins) and feature.bins.told else None,
+        )
         for feature in profile.features.values()
     }
 

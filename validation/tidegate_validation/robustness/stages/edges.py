@@ -38,6 +38,10 @@ _DOUBT = (
     ', and other texts like those that were seen too, such as "{}": see that it checks them, by check digits say, and '
     "looks none up, for nearly every row has a new one"
 )
+_UNSURE = (
+    ", but answers texts that the data do not hold: see that it reads them and looks none up, for no training profile "
+    "lists those that it was trained with"
+)
 
 
 def boundaries(examination: Examination) -> None:
@@ -193,6 +197,8 @@ def _judged(examination: Examination, probe: Probe, answer: Answer, told: list[_
         outcome = judge_answer(likelihood, answer, examination.ask_baseline(probe.tensors))
         if outcome is Outcome.FAIL and form is not None and _may_check_them(examination, form, answer):
             outcome, doubt = Outcome.WARN, _DOUBT.format(plain(form.refused))
+        elif outcome is Outcome.PASS and form is not None and not form.sure:
+            outcome, doubt = Outcome.WARN, _UNSURE
     if outcome is not Outcome.PASS:
         _tell(examination, probe, answer, outcome, told, doubt)
     return outcome

@@ -1,7 +1,8 @@
 """Texts that a version reads, such as dates, numbers, JSON or e-mail addresses, and not as the names of categories.
 
 It may refuse what is no such text. That it reads them shows in new ones, made from those of the data by another digit
-(or letter, where they have none): it answers most of these, and a table of categories knows none.
+(or letter, where they have none): it answers most of these, and a table of categories knows none. New is what neither
+training nor the data hold; where the training profile does not list the column's texts, it is not known what is.
 """
 
 from __future__ import annotations
@@ -18,21 +19,24 @@ from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.robustness.judgement import answered
 from tidegate_validation.robustness.probes import NEW_TEXTS, Likelihood, Probe, filled
 from tidegate_validation.sandbox.answer import Answer
+from tidegate_validation.statistics.bins import CategoryBins
 
 _PLAIN = b"unseen"
 """Refused for its letters is what is answered in plain ones."""
-_NEW, _FEWEST, _TRIES = 12, 4, 200
+_NEW, _FEWEST, _TRIES, _MOST_TRIES = 12, 4, 200, 100_000
 _SEED = 11
 _DIGIT, _LETTER, _WORD = re.compile(rb"\d(?!\d)"), re.compile(rb"[A-Za-z]"), re.compile(rb"[A-Za-z]+")
-_MOSTLY = 0.5
+_TIME_OF_DAY = re.compile(rb"([01]\d|2[0-3])(:[0-5]\d){1,2}")
+_MOSTLY, _NEARLY_ALL = 0.5, 0.98
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What becomes of new texts like those of the data: whether most are `read`, and one that is `refused`. `free` says
-    that nearly every row has a text of its own."""
+    """What becomes of new texts like those of the data: whether most are `read`, and one that is `refused`. `sure` says
+    that training did not hold them, `free` that nearly every row has a text of its own, also beside training."""
 
     read: bool
+    sure: bool
     free: bool
     refused: bytes = b""
 
@@ -48,13 +52,47 @@ def form_of(examination: Examination, probe: Probe) -> Form | None:
     if spec is None or probe.what not in NEW_TEXTS or answered(_ask(examination, probe, spec, _PLAIN)):
         return None
     texts = examination.data.arrays[probe.subject].ravel().tolist()
-    others = list(_others(texts))
-    if len(others) < _FEWEST:
-        return None
-    refused = [text for text in others if not answered(_ask(examination, probe, spec, text))]
-    return Form(
-        len(refused) < _MOSTLY * len(others), is_free(examination.data.arrays[probe.subject]), next(iter(refused), b"")
+    trained = examination.domains[probe.subject].trained
+    known = _Known(
+        frozenset(texts).union(*(more.arrays[probe.subject].ravel().tolist() for more in examination.other_sizes)),
+        trained,
+        frozenset([*trained.top, *trained.others] if trained else ()),
     )
+    sure = trained is not None or len(set(texts)) >= _NEARLY_ALL * len(texts)
+    free = is_free(examination.data.arrays[probe.subject]) and known.holds_new
+    others = list(_others(known))
+    if len(others) < _FEWEST:
+        return Form(True, sure, free) if known.times else None
+    refused = [text for text in others if not answered(_ask(examination, probe, spec, text))]
+    return Form(len(refused) < _MOSTLY * len(others), sure, free, next(iter(refused), b""))
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """Texts that a version may know: those of the data, and what is `listed` of those that it was `trained` with."""
+
+    texts: frozenset[bytes]
+    trained: CategoryBins | None
+    listed: frozenset[str]
+
+    @property
+    def times(self) -> bool:
+        """Whether all are times of day, of which there may be no new ones."""
+        texts = self.texts - {b""}
+        return bool(texts) and all(map(_TIME_OF_DAY.fullmatch, texts))
+
+    @property
+    def holds_new(self) -> bool:
+        """Whether the data hold texts that training did not, for all that is known."""
+        return self.trained is None or not self.trained.complete or sum(map(self._untrained, self.texts)) >= _FEWEST
+
+    def lacks(self, text: bytes) -> bool:
+        """Whether neither training nor the data hold a text, for all that is known."""
+        return text not in self.texts and self._untrained(text)
+
+    def _untrained(self, text: bytes) -> bool:
+        name = text.decode(errors="replace")
+        return self.trained is None or (name not in self.listed and self.trained.tells(name))
 
 
 def is_free(texts: Array) -> bool:
@@ -67,18 +105,19 @@ def _ask(examination: Examination, probe: Probe, spec: TensorSpec, text: bytes) 
     return examination.ask_raw({**probe.tensors, spec.name: filled(spec, like, text)}, 1)
 
 
-def _others(texts: list[bytes]) -> Iterator[bytes]:
+def _others(known: _Known) -> Iterator[bytes]:
     """Texts that are not among these: in one of them the last digit of a number is another. Without digits a letter is,
-    in a word that not all of them have. Where all such are among them, there is one digit more, or one letter."""
+    in a word that not all of them have. Where all such are among them, there is one digit more, or one letter. Beside
+    times of day they are such, too."""
     random = np.random.default_rng(_SEED)
-    known = set(texts)
-    with_digits = sorted(text for text in known if _DIGIT.search(text))
-    chosen = with_digits or sorted(known)
+    with_digits = sorted(text for text in known.texts if _DIGIT.search(text))
+    chosen = with_digits or sorted(known.texts)
     common = (
         set[bytes]() if with_digits or not chosen else set.intersection(*(set(_WORD.findall(one)) for one in chosen))
     )
-    made = 0
-    for attempt in range(_TRIES if chosen else 0):
+    made, times = set[bytes](), known.times
+    tries = min(_MOST_TRIES, _TRIES * (known.trained.every if known.trained and not known.trained.complete else 1))
+    for attempt in range(tries if chosen else 0):
         text = chosen[int(random.integers(len(chosen)))]
         if with_digits:
             places = [found.start() for found in _DIGIT.finditer(text)]
@@ -88,13 +127,12 @@ def _others(texts: list[bytes]) -> Iterator[bytes]:
         if not places:
             continue
         place = places[int(random.integers(len(places)))]
-        kept = place + (attempt >= _TRIES // 2)
+        kept = place + (attempt >= tries // 2)
         other = text[:kept] + _another(text[place : place + 1], random) + text[place + 1 :]
-        if other not in known:
-            known.add(other)
+        if other not in made and known.lacks(other) and not (times and not _TIME_OF_DAY.fullmatch(other)):
+            made.add(other)
             yield other
-            made += 1
-        if made == _NEW:
+        if len(made) == _NEW:
             return
 
 
