@@ -1,13 +1,15 @@
 """Texts that a version reads, such as dates, numbers, JSON or e-mail addresses, and not as the names of categories.
 
 It may refuse what is no such text. That it reads them shows in new ones, made from those of the data by another digit
-(or letter, where they have none): it answers most of these, and a table of categories knows none. New is what neither
+(or letter, where they have none), and by another letter of one of their many words: it answers most of these, and a
+table of categories, or a closed vocabulary, knows none. New is what neither
 training nor the data hold; where the training profile does not list the column's texts, it is not known what is.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -28,6 +30,8 @@ _SEED = 11
 _DIGIT, _LETTER, _WORD = re.compile(rb"\d(?!\d)"), re.compile(rb"[A-Za-z]"), re.compile(rb"[A-Za-z]+")
 _TIME_OF_DAY = re.compile(rb"([01]\d|2[0-3])(:[0-5]\d){1,2}")
 _MOSTLY, _NEARLY_ALL = 0.5, 0.98
+_MANY_WORDS, _SHARED = 40, 0.05
+"""So many words that are in no larger share of the texts are a language; months, weekdays and units are fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +67,13 @@ def form_of(examination: Examination, probe: Probe) -> Form | None:
     others = list(_others(known))
     if len(others) < _FEWEST:
         return Form(True, sure, free) if known.times else None
-    refused = [text for text in others if not answered(_ask(examination, probe, spec, text))]
-    return Form(len(refused) < _MOSTLY * len(others), sure, free, next(iter(refused), b""))
+    words = list(_other_words(known))
+    read, refused = True, b""
+    for new in (others, words) if len(words) >= _FEWEST else (others,):
+        wrong = [text for text in new if not answered(_ask(examination, probe, spec, text))]
+        if len(wrong) >= _MOSTLY * len(new):
+            read, refused = False, wrong[0]
+    return Form(read, sure, free, refused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +139,32 @@ def _others(known: _Known) -> Iterator[bytes]:
         kept = place + (attempt >= tries // 2)
         other = text[:kept] + _another(text[place : place + 1], random) + text[place + 1 :]
         if other not in made and known.lacks(other) and not (times and not _TIME_OF_DAY.fullmatch(other)):
+            made.add(other)
+            yield other
+        if len(made) == _NEW:
+            return
+
+
+def _other_words(known: _Known) -> Iterator[bytes]:
+    """Texts that are not among these: in one of their many words a letter is another of those that such words have, so
+    that hexadecimal digits stay such. None without digits, where `_others` are of that kind."""
+    texts = sorted(text for text in known.texts if _DIGIT.search(text))
+    counts = Counter(word for text in texts for word in set(_WORD.findall(text)))
+    rare = {word for word, count in counts.items() if count <= _SHARED * len(texts)}
+    if len(rare) < _MANY_WORDS:
+        return
+    random, made = np.random.default_rng(_SEED), set[bytes]()
+    letters = sorted(set(b"".join(rare)))
+    for _ in range(_TRIES):
+        text = texts[int(random.integers(len(texts)))]
+        found = [one for one in _WORD.finditer(text) if one[0] in rare]
+        if not found:
+            continue
+        start, end = found[int(random.integers(len(found)))].span()
+        place = int(random.integers(start, end))
+        alike = [one for one in letters if bytes([one]).islower() == text[place : place + 1].islower()]
+        other = text[:place] + bytes([alike[int(random.integers(len(alike)))]]) + text[place + 1 :]
+        if other[start:end] not in counts and other not in made and known.lacks(other):
             made.add(other)
             yield other
         if len(made) == _NEW:
