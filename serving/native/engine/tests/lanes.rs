@@ -12,7 +12,9 @@ use tidegate_codec::status::Status;
 use tidegate_codec::tensors::{Column, Tensor};
 use tidegate_engine::batching::queue::NextBatch;
 use tidegate_engine::batching::search::Where;
-use tidegate_engine::batching::{Completions, Entry, Executor, ExecutorThread, FinishedBatch, Prediction, Work};
+use tidegate_engine::batching::{
+    Batching, Completions, Entry, Executor, ExecutorThread, FinishedBatch, Prediction, Work,
+};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -98,6 +100,25 @@ fn what_came_to_another_lane_before_a_turn_is_taken_first_and_nothing_of_a_lower
         _ => None,
     });
     assert_eq!(taken, [Some((2, 0)), Some((1, 0)), Some((0, 0)), Some((2, 1)), Some((0, 1)), None]);
+}
+
+#[test]
+fn what_goes_by_its_time_out_is_left_to_the_executor_of_its_lane_until_it_has_been_due_for_a_turn() {
+    let fixture = lanes(2);
+    fixture.queue.tune(&Batching { timeout_us: 1000, ..limits(64, 4096) });
+    let (came, timeout, turn) = (Instant::now(), Duration::from_micros(1000), Duration::from_millis(1));
+    let ask = |lane| {
+        let entry = Entry { received: came, ..fixture.entry(1) };
+        fixture.queue.append(&Arc::new(()), lane, entry, 4, &|page| fill(page, 1.0, 1)).unwrap();
+    };
+    let take = |now| match fixture.queue.take_from(Where::First(1), Some(now - turn), now) {
+        NextBatch::Batch(batch) => Some(batch.lane),
+        _ => None,
+    };
+    (0..2).for_each(ask);
+    assert_eq!(take(came + timeout + turn / 2), Some(1));
+    ask(1);
+    assert_eq!([take(came + timeout + turn), take(came + timeout + turn)], [Some(0), Some(1)]);
 }
 
 #[test]

@@ -127,6 +127,15 @@ impl Lane {
         self.next(now, timeout_us).0.map(|(opened, _)| opened)
     }
 
+    /// Since when `take` would take a batch, as far as that is known: one that goes by its time-out since that had passed,
+    /// any other since its first request came; none where it would take none.
+    pub(super) fn is_ripe_since(&self, now: Instant, timeout_us: u64) -> Option<Instant> {
+        self.next(now, timeout_us).0.map(|(opened, open)| match open {
+            Some(_) => opened + Duration::from_micros(timeout_us),
+            None => opened,
+        })
+    }
+
     /// When the next batch was opened, and its place if it is open; and when one will be due, where one is not yet.
     fn next(&self, now: Instant, timeout_us: u64) -> (Option<(Instant, Option<usize>)>, Option<Instant>) {
         let front = self.closed.front().map(|batch| batch.opened);

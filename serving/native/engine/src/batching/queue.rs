@@ -236,8 +236,8 @@ impl Queue {
         self.take_from(Where::Anywhere, None, now)
     }
 
-    /// The same of some lanes; while a lower tier waits, of all. What came to another lane before `overdue` goes before
-    /// what is of the same tier.
+    /// The same of some lanes; while a lower tier waits, of all. What came to another lane before `overdue`, or was due
+    /// there by its time-out, goes before what is of the same tier.
     pub fn take_from(&self, place: Where, overdue: Option<Instant>, now: Instant) -> NextBatch {
         let timeout_us = self.batching.load().timeout_us;
         if self.passed_over.load(Ordering::Relaxed) >= FAIR - 1 {
@@ -355,7 +355,7 @@ impl Queue {
     }
 }
 
-/// The next batch of the first lane behind this one whose next came before then.
+/// The next batch of the first lane behind this one whose next came before then, or was due by its time-out.
 fn take_overdue(
     lanes: &[Apart<Guarded>],
     first: usize,
@@ -364,8 +364,8 @@ fn take_overdue(
     timeout_us: u64,
 ) -> Option<Batch> {
     let mut others = (first + 1..first + lanes.len()).map(|index| lock(&lanes[index % lanes.len()]));
-    let came = |lane: &Lane| lane.waits_since(now, timeout_us);
-    match others.find(|lane| came(lane).is_some_and(|came| came <= before))?.take(now, timeout_us) {
+    let since = |lane: &Lane| lane.is_ripe_since(now, timeout_us);
+    match others.find(|lane| since(lane).is_some_and(|since| since <= before))?.take(now, timeout_us) {
         Ripe::Batch(batch) => Some(batch),
         Ripe::Later(_) | Ripe::Nothing => None,
     }

@@ -50,7 +50,8 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// Where to look now; and before when another lane's batch came that is taken first, where that is looked at.
+    /// Where to look now; and before when another lane's batch came, or was due by its time-out, that is taken first, where
+    /// that is looked at.
     pub(super) fn place(&self, now: Instant) -> (Where, Option<Instant>) {
         let Some((kept, turn)) = self.lane else { return (Where::Anywhere, None) };
         let awaits = self.yields > 0 && self.awaits.is_some_and(|until| now < until);
