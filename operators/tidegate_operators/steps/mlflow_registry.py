@@ -6,12 +6,10 @@ is imported when called.
 
 from __future__ import annotations
 
-import http.client
-import ssl
+import re
+import socket
 import tempfile
-import urllib.error
-import urllib.parse
-import urllib.request
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -87,26 +85,53 @@ def publish_registered(
 
 
 def check_server_answers(uri: str) -> None:
-    """Raises Unavailable where nobody answers at a tracking server's address, or nobody has such an address: at once,
-    while MLflow's own client tries for half a minute. No credentials are sent; addresses of other kinds are passed."""
+    """Raises Unavailable where an address refuses connections, or nobody has it: at once, while MLflow's own client
+    tries for half a minute. It is asked as that client does, by the same proxies, but without credentials; whatever
+    else comes of it is left to that client, and so are addresses of other kinds."""
     if not uri.startswith(("http://", "https://")):
         return
-    try:
-        parts = urllib.parse.urlsplit(uri)
-        path = f"{parts.path.rstrip('/')}/health"
-        bare = parts._replace(netloc=parts.netloc.rpartition("@")[2], path=path).geturl()
-        urllib.request.urlopen(bare, timeout=_SECONDS).close()
-    except urllib.error.HTTPError as error:
-        error.close()
-    except urllib.error.URLError as error:
-        if isinstance(error.reason, ssl.SSLError):
-            return
-        raise Unavailable(
-            f"MLflow at {uri} does not answer ({error.reason}): start it, or name another by --uri or "
-            "MLFLOW_TRACKING_URI"
-        ) from error
-    except (TimeoutError, http.client.HTTPException, ValueError):
-        return
+    import requests
+    import urllib3
+
+    address = shown_address(uri)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", urllib3.exceptions.InsecureRequestWarning)
+        try:
+            requests.get(
+                f"{address.rstrip('/')}/health",
+                timeout=_SECONDS,
+                allow_redirects=False,
+                verify=False,
+                stream=True,
+                auth=lambda request: request,  # else those of ~/.netrc are sent
+            ).close()
+        except (OSError, ValueError, urllib3.exceptions.HTTPError) as error:
+            nobody = _nobody(error)
+            if nobody is None:
+                return
+            raise Unavailable(
+                f"MLflow at {address} does not answer ({nobody}): start it, or name another by --uri or "
+                "MLFLOW_TRACKING_URI"
+            ) from error
+
+
+def shown_address(uri: str) -> str:
+    """A server's address without the name and the password that may stand in it."""
+    return re.sub(r"//[^/?#]*@", "//", uri, count=1)
+
+
+def _nobody(error: Exception) -> OSError | None:
+    """Of an error of `requests` the refused connection, or the name that is not found; None for others, such as those
+    of a proxy and of a name server that is away."""
+    from urllib3.exceptions import MaxRetryError, NewConnectionError
+
+    retried = error.args[0] if error.args else None
+    if not isinstance(retried, MaxRetryError) or not isinstance(retried.reason, NewConnectionError):
+        return None
+    cause = retried.reason.__cause__
+    if isinstance(cause, socket.gaierror):
+        return None if cause.errno == socket.EAI_AGAIN else cause
+    return cause if isinstance(cause, ConnectionRefusedError) else None
 
 
 def registered_number(registered: RegisteredVersion) -> int:
