@@ -44,7 +44,7 @@ class RegisteredVersion:
     version: str
 
     def __str__(self) -> str:
-        return f"{self.name} {self.version} in MLflow at {self.uri}"
+        return f"{self.name} {self.version} in MLflow at {without_credentials(self.uri)}"
 
 
 def publish_registered(
@@ -93,7 +93,7 @@ def check_server_answers(uri: str) -> None:
     import requests
     import urllib3
 
-    address = shown_address(uri)
+    address = without_credentials(uri)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", urllib3.exceptions.InsecureRequestWarning)
         try:
@@ -115,9 +115,9 @@ def check_server_answers(uri: str) -> None:
             ) from error
 
 
-def shown_address(uri: str) -> str:
-    """A server's address without the name and the password that may stand in it."""
-    return re.sub(r"//[^/?#]*@", "//", uri, count=1)
+def without_credentials(text: str) -> str:
+    """An address, or words with addresses in them, without the names and passwords that may stand in these."""
+    return re.sub(r"://[^/?#\s]*@", "://", text)
 
 
 def _nobody(error: Exception) -> OSError | None:
@@ -147,7 +147,7 @@ def published_before(registered: RegisteredVersion, directory: Path) -> bool:
         return False
     metadata = read_manifest(directory)[0].metadata
     came_from = metadata.get("mlflow.uri"), metadata.get("mlflow.model")
-    if came_from != (registered.uri, _model_uri(registered.name, registered.version)):
+    if came_from != (without_credentials(registered.uri), _model_uri(registered.name, registered.version)):
         return False
     return metadata.get(_SOURCE) == str(_find(registered)[1].source)
 
@@ -230,8 +230,8 @@ def _find(registered: RegisteredVersion) -> tuple[MlflowClient, Any]:
         client = MlflowClient(registered.uri)
     except MlflowException as error:
         raise InvalidInput(
-            f"MLflow's address {registered.uri!r} cannot be used: name its tracking server, such as "
-            f"http://127.0.0.1:5000 ({error})"
+            f"MLflow's address {without_credentials(registered.uri)!r} cannot be used: name its tracking server, such "
+            f"as http://127.0.0.1:5000 ({without_credentials(str(error))})"
         ) from error
     with _asking(registered, f"{registered} is not registered"):
         if registered.version.isdigit():
@@ -249,7 +249,7 @@ def _asking(registered: RegisteredVersion, missing: str) -> Iterator[None]:
     except MlflowException as error:
         if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
             raise NotFound(f"{missing}: {error.message}") from error
-        raise Unavailable(f"MLflow at {registered.uri} failed: {error.message}") from error
+        raise Unavailable(without_credentials(f"MLflow at {registered.uri} failed: {error.message}")) from error
 
 
 def _download(client: MlflowClient, registered: RegisteredVersion, found: Any, folder: Path) -> Path:
@@ -261,7 +261,8 @@ def _download(client: MlflowClient, registered: RegisteredVersion, found: Any, f
         uri = client.get_model_version_download_uri(registered.name, found.version)
         return Path(download_artifacts(uri, dst_path=str(folder), tracking_uri=registered.uri))
     except (MlflowException, OSError) as error:
-        raise Unavailable(f"the files of {registered} cannot be downloaded from {uri}: {error}") from error
+        words = f"the files of {registered} cannot be downloaded from {uri}: {error}"
+        raise Unavailable(without_credentials(words)) from error
 
 
 def _model_uri(name: str, version: object) -> str:
@@ -269,7 +270,8 @@ def _model_uri(name: str, version: object) -> str:
 
 
 def _provenance(client: MlflowClient, registered: RegisteredVersion, found: Any) -> dict[str, str]:
-    metadata = {"mlflow.uri": registered.uri, "mlflow.model": _model_uri(registered.name, found.version)}
+    metadata = {"mlflow.uri": without_credentials(registered.uri)}
+    metadata["mlflow.model"] = _model_uri(registered.name, found.version)
     metadata[_SOURCE] = str(found.source)
     if found.run_id:
         metadata["mlflow.run_id"] = found.run_id

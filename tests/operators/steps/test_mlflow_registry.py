@@ -26,11 +26,12 @@ from tidegate_operators.steps.mlflow_registry import (
     check_server_answers,
     mlflow_signature,
     publish_registered,
+    published_before,
     record_verdict,
     write_signature,
 )
 from tidegate_serving.admission import Finding, GateResult, Outcome, Verdict, read_trust, trusted_verdict
-from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable
+from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError, Unavailable
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import report_directory, verdict_path
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
@@ -174,6 +175,27 @@ def test_the_command_says_at_once_that_no_server_is_there(
     assert done.returncode == 2
     assert "MLflow at http://127.0.0.1:9 does not answer" in done.stderr
     assert "start it, or name another by --uri or MLFLOW_TRACKING_URI" in " ".join(done.stderr.split())
+
+
+def test_no_message_and_no_manifest_tells_the_password_in_an_address(
+    registered: RegisteredVersion,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    secret = "http://u:secret@"
+    write_signature(registered, {SERVING_DEFAULT: SIGNATURE})
+    signing_in = replace(registered, version="1", uri=registered.uri.replace("http://", secret))
+    published = publish_registered(signing_in, repository=tmp_path, sample=pd.DataFrame({"a": [0.5], "b": [0.0]}))
+    assert published_before(signing_in, published.directory)
+    assert "secret" not in f"{signing_in} {read_manifest(published.directory)[0].metadata}"
+    for uri in (f"{secret}127.0.0.1:9", f"odd{secret}127.0.0.1:9"):
+        with pytest.raises(TidegateError, match=r"//127\.0\.0\.1:9") as told:
+            publish_registered(replace(registered, uri=uri), repository=tmp_path)
+        assert "secret" not in told.value.message
+    done = Command(monkeypatch, capsys)("mlflow", "publish", "walk", "1", "--uri", f"{secret}127.0.0.1:9")
+    assert "MLflow at http://127.0.0.1:9 does not answer" in done.stderr
 
 
 class Odd(BaseHTTPRequestHandler):
