@@ -91,10 +91,10 @@ class Tries:
             self._environment[os.fsdecode(arguments[0])] = None
 
     def _open(self, arguments: tuple[Any, ...]) -> None:
-        path, _, flags = arguments
+        path, mode, flags = arguments
         if isinstance(flags, int) and flags & _WRITING:
             self._write(path)
-        else:
+        elif mode is not None or os.fsdecode(path).startswith("/"):  # os.open has no mode, and tells no dir_fd
             self._read(path)
 
     def _mkdir(self, arguments: tuple[Any, ...]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -42,3 +43,18 @@ def test_a_file_is_told_of_that_is_not_there(tmp_path: Path, monkeypatch: pytest
         tries.heard("open", (path, "r", os.O_RDONLY))
     (tmp_path / "kept").touch()
     assert tries.look()["absent"] == ["./own/w", "/srv/no/w", "/etc/no/w", "./w", "~/w"]
+
+
+def test_what_is_opened_from_a_folders_descriptor_is_not_looked_for_in_the_working_folder(tmp_path: Path) -> None:
+    """Python tells its name alone. In a process of its own: what listens there does so until the end."""
+    source = """
+import os, tempfile
+from pathlib import Path
+from tidegate_serving.probing.tries import Tries
+tries = Tries(Path("own"))
+tries.watch()
+with tempfile.TemporaryDirectory() as folder:
+    os.mkdir(f"{folder}/within")
+print(tries.look()["absent"])
+"""
+    assert subprocess.check_output([sys.executable, "-c", source], cwd=tmp_path, text=True) == "[]\n"
