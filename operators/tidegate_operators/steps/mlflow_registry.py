@@ -6,12 +6,10 @@ is imported when called.
 
 from __future__ import annotations
 
-import http.client
-import ssl
+import re
+import socket
 import tempfile
-import urllib.error
-import urllib.parse
-import urllib.request
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -46,7 +44,7 @@ class RegisteredVersion:
     version: str
 
     def __str__(self) -> str:
-        return f"{self.name} {self.version} in MLflow at {self.uri}"
+        return f"{self.name} {self.version} in MLflow at {without_credentials(self.uri)}"
 
 
 def publish_registered(
@@ -87,26 +85,53 @@ def publish_registered(
 
 
 def check_server_answers(uri: str) -> None:
-    """Raises Unavailable where nobody answers at a tracking server's address, or nobody has such an address: at once,
-    while MLflow's own client tries for half a minute. No credentials are sent; addresses of other kinds are passed."""
+    """Raises Unavailable where an address refuses connections, or nobody has it: at once, while MLflow's own client
+    tries for half a minute. It is asked as that client does, by the same proxies, but without credentials; whatever
+    else comes of it is left to that client, and so are addresses of other kinds."""
     if not uri.startswith(("http://", "https://")):
         return
-    try:
-        parts = urllib.parse.urlsplit(uri)
-        path = f"{parts.path.rstrip('/')}/health"
-        bare = parts._replace(netloc=parts.netloc.rpartition("@")[2], path=path).geturl()
-        urllib.request.urlopen(bare, timeout=_SECONDS).close()
-    except urllib.error.HTTPError as error:
-        error.close()
-    except urllib.error.URLError as error:
-        if isinstance(error.reason, ssl.SSLError):
-            return
-        raise Unavailable(
-            f"MLflow at {uri} does not answer ({error.reason}): start it, or name another by --uri or "
-            "MLFLOW_TRACKING_URI"
-        ) from error
-    except (TimeoutError, http.client.HTTPException, ValueError):
-        return
+    import requests
+    import urllib3
+
+    address = without_credentials(uri)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", urllib3.exceptions.InsecureRequestWarning)
+        try:
+            requests.get(
+                f"{address.rstrip('/')}/health",
+                timeout=_SECONDS,
+                allow_redirects=False,
+                verify=False,
+                stream=True,
+                auth=lambda request: request,  # else those of ~/.netrc are sent
+            ).close()
+        except (OSError, ValueError, urllib3.exceptions.HTTPError) as error:
+            nobody = _nobody(error)
+            if nobody is None:
+                return
+            raise Unavailable(
+                f"MLflow at {address} does not answer ({nobody}): start it, or name another by --uri or "
+                "MLFLOW_TRACKING_URI"
+            ) from error
+
+
+def without_credentials(text: str) -> str:
+    """An address, or words with addresses in them, without the names and passwords that may stand in these."""
+    return re.sub(r"://[^/?#\s]*@", "://", text)
+
+
+def _nobody(error: Exception) -> OSError | None:
+    """Of an error of `requests` the refused connection, or the name that is not found; None for others, such as those
+    of a proxy and of a name server that is away."""
+    from urllib3.exceptions import MaxRetryError, NewConnectionError
+
+    retried = error.args[0] if error.args else None
+    if not isinstance(retried, MaxRetryError) or not isinstance(retried.reason, NewConnectionError):
+        return None
+    cause = retried.reason.__cause__
+    if isinstance(cause, socket.gaierror):
+        return None if cause.errno == socket.EAI_AGAIN else cause
+    return cause if isinstance(cause, ConnectionRefusedError) else None
 
 
 def registered_number(registered: RegisteredVersion) -> int:
@@ -122,7 +147,7 @@ def published_before(registered: RegisteredVersion, directory: Path) -> bool:
         return False
     metadata = read_manifest(directory)[0].metadata
     came_from = metadata.get("mlflow.uri"), metadata.get("mlflow.model")
-    if came_from != (registered.uri, _model_uri(registered.name, registered.version)):
+    if came_from != (without_credentials(registered.uri), _model_uri(registered.name, registered.version)):
         return False
     return metadata.get(_SOURCE) == str(_find(registered)[1].source)
 
@@ -205,8 +230,8 @@ def _find(registered: RegisteredVersion) -> tuple[MlflowClient, Any]:
         client = MlflowClient(registered.uri)
     except MlflowException as error:
         raise InvalidInput(
-            f"MLflow's address {registered.uri!r} cannot be used: name its tracking server, such as "
-            f"http://127.0.0.1:5000 ({error})"
+            f"MLflow's address {without_credentials(registered.uri)!r} cannot be used: name its tracking server, such "
+            f"as http://127.0.0.1:5000 ({without_credentials(str(error))})"
         ) from error
     with _asking(registered, f"{registered} is not registered"):
         if registered.version.isdigit():
@@ -224,7 +249,7 @@ def _asking(registered: RegisteredVersion, missing: str) -> Iterator[None]:
     except MlflowException as error:
         if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
             raise NotFound(f"{missing}: {error.message}") from error
-        raise Unavailable(f"MLflow at {registered.uri} failed: {error.message}") from error
+        raise Unavailable(without_credentials(f"MLflow at {registered.uri} failed: {error.message}")) from error
 
 
 def _download(client: MlflowClient, registered: RegisteredVersion, found: Any, folder: Path) -> Path:
@@ -236,7 +261,8 @@ def _download(client: MlflowClient, registered: RegisteredVersion, found: Any, f
         uri = client.get_model_version_download_uri(registered.name, found.version)
         return Path(download_artifacts(uri, dst_path=str(folder), tracking_uri=registered.uri))
     except (MlflowException, OSError) as error:
-        raise Unavailable(f"the files of {registered} cannot be downloaded from {uri}: {error}") from error
+        words = f"the files of {registered} cannot be downloaded from {uri}: {error}"
+        raise Unavailable(without_credentials(words)) from error
 
 
 def _model_uri(name: str, version: object) -> str:
@@ -244,7 +270,8 @@ def _model_uri(name: str, version: object) -> str:
 
 
 def _provenance(client: MlflowClient, registered: RegisteredVersion, found: Any) -> dict[str, str]:
-    metadata = {"mlflow.uri": registered.uri, "mlflow.model": _model_uri(registered.name, found.version)}
+    metadata = {"mlflow.uri": without_credentials(registered.uri)}
+    metadata["mlflow.model"] = _model_uri(registered.name, found.version)
     metadata[_SOURCE] = str(found.source)
     if found.run_id:
         metadata["mlflow.run_id"] = found.run_id

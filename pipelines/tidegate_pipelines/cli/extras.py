@@ -16,6 +16,7 @@ _BY_PACKAGE = {
     **{name: name for name in ("airflow", "kfp", "lightgbm", "mlflow", "tensorflow", "torch", "xgboost")},
     "onnxruntime": "onnx",
     "opentelemetry": "otel",
+    "requests": "mlflow",
     "skops": "sklearn",
 }
 

@@ -15,6 +15,7 @@ from tidegate_operators.steps.mlflow_registry import (
     publish_registered,
     published_before,
     registered_number,
+    without_credentials,
 )
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.repository import version_directory, versions
@@ -94,8 +95,10 @@ def _downloaded(model: ModelFiles, name: str, repository: Path, version: int | N
         try:
             files = Path(download_artifacts(model.uri, dst_path=folder, tracking_uri=model.tracking_uri))
         except (MlflowException, OSError) as error:
-            raise NotFound(f"the files of {model.uri} cannot be downloaded: {error}") from error
-        metadata = {"mlflow.uri": model.server, "mlflow.model": model.uri}
+            raise NotFound(
+                f"the files of {model.uri} cannot be downloaded: {without_credentials(str(error))}"
+            ) from error
+        metadata = {"mlflow.uri": without_credentials(model.server), "mlflow.model": model.uri}
         return publish(
             Publication(
                 files=files,

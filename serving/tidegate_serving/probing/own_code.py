@@ -7,6 +7,8 @@ from pathlib import Path
 from types import FrameType
 
 _IMPORTING = "<frozen importlib"
+_STANDARD = ("<frozen", sysconfig.get_path("stdlib") + "/", str(Path(sysconfig.get_path("stdlib")).resolve()) + "/")
+_INSTALLED = ("/site-packages/", "/dist-packages/")
 _LIBRARIES = (
     "<frozen",
     *(
@@ -24,6 +26,18 @@ _LIBRARIES = (
 def is_own(filename: str) -> bool:
     """Whether code of this file, as its `co_filename` has it, is the model's."""
     return not filename.startswith(_LIBRARIES)
+
+
+def done_by_own(frame: FrameType | None) -> bool:
+    """Whether the model's code did what happens in this frame itself, or through Python's own library alone."""
+    watching = frame.f_code.co_filename if frame is not None else ""
+    while frame is not None and (frame.f_code.co_filename == watching or _is_standard(frame.f_code.co_filename)):
+        frame = frame.f_back
+    return frame is not None and is_own(frame.f_code.co_filename)
+
+
+def _is_standard(filename: str) -> bool:
+    return filename.startswith(_STANDARD) and not any(part in filename for part in _INSTALLED)
 
 
 def asked_for_by_own(frame: FrameType | None) -> bool:

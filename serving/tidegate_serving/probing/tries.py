@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.probing.own_code import asked_for_by_own
+from tidegate_serving.probing.own_code import asked_for_by_own, done_by_own
 
 _MOST = 16
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
@@ -91,10 +91,10 @@ class Tries:
             self._environment[os.fsdecode(arguments[0])] = None
 
     def _open(self, arguments: tuple[Any, ...]) -> None:
-        path, _, flags = arguments
+        path, mode, flags = arguments
         if isinstance(flags, int) and flags & _WRITING:
             self._write(path)
-        else:
+        elif mode is not None or os.fsdecode(path).startswith("/"):  # os.open has no mode, and tells no dir_fd
             self._read(path)
 
     def _mkdir(self, arguments: tuple[Any, ...]) -> None:
@@ -121,20 +121,21 @@ class Tries:
             self._reads[whole] = None
 
     def _note_absent(self, whole: str) -> None:
-        """What libraries look for among their own files and in caches is their own affair."""
+        """What libraries look for among their own files, in caches, in the system and at home is their own affair."""
         of_libraries = (self._cache, *(one for one in self._installed if one not in (*_MACHINE, self._working)))
         if not _within(whole, self._directory) and any(_within(whole, one) for one in of_libraries):
             return
         if "/__pycache__/" in whole:
             return
-        if len(self._absent) < _MOST and asked_for_by_own(sys._getframe()):
+        folder = _closest(whole, (self._directory, self._working, self._home, *_MACHINE))
+        asked = done_by_own if folder in (self._home, *_MACHINE) else asked_for_by_own
+        if len(self._absent) < _MOST and asked(sys._getframe()):
             self._absent[whole] = None
 
     def _shown(self, path: str) -> str:
-        for folder, name in ((self._home, "~"), (self._working, ".")):
-            if _within(path, folder):
-                return f"{name}{path.removeprefix(folder)}"
-        return path
+        names = {self._home: "~", self._directory: self._directory, self._working: "."}
+        folder = _closest(path, names)
+        return path if folder is None else f"{names[folder]}{path.removeprefix(folder)}"
 
     def _write(self, *paths: object) -> None:
         for path in paths:
@@ -145,7 +146,7 @@ class Tries:
             if _within(whole, self._directory):
                 self._writes[whole] = None
                 continue
-            folder = max((one for one in (*self._own, self._home) if _within(whole, one)), key=len, default=None)
+            folder = _closest(whole, (*self._own, self._home))
             if folder is None:
                 self._writes[whole] = None
             elif folder not in self._own and asked_for_by_own(sys._getframe()):
@@ -158,6 +159,11 @@ def _whole(path: str | bytes | os.PathLike[Any]) -> str | None:
         return os.path.realpath(os.fsdecode(path))
     except (OSError, ValueError):
         return None
+
+
+def _closest(path: str, folders: Iterable[str]) -> str | None:
+    """The innermost of the folders that the path is in."""
+    return max((one for one in folders if _within(path, one)), key=len, default=None)
 
 
 def _within(path: str, folder: str) -> bool:

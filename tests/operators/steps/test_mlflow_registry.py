@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Iterator
+import socket
+import struct
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +18,20 @@ import pandas as pd
 import pytest
 from tests.support.command import Command
 from tests.support.neighbours.between import stand_between
+from tests.support.neighbours.http_server import http_server
 from tests.support.release.world import World, make_world
 
 from tidegate_operators.steps.mlflow_registry import (
     RegisteredVersion,
+    check_server_answers,
     mlflow_signature,
     publish_registered,
+    published_before,
     record_verdict,
     write_signature,
 )
 from tidegate_serving.admission import Finding, GateResult, Outcome, Verdict, read_trust, trusted_verdict
-from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable
+from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError, Unavailable
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import report_directory, verdict_path
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
@@ -168,6 +175,71 @@ def test_the_command_says_at_once_that_no_server_is_there(
     assert done.returncode == 2
     assert "MLflow at http://127.0.0.1:9 does not answer" in done.stderr
     assert "start it, or name another by --uri or MLFLOW_TRACKING_URI" in " ".join(done.stderr.split())
+
+
+def test_no_message_and_no_manifest_tells_the_password_in_an_address(
+    registered: RegisteredVersion,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    secret = "http://u:secret@"
+    write_signature(registered, {SERVING_DEFAULT: SIGNATURE})
+    signing_in = replace(registered, version="1", uri=registered.uri.replace("http://", secret))
+    published = publish_registered(signing_in, repository=tmp_path, sample=pd.DataFrame({"a": [0.5], "b": [0.0]}))
+    assert published_before(signing_in, published.directory)
+    assert "secret" not in f"{signing_in} {read_manifest(published.directory)[0].metadata}"
+    for uri in (f"{secret}127.0.0.1:9", f"odd{secret}127.0.0.1:9"):
+        with pytest.raises(TidegateError, match=r"//127\.0\.0\.1:9") as told:
+            publish_registered(replace(registered, uri=uri), repository=tmp_path)
+        assert "secret" not in told.value.message
+    done = Command(monkeypatch, capsys)("mlflow", "publish", "walk", "1", "--uri", f"{secret}127.0.0.1:9")
+    assert "MLflow at http://127.0.0.1:9 does not answer" in done.stderr
+
+
+class Odd(BaseHTTPRequestHandler):
+    """Sends on to where nobody is, or resets the connection; of a proxy's requests it wants somebody to sign in."""
+
+    def do_GET(self) -> None:
+        if self.path.startswith("/reset"):
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            os.close(self.connection.detach())
+            self.close_connection = True
+            return
+        self.send_response(407 if "://" in self.path else 302)
+        self.send_header("Location", "http://127.0.0.1:9/login")
+        self.end_headers()
+
+
+@pytest.fixture(scope="module")
+def odd() -> Iterator[str]:
+    with http_server(Odd) as address:
+        yield address
+
+
+@pytest.mark.parametrize(
+    ("proxy", "uri"),
+    [
+        ({"http_proxy": "socks5h://127.0.0.1:9"}, "http://127.0.0.1:9"),
+        ({"ALL_PROXY": "http://{odd}"}, "http://nobody.invalid"),
+        ({"http_proxy": "http://127.0.0.1:9"}, "http://{odd}"),
+        ({}, "http://{odd}/moved"),
+        ({}, "http://{odd}/reset"),
+        ({}, "http://[::1"),
+    ],
+    ids=["by SOCKS", "by a proxy", "a proxy that is away", "sends on to a login", "resets", "no address"],
+)
+def test_only_a_server_that_is_surely_not_there_is_refused(
+    odd: str, monkeypatch: pytest.MonkeyPatch, proxy: Mapping[str, str], uri: str
+) -> None:
+    """MLflow's own client may reach the others."""
+    for name in ("http_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    for name, value in proxy.items():
+        monkeypatch.setenv(name, value.format(odd=odd))
+    check_server_answers(uri.format(odd=odd))
 
 
 def test_what_is_no_address_of_a_server_is_said(tmp_path: Path) -> None:

@@ -60,9 +60,11 @@ def conduct(examination: Examination, manifest: Manifest, directory: Path) -> No
         examination.report("files", "read", Outcome.WARN, sentence, example={"paths": paths})
     absent = list(dict.fromkeys(path for paths in examination.absent.values() for path in paths))
     if absent:
+        own = [path for path in absent if path.startswith(("./", f"{directory}/"))]
+        publish = f"publish {'them' if own == absent else _few(own)} with it, or " if own else ""
         sentence = (
-            f"it looks for files that are not there, and goes on without them: {_few(absent)}; publish them with it, "
-            "or see that it answers as it should without them"
+            f"it looks for files that are not there, and goes on without them: {_few(absent)}; {publish}"
+            "see that it answers as it should without them"
         )
         examination.report("files", "absent", Outcome.WARN, sentence, example={"paths": absent})
     names = list(examination.environment)
