@@ -1,4 +1,4 @@
-"""Releases of a version: every two weeks a new one comes that no day before had, and the ones before go."""
+"""Releases of a version: every few days or weeks a new one comes that no day before had, and the ones before go."""
 
 from __future__ import annotations
 
@@ -23,28 +23,29 @@ FIRST = 19_610
 
 
 @functools.cache
-def releases() -> pd.DataFrame:
-    """Rows of which a good half have the newest version from its first day on; the window begins with a release."""
+def releases(apart: int) -> pd.DataFrame:
+    """Rows of which a good half have the newest version from its first day on, with a release every so many days; the
+    window begins with one of those that are two weeks apart."""
     random = np.random.default_rng(1)
     day = FIRST + np.repeat(np.arange(TRAINED + 7), 200)
-    number = (day // 14 - random.geometric(0.55, len(day)) + 1).astype(str)
+    number = (day // apart - random.geometric(0.55, len(day)) + 1).astype(str)
     at = day * DAY + random.integers(0, DAY, len(day))
     return pd.DataFrame({"at": at, "version": np.char.add("5.", number), "build": number.astype(np.int64)})
 
 
 @functools.cache
-def training() -> Profile:
-    rows = releases()[releases()["at"] < (FIRST + TRAINED) * DAY]
+def training(apart: int) -> Profile:
+    rows = releases(apart)[releases(apart)["at"] < (FIRST + TRAINED) * DAY]
     return profile_table(as_table(rows, "training"), COLUMNS, [str(name) for name in rows])
 
 
-def week() -> pd.DataFrame:
-    return releases()[releases()["at"] >= (FIRST + TRAINED) * DAY].reset_index(drop=True)
+def week(apart: int = 14) -> pd.DataFrame:
+    return releases(apart)[releases(apart)["at"] >= (FIRST + TRAINED) * DAY].reset_index(drop=True)
 
 
-def found(column: str, values: Any) -> Finding:
-    rows = week().assign(**{column: values})
-    return report_on_table(training(), as_table(rows, "the week"), COLUMNS).feature(column)
+def found(column: str, values: Any, apart: int = 14) -> Finding:
+    rows = week(apart).assign(**{column: values})
+    return report_on_table(training(apart), as_table(rows, "the week"), COLUMNS).feature(column)
 
 
 def newest(version: pd.Series[Any]) -> Any:
@@ -64,8 +65,9 @@ FAULTS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def test_a_release_as_training_had_them_is_a_warning() -> None:
-    told = found("version", week()["version"])
+@pytest.mark.parametrize("apart", [3, 14])
+def test_releases_as_training_had_them_are_a_warning(apart: int) -> None:
+    told = found("version", week(apart)["version"], apart)
     assert told.outcome is Outcome.WARN, told.sentence
 
 

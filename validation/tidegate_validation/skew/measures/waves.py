@@ -11,6 +11,7 @@ none of training's.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -32,6 +33,8 @@ _STRAY = 0.05
 """A part of the rows that it had which does not make a value one that still comes."""
 _FURTHER, _ROOM = 1.25, 0.05
 """A release may change so many times what two others did, and so large a share of rows more."""
+_HEAVIEST = 4
+"""The place of that share among the changes."""
 _ODD = 0.005
 _LISTED = 5000
 
@@ -57,17 +60,19 @@ def as_in_waves(
     starts = np.arange(max(len(before) // _FIRST, length), len(before) - length - gap + 1)
     changes = _changes(np.concatenate([before, now]), starts, length, gap)
     once = changes[:, :-1].max(axis=1)
-    habits = np.maximum(once, _FURTHER * np.array([_twice(one, length) for one in changes[:, :-1]]))
-    if once[1] < _LEAST or (changes[:, -1] > habits + _ROOM).any():
+    values = heaviest(sample, 0.0, _LISTED) if sample is not None and once[1] >= _LEAST else []
+    if not values:
         return False
-    return sample is not None and _odd(feature, sample) <= _ODD
+    # The window's new values share one bin.
+    changes[_HEAVIEST, -1] = values[0][1]
+    habits = np.maximum(once, _FURTHER * np.array([_twice(one, length) for one in changes[:, :-1]]))
+    return bool((changes[:, -1] <= habits + _ROOM).all()) and _odd(feature, values) <= _ODD
 
 
-def _odd(feature: FeatureProfile, sample: ValueSample | TextSample) -> float:
+def _odd(feature: FeatureProfile, values: Sequence[tuple[float | str, float]]) -> float:
     """The share of rows whose values training never held, and which look like none of its values: written otherwise,
     or numbers below its range or far above it."""
     bins, low, high = feature.bins, feature.minimum, feature.maximum
-    values = heaviest(sample, 0.0, _LISTED)
     if isinstance(bins, CategoryBins):
         forms = {_form(name) for name in (*bins.top, *bins.others)}
         return sum(share for value, share in values if _form(str(value)) not in forms)
