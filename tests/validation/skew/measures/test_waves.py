@@ -59,6 +59,9 @@ def some(version: pd.Series[Any], share: float) -> Any:
 FAULTS: dict[str, Callable[[Any], Any]] = {
     "garbage instead of a version": lambda one: one.replace({newest(one): "unknown"}),
     "garbage in some rows": lambda one: one.mask(some(one, 0.3), "n/a"),
+    "garbage in some rows that is written as versions are": lambda one: one.mask(
+        some(one, 0.3), "5." + pd.Series(np.random.default_rng(3).integers(1500, 9000, len(one)).astype(str))
+    ),
     "a version called otherwise": lambda one: one.replace({newest(one): f"v{newest(one)}"}),
     "all rows of one version": lambda one: one.map(lambda _: newest(one)),
     "no row of the last version": lambda one: one.replace({one.value_counts().index[1]: newest(one)}),
