@@ -78,3 +78,9 @@ def test_releases_as_training_had_them_are_a_warning(apart: int) -> None:
 def test_what_no_release_does_fails_in_the_week_of_one(fault: str) -> None:
     told = found("version", FAULTS[fault](week()["version"]))
     assert told.outcome is Outcome.FAIL, told.sentence
+
+
+@pytest.mark.parametrize("fault", [one for one in FAULTS if one.startswith("garbage in some rows")])
+def test_garbage_beside_a_release_is_not_told_as_another_name(fault: str) -> None:
+    told = found("version", FAULTS[fault](week()["version"]))
+    assert "is called" not in told.sentence
