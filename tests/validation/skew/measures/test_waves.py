@@ -34,8 +34,8 @@ def releases(apart: int) -> pd.DataFrame:
 
 
 @functools.cache
-def training(apart: int) -> Profile:
-    rows = releases(apart)[releases(apart)["at"] < (FIRST + TRAINED) * DAY]
+def training(apart: int, days: int) -> Profile:
+    rows = releases(apart)[releases(apart)["at"] < (FIRST + days) * DAY]
     return profile_table(as_table(rows, "training"), COLUMNS, [str(name) for name in rows])
 
 
@@ -43,9 +43,9 @@ def week(apart: int = 14) -> pd.DataFrame:
     return releases(apart)[releases(apart)["at"] >= (FIRST + TRAINED) * DAY].reset_index(drop=True)
 
 
-def found(column: str, values: Any, apart: int = 14) -> Finding:
+def found(column: str, values: Any, apart: int = 14, trained: int = TRAINED) -> Finding:
     rows = week(apart).assign(**{column: values})
-    return report_on_table(training(apart), as_table(rows, "the week"), COLUMNS).feature(column)
+    return report_on_table(training(apart, trained), as_table(rows, "the week"), COLUMNS).feature(column)
 
 
 def newest(version: pd.Series[Any]) -> Any:
@@ -56,6 +56,13 @@ def some(version: pd.Series[Any], share: float) -> Any:
     return np.random.default_rng(2).random(len(version)) < share
 
 
+NUMBERS: dict[str, Callable[[Any], Any]] = {
+    "0 instead of a number": lambda one: one.replace({newest(one): 0}),
+    "a number far above in some rows": lambda one: one.mask(some(one, 0.3), 9999),
+    "many new numbers where the next ones are": lambda one: one.mask(
+        some(one, 0.3), pd.Series(np.random.default_rng(3).integers(1406, 1417, len(one)))
+    ),
+}
 FAULTS: dict[str, Callable[[Any], Any]] = {
     "garbage instead of a version": lambda one: one.replace({newest(one): "unknown"}),
     "garbage in some rows": lambda one: one.mask(some(one, 0.3), "n/a"),
@@ -68,15 +75,29 @@ FAULTS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("apart", [3, 14])
-def test_releases_as_training_had_them_are_a_warning(apart: int) -> None:
-    told = found("version", week(apart)["version"], apart)
+@pytest.mark.parametrize(
+    ("column", "apart", "trained"),
+    [
+        pytest.param("version", 14, TRAINED, id="one in the week"),
+        pytest.param("build", 14, TRAINED, id="as a number"),
+        pytest.param("version", 3, TRAINED, id="several in the week"),
+        pytest.param("version", 7, TRAINED - 7, id="a week after training"),
+    ],
+)
+def test_releases_as_training_had_them_are_a_warning(column: str, apart: int, trained: int) -> None:
+    told = found(column, week(apart)[column], apart, trained)
     assert told.outcome is Outcome.WARN, told.sentence
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_no_release_does_fails_in_the_week_of_one(fault: str) -> None:
     told = found("version", FAULTS[fault](week()["version"]))
+    assert told.outcome is Outcome.FAIL, told.sentence
+
+
+@pytest.mark.parametrize("fault", NUMBERS)
+def test_what_no_release_does_fails_in_numbers_too(fault: str) -> None:
+    told = found("build", NUMBERS[fault](week()["build"]))
     assert told.outcome is Outcome.FAIL, told.sentence
 
 
