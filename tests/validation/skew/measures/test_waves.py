@@ -1,4 +1,4 @@
-"""Releases of a version: every two weeks a new one comes that no day before had, and the ones before go."""
+"""Releases of a version: every few days or weeks a new one comes that no day before had, and the ones before go."""
 
 from __future__ import annotations
 
@@ -23,28 +23,29 @@ FIRST = 19_610
 
 
 @functools.cache
-def releases() -> pd.DataFrame:
-    """Rows of which a good half have the newest version from its first day on; the window begins with a release."""
+def releases(apart: int) -> pd.DataFrame:
+    """Rows of which a good half have the newest version from its first day on, with a release every so many days; the
+    window begins with one of those that are two weeks apart."""
     random = np.random.default_rng(1)
     day = FIRST + np.repeat(np.arange(TRAINED + 7), 200)
-    number = (day // 14 - random.geometric(0.55, len(day)) + 1).astype(str)
+    number = (day // apart - random.geometric(0.55, len(day)) + 1).astype(str)
     at = day * DAY + random.integers(0, DAY, len(day))
     return pd.DataFrame({"at": at, "version": np.char.add("5.", number), "build": number.astype(np.int64)})
 
 
 @functools.cache
-def training() -> Profile:
-    rows = releases()[releases()["at"] < (FIRST + TRAINED) * DAY]
+def training(apart: int, days: int) -> Profile:
+    rows = releases(apart)[releases(apart)["at"] < (FIRST + days) * DAY]
     return profile_table(as_table(rows, "training"), COLUMNS, [str(name) for name in rows])
 
 
-def week() -> pd.DataFrame:
-    return releases()[releases()["at"] >= (FIRST + TRAINED) * DAY].reset_index(drop=True)
+def week(apart: int = 14) -> pd.DataFrame:
+    return releases(apart)[releases(apart)["at"] >= (FIRST + TRAINED) * DAY].reset_index(drop=True)
 
 
-def found(column: str, values: Any) -> Finding:
-    rows = week().assign(**{column: values})
-    return report_on_table(training(), as_table(rows, "the week"), COLUMNS).feature(column)
+def found(column: str, values: Any, apart: int = 14, trained: int = TRAINED) -> Finding:
+    rows = week(apart).assign(**{column: values})
+    return report_on_table(training(apart, trained), as_table(rows, "the week"), COLUMNS).feature(column)
 
 
 def newest(version: pd.Series[Any]) -> Any:
@@ -55,17 +56,36 @@ def some(version: pd.Series[Any], share: float) -> Any:
     return np.random.default_rng(2).random(len(version)) < share
 
 
+NUMBERS: dict[str, Callable[[Any], Any]] = {
+    "0 instead of a number": lambda one: one.replace({newest(one): 0}),
+    "a number far above in some rows": lambda one: one.mask(some(one, 0.3), 9999),
+    "many new numbers where the next ones are": lambda one: one.mask(
+        some(one, 0.3), pd.Series(np.random.default_rng(3).integers(1406, 1417, len(one)))
+    ),
+}
 FAULTS: dict[str, Callable[[Any], Any]] = {
     "garbage instead of a version": lambda one: one.replace({newest(one): "unknown"}),
     "garbage in some rows": lambda one: one.mask(some(one, 0.3), "n/a"),
+    "garbage in some rows that is written as versions are": lambda one: one.mask(
+        some(one, 0.3), "5." + pd.Series(np.random.default_rng(3).integers(1500, 9000, len(one)).astype(str))
+    ),
     "a version called otherwise": lambda one: one.replace({newest(one): f"v{newest(one)}"}),
     "all rows of one version": lambda one: one.map(lambda _: newest(one)),
     "no row of the last version": lambda one: one.replace({one.value_counts().index[1]: newest(one)}),
 }
 
 
-def test_a_release_as_training_had_them_is_a_warning() -> None:
-    told = found("version", week()["version"])
+@pytest.mark.parametrize(
+    ("column", "apart", "trained"),
+    [
+        pytest.param("version", 14, TRAINED, id="one in the week"),
+        pytest.param("build", 14, TRAINED, id="as a number"),
+        pytest.param("version", 3, TRAINED, id="several in the week"),
+        pytest.param("version", 7, TRAINED - 7, id="a week after training"),
+    ],
+)
+def test_releases_as_training_had_them_are_a_warning(column: str, apart: int, trained: int) -> None:
+    told = found(column, week(apart)[column], apart, trained)
     assert told.outcome is Outcome.WARN, told.sentence
 
 
@@ -73,3 +93,15 @@ def test_a_release_as_training_had_them_is_a_warning() -> None:
 def test_what_no_release_does_fails_in_the_week_of_one(fault: str) -> None:
     told = found("version", FAULTS[fault](week()["version"]))
     assert told.outcome is Outcome.FAIL, told.sentence
+
+
+@pytest.mark.parametrize("fault", NUMBERS)
+def test_what_no_release_does_fails_in_numbers_too(fault: str) -> None:
+    told = found("build", NUMBERS[fault](week()["build"]))
+    assert told.outcome is Outcome.FAIL, told.sentence
+
+
+@pytest.mark.parametrize("fault", [one for one in FAULTS if one.startswith("garbage in some rows")])
+def test_garbage_beside_a_release_is_not_told_as_another_name(fault: str) -> None:
+    told = found("version", FAULTS[fault](week()["version"]))
+    assert "is called" not in told.sentence

@@ -24,6 +24,7 @@ _PART = 0.03
 _GONE = 0.1
 _NEARLY_ALL = 0.9
 _LEAVES = 0.4
+_HALF = 0.5
 _SHOWN = 3
 _ROWS = 20
 _SEVERAL = 3
@@ -211,7 +212,8 @@ def _renamed(suspect: Suspect) -> tuple[float, Cause] | None:
     before = distance_of(p, q)
     candidates = []
     unseen = _unseen_categories(bins, suspect.sample)
-    if unseen and bins.complete and 0.5 * p[old] <= unseen[0][1] <= 2 * p[old]:
+    as_heavy = unseen and bins.complete and 0.5 * p[old] <= unseen[0][1] <= 2 * p[old]
+    if as_heavy and not _came_anyway(float(q[bins.unseen]), unseen[0][1], p[gone]):
         candidates.append((_after(p, q, [old], bins.unseen), RENAMED, unseen[0][0], [old]))
     for lost in ([old], gone):
         if q[bins.unseen] > p[lost].sum():
@@ -226,6 +228,12 @@ def _renamed(suspect: Suspect) -> tuple[float, Cause] | None:
     names = [bins.top[code] for code in sorted(lost, key=lambda code: -p[code])]
     also = (("also", names[1:]),) if len(names) > 1 else ()
     return left, Cause(kind, share=float(p[lost].sum()), details=(("old", names[0]), ("new", new), *also))
+
+
+def _came_anyway(new: float, heaviest: float, gone: Floats) -> bool:
+    """Whether the heaviest new category, of all `new` ones, is hardly one that is `gone`: the others weigh more than
+    what else is gone, and than half of it."""
+    return bool(new - heaviest > max(gone.sum() - gone.max(), _HALF * heaviest))
 
 
 def _after(p: Floats, q: Floats, old: list[int], into: int) -> float:

@@ -2,15 +2,17 @@
 training's own days brought to those before them?
 
 No formula knows such days: each week is unlike all before. So what a window changes is held against what stretches of
-training as long as the window, each as long after the days before it, changed: how many rows moved, came to values
-that were never there, left values that no row holds any more, came back to values past their best days, and are of
-one value alone. What has gone wrong, unlike a release, does more of one of these, or brings values that are written as
-none of training's.
+training as long as the window, each as long after the days before it, changed: how many rows moved, came to values that
+were never there, left values that no row holds any more, came back to values past their best days, and are of one value
+alone, and how many values were never there. What has gone wrong, unlike a release, does more of one of these, or brings
+values that are written as none of training's.
 """
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -32,6 +34,10 @@ _STRAY = 0.05
 """A part of the rows that it had which does not make a value one that still comes."""
 _FURTHER, _ROOM = 1.25, 0.05
 """A release may change so many times what two others did, and so large a share of rows more."""
+_BY_CHANCE = 2.0
+"""So many square roots of a number of new values do chance days bring more."""
+_HEAVIEST, _NUMBER = 4, 5
+"""The places of what one bin for all of a window's new values does not tell."""
 _ODD = 0.005
 _LISTED = 5000
 
@@ -57,17 +63,34 @@ def as_in_waves(
     starts = np.arange(max(len(before) // _FIRST, length), len(before) - length - gap + 1)
     changes = _changes(np.concatenate([before, now]), starts, length, gap)
     once = changes[:, :-1].max(axis=1)
-    habits = np.maximum(once, _FURTHER * np.array([_twice(one, length) for one in changes[:, :-1]]))
-    if once[1] < _LEAST or (changes[:, -1] > habits + _ROOM).any():
+    values = heaviest(sample, 0.0, _LISTED) if sample is not None and once[1] >= _LEAST else []
+    if not values:
         return False
-    return sample is not None and _odd(feature, sample) <= _ODD
+    changes[[_HEAVIEST, _NUMBER], -1] = values[0][1], _new(bins, values)
+    habits = np.maximum(once, _FURTHER * np.array([_twice(one, length) for one in changes[:, :-1]]))
+    most = habits + _ROOM
+    most[_NUMBER] = _most_new(bins, habits[_NUMBER], now.sum(axis=1).mean() / before.sum(axis=1).mean())
+    return bool((changes[:, -1] <= most).all()) and _odd(feature, values) <= _ODD
 
 
-def _odd(feature: FeatureProfile, sample: ValueSample | TextSample) -> float:
+def _new(bins: CategoryBins | DiscreteBins, values: Sequence[tuple[float | str, float]]) -> int:
+    """How many of the values training never held."""
+    if isinstance(bins, CategoryBins):
+        return len({str(value) for value, _ in values}.difference(bins.top, bins.others))
+    return int((bins.assign(np.array([float(value) for value, _ in values])) == bins.unseen).sum())
+
+
+def _most_new(bins: CategoryBins | DiscreteBins, most: float, rows: float) -> float:
+    """How many new values may come at most, where so many of those with a bin of their own came in a stretch of
+    training, and days have so many times training's rows: its rarer ones may all have come in one stretch."""
+    most += len(bins.others) if isinstance(bins, CategoryBins) else 0
+    return (most + _BY_CHANCE * math.sqrt(most)) * max(rows, 1.0)
+
+
+def _odd(feature: FeatureProfile, values: Sequence[tuple[float | str, float]]) -> float:
     """The share of rows whose values training never held, and which look like none of its values: written otherwise,
     or numbers below its range or far above it."""
     bins, low, high = feature.bins, feature.minimum, feature.maximum
-    values = heaviest(sample, 0.0, _LISTED)
     if isinstance(bins, CategoryBins):
         forms = {_form(name) for name in (*bins.top, *bins.others)}
         return sum(share for value, share in values if _form(str(value)) not in forms)
@@ -87,9 +110,9 @@ def _form_of_part(part: str) -> str:
 
 
 def _changes(days: Floats, starts: Integers, length: int, gap: int) -> Floats:
-    """Shares of rows, [5, stretches], that moved, are of new values, were of values that are gone, came back to values
-    that had had their time, and are of the heaviest value: of stretches `gap` after the `starts`, and of the last one,
-    against what was there before the starts, and just before the last one."""
+    """Shares of rows, [6, stretches], that moved, are of new values, were of values that are gone, came back to values
+    that had had their time, and are of the heaviest value, and the number of new values: of stretches `gap` after the
+    `starts`, and of the last one, against what was there before the starts, and just before the last one."""
     total = np.concatenate([np.zeros((1, days.shape[1])), np.cumsum(days, axis=0)])
     sums = total[length:] - total[:-length]
     shares = sums / sums.sum(axis=1, keepdims=True)
@@ -105,6 +128,7 @@ def _changes(days: Floats, starts: Integers, length: int, gap: int) -> Floats:
             (lately * (now < _STRAY * lately)).sum(axis=1),
             (np.maximum(now - lately, 0) * past).sum(axis=1),
             now.max(axis=1),
+            (new & (now > 0)).sum(axis=1),
         ]
     )
 
