@@ -26,7 +26,7 @@ PROFILES = "~/.config/tidegate/profiles.toml"
 PREFIX = "TIDEGATE_"
 VARIABLES = ("PROFILES", "PROFILE", "CONTROL", "TOKEN", "TOKEN_FILE", "CA", "CERTIFICATE", "KEY", "SERVER_NAME")
 """The names of a client's variables, without the prefix. No engine reads these."""
-_WRITE = "write it there, on one line"
+_WRITE = "write the secret there, on one line"
 OTHERS_MAY_READ = 0o044
 """Of a file's mode, what a secret should not have."""
 _log = logging.getLogger(__name__)
@@ -167,12 +167,14 @@ class EngineConnection:
         return profile.connection(token)
 
     @classmethod
-    def grpc_from_environment(cls, env: Mapping[str, str] | None = None) -> EngineConnection:
-        """The gRPC endpoint that TIDEGATE_GRPC_ADDRESS or the profile in TIDEGATE_PROFILE names, or this machine's,
-        with the token and certificates of the control port; no token where it speaks plain text beyond this machine.
+    def grpc_from_environment(
+        cls, env: Mapping[str, str] | None = None, *, otherwise: str = DEFAULT_GRPC
+    ) -> EngineConnection:
+        """The gRPC endpoint that TIDEGATE_GRPC_ADDRESS or the profile in TIDEGATE_PROFILE names, or `otherwise`, with
+        the token and certificates of the control port, as `Profile.predictions` gives them.
         """
         profile, token = _profile_of(os.environ if env is None else env)
-        return profile.predictions(token)
+        return profile.predictions(token, otherwise)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,14 +182,15 @@ class Profile:
     """One table of a profile file. Paths may begin with `~`.
 
     control: the control address, or several for a group, as `EngineConnection.of` takes them.
-    grpc: the gRPC endpoint's address, for predictions; tidegates:// where it, or a proxy before it, speaks TLS.
+    grpc: the gRPC endpoint's address, for predictions; tidegates:// where it, or a proxy before it, speaks TLS. None
+        is this machine's.
     tls: whether the control port speaks TLS; by default where an address says tidegates://, a certificate is named, or
         a token would leave this machine.
     token_file: a file with the token, which nobody else should be able to read.
     """
 
     control: tuple[str, ...] = (DEFAULT_CONTROL,)
-    grpc: str = DEFAULT_GRPC
+    grpc: str | None = None
     tls: bool | None = None
     ca: Path | None = None
     certificate: Path | None = None
@@ -212,15 +215,23 @@ class Profile:
         tls = first.tls or bool(ca or certificate or name) or away if self.tls is None else self.tls
         return EngineConnection(addresses, tls, ca, certificate, key, token, name)
 
-    def predictions(self, token: str | None = None) -> EngineConnection:
-        """What it says about the gRPC endpoint; `token` instead of that in `token_file`."""
-        found = EngineConnection.of(self.grpc)
-        if found.tls and found.ca is None:
-            ca, certificate, key = (_home(path) for path in (self.ca, self.certificate, self.key))
-            name = found.server_name or self.server_name
-            found = replace(found, ca=ca, certificate=certificate, key=key, server_name=name)
-        if not found.tls and not all(map(is_local, found.addresses)):
+    def predictions(self, token: str | None = None, otherwise: str = DEFAULT_GRPC) -> EngineConnection:
+        """What it says about the gRPC endpoint, which is at `otherwise` where it names none; `token` instead of that in
+        `token_file`. In plain text the token goes only where the control port is on this machine, too: it may be that
+        of another engine, which whoever has this machine's port is not to see. The name in the control port's
+        certificate counts for the same host.
+        """
+        found = EngineConnection.of(self.grpc or otherwise)
+        control = [address for one in self.control for address in EngineConnection.of(one).addresses]
+        if not found.tls and not all(map(is_local, (*control, *found.addresses))):
             return found
+        if found.tls:
+            ca, certificate, key = found.ca or _home(self.ca), found.certificate, found.key
+            if certificate is None:
+                certificate, key = _home(self.certificate), _home(self.key)
+            elsewhere = set(map(_host, found.addresses)) - set(map(_host, control))
+            name = found.server_name or (None if elsewhere else self.server_name)
+            found = replace(found, ca=ca, certificate=certificate, key=key, server_name=name)
         if token is None and self.token_file is not None:
             token = read_secret(self.token_file)
         return replace(found, token=token)
@@ -277,6 +288,10 @@ def is_loopback(address: str) -> bool:
     host = address.rpartition(":")[0]
     ip = _ip(host)
     return host == "localhost" if ip is None else ip.is_loopback
+
+
+def _host(address: str) -> str:
+    return address.rpartition(":")[0]
 
 
 def is_local(address: str) -> bool:

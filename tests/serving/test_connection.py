@@ -173,12 +173,25 @@ def test_the_environment_alone_is_enough(tmp_path: Path) -> None:
 def test_predictions_take_a_token_where_nobody_on_the_way_can_read_it(tmp_path: Path) -> None:
     (tmp_path / "token").write_text(SECRET)
     env = {"TIDEGATE_TOKEN_FILE": str(tmp_path / "token"), "TIDEGATE_CA": "/c/ca.pem", "TIDEGATE_SERVER_NAME": "engine"}
-    for address, found in {
-        "tidegates://a:1": EngineConnection(("a:1",), True, Path("/c/ca.pem"), token=SECRET, server_name="engine"),
-        "a:1": EngineConnection(("a:1",)),
-        "127.0.0.1:1": EngineConnection(("127.0.0.1:1",), token=SECRET),
+    for control, address, found in (
+        ("a:2", "tidegates://a:1", EngineConnection(("a:1",), True, Path("/c/ca.pem"), None, None, SECRET, "engine")),
+        ("b:2", "tidegates://a:1", EngineConnection(("a:1",), True, Path("/c/ca.pem"), token=SECRET)),
+        ("a:2", "a:1", EngineConnection(("a:1",))),
+        ("127.0.0.1:2", "127.0.0.1:1", EngineConnection(("127.0.0.1:1",), token=SECRET)),
+        ("a:2", "", EngineConnection(("127.0.0.1:8500",))),
+    ):
+        addresses = {"TIDEGATE_CONTROL": control, "TIDEGATE_GRPC_ADDRESS": address}
+        assert EngineConnection.grpc_from_environment(env | addresses) == found
+
+
+def test_each_certificate_of_an_address_for_predictions_counts_by_itself() -> None:
+    env = {"TIDEGATE_CA": "/v/ca.pem", "TIDEGATE_CERTIFICATE": "/v/me.pem", "TIDEGATE_KEY": "/v/me.key"}
+    for query, files in {
+        "ca=/a/ca.pem": ("/a/ca.pem", "/v/me.pem", "/v/me.key"),
+        "certificate=/a/me.pem&key=/a/me.key": ("/v/ca.pem", "/a/me.pem", "/a/me.key"),
     }.items():
-        assert EngineConnection.grpc_from_environment(env | {"TIDEGATE_GRPC_ADDRESS": address}) == found
+        found = EngineConnection.grpc_from_environment(env | {"TIDEGATE_GRPC_ADDRESS": f"tidegates://a:1?{query}"})
+        assert (str(found.ca), str(found.certificate), str(found.key)) == files
 
 
 def test_variables_win_over_the_profile(tmp_path: Path) -> None:
@@ -205,7 +218,7 @@ def _resolver(known: dict[str, list[str]]) -> Any:
 
 def test_a_secrets_file_is_called_as_its_setting(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "secret"
-    with pytest.raises(NotFound, match=f"^password_file {file} is missing: write it there, on one line$"):
+    with pytest.raises(NotFound, match=f"^password_file {file} is missing: write the secret there, on one line$"):
         read_secret(file, "password_file")
     file.write_text("\n")
     with pytest.raises(InvalidInput, match=f"^password_file {file} is empty"):

@@ -62,7 +62,8 @@ class TidegateDeploymentClient(BaseDeploymentClient):
     def __init__(self, target_uri: str) -> None:
         super().__init__(target_uri)  # type: ignore[no-untyped-call]
         with mlflow_errors():
-            self._connection = _connection(target_uri)
+            self._environment, self._is_bare = _environment(target_uri)
+            self._connection = EngineConnection.from_environment(self._environment)
 
     def create_deployment(
         self,
@@ -199,16 +200,15 @@ class TidegateDeploymentClient(BaseDeploymentClient):
         return None if found is None else found.ordinary
 
     def _grpc(self) -> EngineConnection:
-        """Where requests are answered: what TIDEGATE_GRPC_ADDRESS says, else the engine, with the environment's token.
-
-        One that listens everywhere is asked where its control port is.
+        """Where requests are answered: what the environment of a bare target says, else where the engine does, with the
+        environment's token. An engine that listens everywhere is asked where its control port is.
         """
-        if not os.environ.get("TIDEGATE_GRPC_ADDRESS"):
-            host, _, port = str(self._status().grpc_address).rpartition(":")
-            if host in _ANYWHERE:
-                host = self._connection.addresses[0].rpartition(":")[0]
-            return EngineConnection.grpc_from_environment({**os.environ, "TIDEGATE_GRPC_ADDRESS": f"{host}:{port}"})
-        return EngineConnection.grpc_from_environment()
+        host, _, port = str(self._status().grpc_address).rpartition(":")
+        if host in _ANYWHERE:
+            host = self._connection.addresses[0].rpartition(":")[0]
+        address = f"{host}:{port}"
+        named = {} if self._is_bare else {"TIDEGATE_GRPC_ADDRESS": address}
+        return EngineConnection.grpc_from_environment({**self._environment, **named}, otherwise=address)
 
 
 @contextmanager
@@ -221,13 +221,14 @@ def mlflow_errors() -> Iterator[None]:
         raise MlflowException(error.message, error_code=code) from error
 
 
-def _connection(target_uri: str) -> EngineConnection:
-    """The target's address with the token of the environment; a bare `tidegate` is all from there."""
+def _environment(target_uri: str) -> tuple[dict[str, str], bool]:
+    """The variables of this process, with the target's address among them; and whether it is a bare `tidegate`, which
+    takes all from there. Where it is not, an address for predictions may be another engine's."""
     scheme, _, rest = target_uri.partition(":")
     if not rest.strip("/"):
-        return EngineConnection.from_environment()
+        return dict(os.environ), True
     address = target_uri if rest.startswith("//") else f"{scheme}://{rest.lstrip('/')}"
-    return EngineConnection.from_environment({**os.environ, "TIDEGATE_CONTROL": address})
+    return {**os.environ, "TIDEGATE_CONTROL": address}, False
 
 
 def _publish(name: str, uri: str, flavor: str | None, settings: ReleaseSettings) -> Path:

@@ -157,8 +157,10 @@ def test_the_command_asks_with_the_token_of_a_profile_or_of_variables(
     assert "the request has no token" in tidegate(*asks).stderr
     monkeypatch.setenv("TIDEGATE_TOKEN", engine.tokens["anna"])
     assert '"version": 1' in tidegate(*asks).stdout
-    mlflow = TidegateDeploymentClient(f"tidegate://{engine.process.addresses['control']}")
-    assert mlflow.predict("flights", {"x": [1.0]})["version"] == 1
+    monkeypatch.delenv("TIDEGATE_CA")  # with which the control port would speak TLS
+    monkeypatch.setenv("TIDEGATE_CONTROL", engine.process.addresses["control"])
+    monkeypatch.setenv("TIDEGATE_GRPC_ADDRESS", f"{address}?ca={engine.authority.file}")
+    assert TidegateDeploymentClient("tidegate").predict("flights", {"x": [1.0]})["version"] == 1
 
 
 def test_unmodified_triton_clients_send_a_token_over_tls(engine: GuardedEngine) -> None:

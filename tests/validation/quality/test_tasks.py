@@ -224,6 +224,21 @@ def test_held_out_examples_from_training_are_noticed(tmp_path: Path) -> None:
     assert overlap(coarse, training) is None
 
 
+@pytest.mark.parametrize("rows", [1000, 4000])
+def test_pairs_that_a_large_training_holds_by_chance_are_no_leak(rows: int) -> None:
+    random = np.random.default_rng(5)
+
+    def pairs(count: int, users: int) -> pa.Table:
+        return pa.table({"user": random.integers(0, users, count), "item": random.integers(0, 500, count)})
+
+    training = pairs(40_000, 1500)
+    assert overlap(pairs(rows, 1500), training) is None
+    leaked = pa.concat_tables([pairs(rows, 1500), training.slice(0, rows)])
+    found = overlap(leaked, training)
+    assert found is not None
+    assert (found.outcome, found.number is not None and found.number > 0.5) == (Outcome.WARN, True)
+
+
 def test_answers_that_hardly_differ_are_a_collapse(tmp_path: Path) -> None:
     found = judged(tmp_path, Draft(before_return("score = 0.001 * score")), Draft(), world.parcels(3000, seed=21))
     collapse = named(found, "collapse")

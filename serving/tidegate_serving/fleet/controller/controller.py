@@ -268,12 +268,10 @@ class Controller:
                 was = before_all.get(version)
                 if was is not None and _kind(was) == _kind(change):
                     continue
-                if self._has_told:
-                    change = replace(change, at_us=time.time_ns() // 1000)
                 # A look may see the write of a push before whoever pushed has said what to expect.
                 if self._has_told and change.state is State.LOADING and (was is None or was.state is State.END):
                     self._events.publish(StateChange(version, State.START))
-                self._events.publish(change)
+                self._events.publish(replace(change, at_us=time.time_ns() // 1000) if self._has_told else change)
             self._has_told = True
 
     def _of(self, change: StateChange) -> int:

@@ -47,15 +47,17 @@ def placed(numbers: Mapping[int, State]) -> tuple[FleetView, dict[str, Seen]]:
 
 
 def test_a_version_starts_before_it_loads_also_where_a_look_sees_the_write_before_it_is_expected() -> None:
-    events, told = EventBus(), list[tuple[int, State]]()
-    events.subscribe(lambda change: told.append((change.id.version, change.state)))
+    events, told = EventBus(), list[StateChange]()
+    events.subscribe(told.append)
     found = controller(SourceProblems(), events)
     found._publish(*placed({1: State.AVAILABLE}))
     view, seen = placed({1: State.AVAILABLE, 2: State.LOADING})
     found._publish(view, seen)
     found.expect(view.models["m"].desired)
     found._publish(*placed({1: State.AVAILABLE, 2: State.AVAILABLE}))
-    assert told == [(1, State.AVAILABLE), (2, State.START), (2, State.LOADING), (2, State.AVAILABLE)]
+    states = [(1, State.AVAILABLE), (2, State.START), (2, State.LOADING), (2, State.AVAILABLE)]
+    assert [(one.id.version, one.state) for one in told] == states
+    assert [one.at_us for one in told] == sorted(one.at_us for one in told)
 
 
 def test_what_counts_again_once_another_copy_has_gone_is_told_as_of_now() -> None:
