@@ -1,5 +1,5 @@
 //! A socket that notes on its connection's lifeline what its peer sends and takes, and reads and writes by turns where that
-//! is much.
+//! is much; over HTTP/2 no write is, since each is of one frame.
 
 use std::io;
 use std::mem::MaybeUninit;
