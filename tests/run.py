@@ -21,8 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 BUILD = ROOT / "build"
 PROCESSORS = len(os.sched_getaffinity(0))
-PROCESSES = min(6, PROCESSORS + 4)
-"""Four more than processors: tests wait for half of their time, for deadlines and for what they started."""
+PROCESSES = min(4, PROCESSORS + 2)
+"""Two more than processors: tests wait for half of their time, for deadlines and for what they started."""
 IN_PARALLEL = (f"--numprocesses={PROCESSES}", "--dist=loadgroup", "--no-loadscope-reorder")
 """Groups are begun in the order of the folders, which has the longest tests first."""
 CARGO_THREADS = 2 * PROCESSORS
