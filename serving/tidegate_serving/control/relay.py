@@ -7,12 +7,14 @@ import socket
 
 
 class _End(asyncio.Protocol):
-    """One of the two; `over` is done once both are closed."""
+    """One of the two; `over` is done once both are closed. `early` is what came before the other one was there: the
+    asyncio of Python 3.11.2 reads on though a transport was told to pause when it was made."""
 
     def __init__(self, over: asyncio.Future[None]) -> None:
         self._over = over
         self.transport: asyncio.Transport | None = None
         self.other: _End = self
+        self.early = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -20,11 +22,14 @@ class _End(asyncio.Protocol):
         if self.other.transport is None:
             transport.pause_reading()
         else:
+            transport.write(self.other.early)
             self.other.transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
-        assert self.other.transport is not None
-        self.other.transport.write(data)
+        if self.other.transport is None:
+            self.early += data
+        else:
+            self.other.transport.write(data)
 
     def pause_writing(self) -> None:
         if self.other.transport is not None:

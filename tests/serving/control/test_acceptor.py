@@ -147,6 +147,29 @@ def test_who_still_sends_when_the_other_has_ended_takes_what_came_before() -> No
     assert faults == []
 
 
+def test_what_a_client_sends_at_once_is_passed_on_also_where_asyncio_reads_before_both_ends_are_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in Python 3.11.2, which forgets that a transport was told to pause when it was made."""
+    monkeypatch.setattr("asyncio.selector_events._SelectorTransport.is_reading", lambda _: True, raising=False)
+    monkeypatch.setattr("asyncio.selector_events._SelectorSocketTransport.is_reading", lambda _: True)
+
+    async def run() -> bytes:
+        loop = asyncio.get_running_loop()
+        client, outer = socket.socketpair()
+        inner, server = socket.socketpair()
+        for one in (client, outer, inner, server):
+            one.setblocking(False)
+        client.send(b"at once")
+        relayed = asyncio.create_task(relay(outer, inner))
+        with client, server:
+            found = await asyncio.wait_for(loop.sock_recv(server, 100), 10)
+        await relayed
+        return found
+
+    assert asyncio.run(run()) == b"at once"
+
+
 def test_an_answer_in_pieces_does_not_wait_until_the_client_acknowledges_the_first() -> None:
     waits = []
     with accepting() as (_, address, behind), connect(address) as client, behind.accept()[0] as inner:
