@@ -109,7 +109,7 @@ class EngineConnection:
         found = {address: _behind(address) for address in self.addresses}
         if all(len(behind) < 2 for behind in found.values()):
             return self
-        names = {address.rpartition(":")[0] for address, behind in found.items() if len(behind) > 1}
+        names = {_host(address) for address, behind in found.items() if len(behind) > 1}
         if self.tls and self.server_name is None and len(self.addresses) > 1:
             raise InvalidInput(
                 f"{', '.join(sorted(names))} stands for several engines, and so does the list that names it: name one "
@@ -285,7 +285,7 @@ def read_secret(path: Path, what: str = "token file") -> str:
 
 def is_loopback(address: str) -> bool:
     """Whether only this machine can reach a `host:port`, whatever any name server says."""
-    host = address.rpartition(":")[0]
+    host = _host(address)
     ip = _ip(host)
     return host == "localhost" if ip is None else ip.is_loopback
 

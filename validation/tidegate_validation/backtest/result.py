@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tidegate_validation.counts import counted
+from tidegate_validation.counts import counted, few
 
 VERSION = "1"
 _SHOWN = 5
@@ -103,7 +103,7 @@ class Backtest:
         ahead = sorted(one.ahead for one in self.drifts if one.ahead is not None)
         words = f"{len(refused)} of {len(judged)} past releases would have been refused"
         if refused:
-            words += f" ({_few([f'`{one.name}`' for one in refused])})"
+            words += f" ({few([f'`{one.name}`' for one in refused], _SHOWN)})"
         if left := len(self.releases) - len(judged):
             words += f", {left} more could not be judged"
         words += f"; {counted(len(self.drifts), 'drift')} would have been named"
@@ -114,11 +114,6 @@ class Backtest:
     def to_dict(self) -> dict[str, Any]:
         """As JSON, with its format tag; days are counted from 1970-01-01."""
         return {"format": f"tidegate.backtest/{VERSION}", "sentence": self.sentence, **asdict(self)}
-
-
-def _few(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
 
 
 def _middle(days: Sequence[int]) -> str:

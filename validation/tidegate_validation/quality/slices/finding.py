@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tidegate_serving.admission import Finding, Outcome
-from tidegate_validation.counts import counted
+from tidegate_validation.counts import counted, few
 from tidegate_validation.quality.allowance import margin_key
 from tidegate_validation.quality.metrics.gains import SERVING
 from tidegate_validation.quality.rule import QualityRule
@@ -140,9 +140,8 @@ def slice_table(slices: Sequence[SliceTest], outcomes: Mapping[str, Outcome], ru
 
 def empty_slices(names: Sequence[str], rule: QualityRule) -> Finding:
     """Slices that the policy names and the data does not hold."""
-    shown = ", ".join(f"`{name}`" for name in names[:_SHOWN])
     sentence = (
         f"the policy names slices with fewer than {rule.slice_rows} held-out examples, so nothing is said of them: "
-        f"{shown}" + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+        f"{few([f'`{name}`' for name in names], _SHOWN)}"
     )
     return Finding(SLICE, names[0], Outcome.WARN, sentence, number=float(len(names)), limit=float(rule.slice_rows))

@@ -8,7 +8,7 @@ from pathlib import Path
 from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import Tampered
 from tidegate_serving.contract.manifest import Manifest, verify_files
-from tidegate_validation.counts import counted
+from tidegate_validation.counts import counted, few
 from tidegate_validation.robustness.examination import Examination, OutOfTime
 from tidegate_validation.sandbox.answer import AnswerKind
 from tidegate_validation.sandbox.watch import memory_limit
@@ -32,7 +32,9 @@ def unloading(examination: Examination) -> None:
         raise OutOfTime(examination.stage)
     if answer.left:
         count = counted(len(answer.left), "process", "processes")
-        sentence = f"it leaves {count} behind when it is unloaded: {_few(sorted(answer.left))}; end what it started"
+        sentence = (
+            f"it leaves {count} behind when it is unloaded: {few(sorted(answer.left), _SHOWN)}; end what it started"
+        )
         examination.report("unload", "processes", Outcome.WARN, sentence, number=float(len(answer.left)))
     if answer.kind is AnswerKind.OUTPUTS:
         examination.report("unload", "version", Outcome.PASS, "unloads and ends", number=answer.seconds)
@@ -52,24 +54,26 @@ def conduct(examination: Examination, manifest: Manifest, directory: Path) -> No
     if not examination.limits.network:
         _network(examination)
     if examination.writes:
-        sentence = f"it tried to write outside its working folder: {_few(list(examination.writes))}"
+        sentence = f"it tried to write outside its working folder: {few(list(examination.writes), _SHOWN)}"
         examination.report("files", "outside", Outcome.WARN, sentence, example={"paths": list(examination.writes)})
     if examination.reads:
         paths = list(examination.reads)
-        sentence = f"it reads files that are not its own, and not on every machine: {_few(paths)}; publish them with it"
+        sentence = (
+            f"it reads files that are not its own, and not on every machine: {few(paths, _SHOWN)}; publish them with it"
+        )
         examination.report("files", "read", Outcome.WARN, sentence, example={"paths": paths})
     absent = list(dict.fromkeys(path for paths in examination.absent.values() for path in paths))
     if absent:
         own = [path for path in absent if path.startswith(("./", f"{directory}/"))]
-        publish = f"publish {'them' if own == absent else _few(own)} with it, or " if own else ""
+        publish = f"publish {'them' if own == absent else few(own, _SHOWN)} with it, or " if own else ""
         sentence = (
-            f"it looks for files that are not there, and goes on without them: {_few(absent)}; {publish}"
+            f"it looks for files that are not there, and goes on without them: {few(absent, _SHOWN)}; {publish}"
             "see that it answers as it should without them"
         )
         examination.report("files", "absent", Outcome.WARN, sentence, example={"paths": absent})
     names = list(examination.environment)
     if names:
-        sentence = f"it changed environment variables of a process that it shares with an engine: {_few(names)}"
+        sentence = f"it changed environment variables of a process that it shares with an engine: {few(names, _SHOWN)}"
         examination.report("process", "environment", Outcome.WARN, sentence, example={"variables": names})
     for name in examination.integers:
         sentence = (
@@ -89,13 +93,15 @@ def _network(examination: Examination) -> None:
     far = [address for address in examination.addresses if address not in near]
     use = examination.session.use
     if use.network_tries:
-        called = f" ({_few(far)})" if far else ""
+        called = f" ({few(far, _SHOWN)})" if far else ""
         tries = use.network_tries
         sentence = f"it tried to reach the network{called}, {counted(tries, 'packet')} found no way out"
         cause = {"kind": "network"}
         examination.report("network", "version", Outcome.FAIL, sentence, number=float(tries), limit=0.0, cause=cause)
     if near or use.loopback_packets:
-        called = _few(near) if near else f"{counted(use.loopback_packets, 'packet')} from native code or from a child"
+        called = (
+            few(near, _SHOWN) if near else f"{counted(use.loopback_packets, 'packet')} from native code or from a child"
+        )
         sentence = f"it called addresses of its own machine, where a server may have other services: {called}"
         packets = float(use.loopback_packets)
         examination.report("network", "loopback", Outcome.WARN, sentence, number=packets, example={"addresses": near})
@@ -108,11 +114,6 @@ def _is_loopback(address: str) -> bool:
     except ValueError:
         return host in ("", "localhost")
     return found.is_loopback or found.is_unspecified
-
-
-def _few(words: list[str]) -> str:
-    more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
-    return ", ".join(words[:_SHOWN]) + more
 
 
 def sandbox_limits(examination: Examination) -> None:
