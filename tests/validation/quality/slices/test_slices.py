@@ -18,7 +18,13 @@ from tidegate_validation.quality.metrics.gains import Gain, gain_of
 from tidegate_validation.quality.rule import QualityRule, slice_outcome
 from tidegate_validation.quality.slices.examples import worst_examples
 from tidegate_validation.quality.slices.gains import gains_by_slice, slice_metrics
-from tidegate_validation.quality.slices.partitions import conditions_of, crosses_of, partitions_of, requested_columns
+from tidegate_validation.quality.slices.partitions import (
+    conditions_of,
+    crosses_of,
+    partitions_of,
+    requested_columns,
+    text_partitions_of,
+)
 from tidegate_validation.quality.slices.search import Losses, search
 from tidegate_validation.statistics.arrays import Floats, Mask
 from tidegate_validation.statistics.jackknife import paired_ratio
@@ -67,6 +73,44 @@ LAX = QualityRule(margin=0.5, loss_margin=5.0)
 
 def told(findings: list[Finding]) -> list[tuple[str, Outcome]]:
     return [(one.subject, one.outcome) for one in findings if one.check == "slice"]
+
+
+def with_postcodes(world: World) -> pa.Table:
+    """The table with five digits for each row, most of them its own; the first is one of 0 to 9."""
+    return world.table.append_column("postcode", [[f"{row * 7919 % 100_000:05d}" for row in range(ROWS)]])
+
+
+def test_a_text_of_many_values_is_cut_by_its_first_character_and_its_length() -> None:
+    world = World()
+    table = with_postcodes(world)
+    table = table.append_column("short", [[text.as_py().lstrip("0") for text in table["postcode"]]])
+    first, short, length = text_partitions_of(table, world.evaluation, [*COLUMNS, "postcode", "short"])
+    assert sorted(first.names) == [f"left(postcode, 1)={digit}" for digit in range(10)]
+    assert first.rows().sum() == ROWS
+    assert "left(short, 1)=0" not in short.names
+    four = length.names.index("length(short)=4")
+    assert length.rows()[four] == sum(len(text.as_py()) == 4 for text in table["short"])
+
+
+def test_texts_are_cut_whatever_they_are() -> None:
+    world = World()
+    texts = [None if row % 3 == 0 else "" if row % 3 == 1 else f"é{row}" for row in range(ROWS)]
+    first, length = text_partitions_of(pa.table({"note": texts}), world.evaluation, ["note"])
+    assert dict(zip(first.names, first.rows(), strict=True)) == {
+        "left(note, 1)=(missing)": ROWS * 2 // 3,
+        "left(note, 1)=é": ROWS // 3,
+    }
+    assert dict(zip(length.names, length.rows(), strict=True))["length(note) is missing"] == ROWS // 3
+
+
+def test_a_fault_of_texts_that_begin_with_one_character_is_named() -> None:
+    world = World()
+    world.table = with_postcodes(world)
+    lost_zero = np.asarray([text.as_py().startswith("0") for text in world.table["postcode"]])
+    held = HeldOut(world.table, world.evaluation, "40 random buckets")
+    mine, theirs = (1 / (1 + np.exp(-odds)) for odds in (world.spoilt(lost_zero), world.other))
+    found = judge_scores(ScoredExamples(held, mine, theirs, (*COLUMNS, "postcode")), LAX)
+    assert told(found) == [("left(postcode, 1)=0", Outcome.FAIL)]
 
 
 def test_columns_are_cut_by_value_or_by_quantile() -> None:

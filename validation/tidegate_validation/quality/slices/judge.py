@@ -31,6 +31,7 @@ from tidegate_validation.quality.slices.partitions import (
     crosses_of,
     partitions_of,
     requested_columns,
+    text_partitions_of,
 )
 from tidegate_validation.quality.slices.search import Losses, search
 from tidegate_validation.statistics.arrays import Floats, Mask
@@ -51,7 +52,8 @@ def partitions_by_policy(scored: ScoredExamples, rule: QualityRule) -> list[Part
     requested = [*conditions_of(table, evaluation, rule.sql), *crosses_of(table, evaluation, rule.crosses)]
     if rule.slice_columns:
         return requested + requested_columns(table, evaluation, rule.slice_columns)
-    return requested + partitions_of(table, evaluation, _columns(scored))
+    columns = _columns(scored)
+    return requested + partitions_of(table, evaluation, columns) + text_partitions_of(table, evaluation, columns)
 
 
 def judge_slices(

@@ -56,6 +56,18 @@ def partitions_of(table: Any, evaluation: Evaluation, columns: Sequence[str], bi
     return found
 
 
+def text_partitions_of(table: Any, evaluation: Evaluation, columns: Sequence[str]) -> list[Partition]:
+    """Partitions of columns with many texts, by the first character and by the length: where a postcode lost its
+    leading zero, or a long text its end, no single value has rows enough to show it. Names are conditions in SQL.
+    """
+    found = []
+    for name in columns:
+        made = [] if (texts := _many_texts(table[name])) is None else _text_partitions(name, *texts)
+        whole = (_by_unit(one, evaluation) for one in made if np.count_nonzero(one.rows()) > 1)
+        found += [one for one in whole if one is not None]
+    return found
+
+
 def crosses_of(table: Any, evaluation: Evaluation, crosses: Sequence[str]) -> list[Partition]:
     """Partitions of crosses such as "carrier*origin". InvalidInput for a column that is not there or has no slices."""
     found = []
@@ -128,6 +140,29 @@ def _partition(name: str, column: Any, bins: int) -> Partition | None:
     encoded = column.dictionary_encode(null_encoding="encode")
     values = encoded.dictionary.to_pylist()
     return _frequent(name, [_value(value) for value in values], np.asarray(encoded.indices.to_numpy(), dtype=np.int64))
+
+
+def _many_texts(column: Any) -> tuple[list[str | None], Integers] | None:
+    """A column's distinct texts and which of them each row has; None where they are no texts, or few."""
+    import pyarrow as pa
+
+    column = column.combine_chunks()
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return None
+    encoded = column.dictionary_encode(null_encoding="encode")
+    if len(encoded.dictionary) <= FEW:
+        return None
+    return encoded.dictionary.to_pylist(), np.asarray(encoded.indices.to_numpy(), dtype=np.int64)
+
+
+def _text_partitions(name: str, texts: Sequence[str | None], codes: Integers) -> list[Partition]:
+    firsts, places = np.unique([(text or "")[:1] for text in texts], return_inverse=True)
+    by_first = _frequent(f"left({name}, 1)", [_value(str(one)) for one in firsts], places[codes])
+    lengths = np.asarray([np.nan if text is None else len(text) for text in texts])
+    by_length = _numbers(f"length({name})", lengths[codes], 4)
+    return [by_first, by_length]
 
 
 def _numbers(name: str, values: Floats, bins: int) -> Partition:
