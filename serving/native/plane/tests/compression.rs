@@ -75,6 +75,21 @@ fn what_takes_long_however_little_comes_out_is_left() {
     assert_eq!(unpack(&mut || false), Some(Bytes::new()));
 }
 
+#[test]
+fn whether_to_give_up_is_asked_once_a_kibibyte_however_much_comes_out_of_it() {
+    let memory = Arc::new(Memory::new(64 << 20, 1 << 20));
+    let mut taken = memory.of_connection().reservation();
+    let (packed, mut asked) = (gzip(&vec![0; 4 << 20]), 0);
+    let mut never = || {
+        asked += 1;
+        false
+    };
+    let plain = compression::inflate("gzip", &packed, 4 << 20, &mut never, &mut taken).unwrap().unwrap();
+    assert_eq!(plain.len(), 4 << 20);
+    let kibibytes = packed.len().div_ceil(1 << 10);
+    assert!((kibibytes..=kibibytes + 2).contains(&asked), "asked {asked} times in {kibibytes} KiB");
+}
+
 /// The frame of a message that says it is compressed.
 fn packed(message: &[u8]) -> Vec<u8> {
     [&[1][..], &frame(message)[1..]].concat()

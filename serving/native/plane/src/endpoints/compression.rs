@@ -29,19 +29,25 @@ pub fn soon() -> impl FnMut() -> bool {
 /// Packed bytes, until somebody gives up.
 struct Fed<'a> {
     left: &'a [u8],
+    /// Those that come before the next question.
+    unasked: usize,
     gives_up: &'a mut dyn FnMut() -> bool,
 }
 
 impl BufRead for Fed<'_> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        if (self.gives_up)() {
-            return Err(ErrorKind::TimedOut.into());
+        if self.unasked == 0 {
+            if (self.gives_up)() {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            self.unasked = self.left.len().min(FED);
         }
-        Ok(&self.left[..self.left.len().min(FED)])
+        Ok(&self.left[..self.unasked])
     }
 
     fn consume(&mut self, bytes: usize) {
         self.left = &self.left[bytes..];
+        self.unasked -= bytes;
     }
 }
 
@@ -62,7 +68,7 @@ pub fn inflate(
     gives_up: &mut dyn FnMut() -> bool,
     memory: &mut Reservation,
 ) -> Result<Option<Bytes>, Status> {
-    let data = Fed { left: data, gives_up };
+    let data = Fed { left: data, unasked: 0, gives_up };
     let mut decoder: Box<dyn Read + '_> = match encoding.trim() {
         "gzip" | "x-gzip" => Box::new(MultiGzDecoder::new(data)),
         "deflate" => Box::new(ZlibDecoder::new(data)),
