@@ -204,6 +204,24 @@ def test_texts_and_a_request_without_a_batch_are_asked_as_they_were(tmp_path: Pa
     assert said(receipt(tmp_path / "log", directory, "free"))[0] is Comparison.SAME
 
 
+def test_a_single_text_without_a_batch_comes_out_again(tmp_path: Path) -> None:
+    single = Signature((TensorSpec("x", "string", ()),), (TensorSpec("y", "string", ()),), first_axis=FirstAxis.FREE)
+    model = """import numpy as np
+
+
+class Model:
+    def predict(self, inputs):
+        return {"y": np.array(inputs["x"].item().upper(), dtype=object)}
+"""
+    draft = Draft(files={"model.py": model}, signature=single, example={"x": "a"})
+    directory = publish(tmp_path / "models", "m", 1, draft)
+    for name, answer in (("same", b"TEA"), ("other", b"COFFEE")):
+        block = FakeBlock({"x": np.array([b"tea"], object)}, {"y": np.array([answer], object)}, request_id=[name])
+        write_log(tmp_path / "log", block)
+    assert said(receipt(tmp_path / "log", directory, "same"))[0] is Comparison.SAME
+    assert said(receipt(tmp_path / "log", directory, "other"))[0] is Comparison.DIFFERS
+
+
 def test_an_id_that_was_used_again_has_a_receipt_for_each_answer(tmp_path: Path) -> None:
     log = logged(tmp_path / "log", 2.0)
     logged(log, 3.0, version=2, received=datetime(2026, 3, 2, tzinfo=UTC))

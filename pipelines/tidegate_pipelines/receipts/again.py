@@ -159,9 +159,8 @@ def _as_logged(values: Sequence[Any], like: Array) -> Array:
     import numpy as np
 
     found = np.asarray(_as_bytes(values), dtype=object) if like.dtype.kind == "O" else np.asarray(values)
-    return (
-        found[0] if found.shape[1:] == like.shape and found.shape[:1] == (1,) and found.shape != like.shape else found
-    )
+    without_batch = found.shape[1:] == like.shape and found.shape[:1] == (1,)
+    return found.reshape(like.shape) if without_batch else found
 
 
 def _difference(before: Array, after: Array) -> float:

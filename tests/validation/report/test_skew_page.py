@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,6 +48,14 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     found = tidegate.skew(before, now.drop(columns="guests"), time="at", report=str(folder))
     assert found.page == folder / "index.html"
     return Path(found.page).read_text()
+
+
+def test_its_head_says_which_rows_of_when_it_is_about(page: str) -> None:
+    head = page[page.index("<h1>") : page.index("What to do")]
+    assert "1,400 rows of 2023-10-10 to 2023-10-16 (7 days), against training's 2023-08-31 to 2023-10-09 (40 days)" in (
+        html.unescape(head)
+    )
+    assert re.search(r"; looked at on \d{4}-\d\d-\d\d \d\d:\d\d UTC\.", head)
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,22 @@ def test_rows_of_a_default_value_hold_just_that(tmp_path: Path) -> None:
     assert [one["event_time"][:19] for one in shown] == [f"{one:%Y-%m-%dT%H:%M:%S}" for one in newest]
 
 
+def test_rows_of_a_value_without_a_cause_hold_just_that() -> None:
+    random = np.random.default_rng(5)
+    tables = []
+    for first, days, rows in ((19_000, 60, 30_000), (19_100, 14, 7000)):
+        day = np.sort(random.integers(0, days, rows))
+        at = pd.to_datetime(first + day + random.random(rows), unit="D")
+        level = random.normal(1015, 5, days)[day] + random.normal(0, 3, rows)
+        tables.append(pd.DataFrame({"at": at, "level": np.round(level, 1)}))
+    before, now = tables
+    now.loc[now.sample(frac=0.012, random_state=1).index, "level"] = 1010.3
+    found = [one for one in report_on_tables(before, now, Columns(time="at")).findings if one.check == "single value"]
+    assert [(one.outcome, one.cause) for one in found] == [(Outcome.WARN, None)]
+    assert "of the rows hold 1010.3" in found[0].sentence
+    assert [one[VALUE] for one in rows_of(found[0])] == [1010.3, 1010.3, 1010.3]
+
+
 def test_without_times_rows_are_named_by_their_place() -> None:
     before, now = frames()
     report = report_on_tables(before.drop(columns="at"), now.drop(columns="at"))

@@ -36,7 +36,18 @@ def skew_view(report: SkewReport) -> View:
         checks=(),
         blind_spots=blind_spots(found),
         steps=skew_steps(report),
+        about=_about(report),
     )
+
+
+def _about(report: SkewReport) -> str:
+    """Which rows were looked at, of when, against what, and when that was."""
+    rows = f"{report.rows:,} row" + ("" if report.rows == 1 else "s")
+    if report.days is not None:
+        rows += f" of {report.days.words}, against training's {report.days.reference_words}"
+    elif report.since is not None or report.until is not None:
+        rows += f" from {_moment(report.since, 'the first event')} to {_moment(report.until, 'the last event')}"
+    return f"{rows}; looked at on {_moment(datetime.fromisoformat(report.made_at), '')}."
 
 
 def _one_by_one(found: Sequence[FindingView]) -> tuple[FindingView, ...]:

@@ -83,7 +83,7 @@ class BlindSpot:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One page."""
+    """One page. `about` says in its head what was looked at, and when."""
 
     title: str
     outcome: Outcome
@@ -100,6 +100,7 @@ class View:
     overrides: tuple[OverrideLine, ...] = ()
     steps: tuple[str, ...] = ()
     forest: Forest | None = None
+    about: str = ""
 
 
 def finding_view(finding: Finding, gate: str, bars: tuple[Bar, ...] = ()) -> FindingView:

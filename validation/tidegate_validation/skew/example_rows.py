@@ -78,7 +78,7 @@ def _rows_of(
         feature = profile.features[one.subject]
         term = term_of(window.connection, index, feature, window.columns.get(one.subject, one.subject), window.types)
         terms.append(term)
-        conditions.append(_condition(one, term, window, profile.counts[one.subject], comparison.counts[one.subject]))
+        conditions.append(_condition(one, term, window, profile.counts[one.subject], comparison))
     columns = [quote(window.columns.get(one.subject, one.subject)) for one in findings]
     identity = _identity(window)
     order = ", ".join(identity.values())
@@ -101,17 +101,26 @@ def _rows_of(
     }
 
 
-def _condition(finding: Finding, term: Term, window: Window, before: FeatureCounts, now: FeatureCounts) -> str:
-    """SQL for the rows that show a finding: those of the value that its cause names, else of the bin in which there is
-    most beside training."""
+def _condition(finding: Finding, term: Term, window: Window, before: FeatureCounts, comparison: Comparison) -> str:
+    """SQL for the rows that show a finding: those of the value that it or its cause names, else of the bin in which
+    there is most beside training."""
     column = window.columns.get(finding.subject, finding.subject)
-    kind, value = family(window.types[column]), (finding.cause or {}).get("value")
+    kind, value = family(window.types[column]), _value_named(finding, comparison)
     if kind in (Family.INTEGER, Family.FLOAT) and isinstance(value, int | float):
         return equals(as_number(column, window.types[column]), float(value))
     if kind is Family.TEXT and isinstance(value, str):
         return f"{as_text(column, window.types[column])} = {text_literal(value)}"
-    code = _telling_bin(finding.check, before, now)
+    code = _telling_bin(finding.check, before, comparison.counts[finding.subject])
     return "false" if code is None else f"({term.bin}) = {code}"
+
+
+def _value_named(finding: Finding, comparison: Comparison) -> Any:
+    """The one value of which a finding tells, if it is one."""
+    if finding.cause is not None:
+        return finding.cause.get("value")
+    numbers = comparison.numbers.get(finding.subject)
+    point = None if numbers is None or finding.check != Aspect.POINT else numbers.point
+    return None if point is None else point.value
 
 
 def _telling_bin(check: str, before: FeatureCounts, now: FeatureCounts) -> int | None:
