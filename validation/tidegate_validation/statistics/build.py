@@ -11,9 +11,11 @@ from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.statistics.agreements import agreements_of
 from tidegate_validation.statistics.association import Association
 from tidegate_validation.statistics.associations import chosen_columns, find_associations, leveled
+from tidegate_validation.statistics.bins import NumericBins
 from tidegate_validation.statistics.blocks import BlockUnit, chunk_of, day_of
 from tidegate_validation.statistics.counting import block_number, count_repeated, count_rows, types_of
 from tidegate_validation.statistics.counts import REPEATED, TIME_OF_DAY, FeatureCounts
+from tidegate_validation.statistics.deviations import deviations_of
 from tidegate_validation.statistics.event_times import check_seconds
 from tidegate_validation.statistics.facts import facts_of
 from tidegate_validation.statistics.points import digits_name, digits_of, weigh
@@ -140,7 +142,8 @@ def _profiles(
         clusters = tail_clusters(profile.bins, counts[profile.name])
         profile = replace(profile, points=weigh(sample), clusters=clusters)
         if isinstance(sample, ValueSample):
-            profile = replace(profile, reaches=reaches_of(sample))
+            deviations = deviations_of(sample) if isinstance(profile.bins, NumericBins) else None
+            profile = replace(profile, reaches=reaches_of(sample), deviations=deviations)
             digits[digits_name(profile.name)] = digits_of(sample)
         found.append(profile)
     return found, {**counts, **digits}

@@ -21,6 +21,7 @@ from tidegate_validation.statistics.association import Association
 from tidegate_validation.statistics.bins import FrozenBins, bins_from_dict
 from tidegate_validation.statistics.blocks import BlockUnit
 from tidegate_validation.statistics.counts import FeatureCounts, read_counts, write_counts
+from tidegate_validation.statistics.deviations import Deviations, deviations_from_dict
 from tidegate_validation.statistics.points import Points
 from tidegate_validation.statistics.reaches import Reaches
 from tidegate_validation.statistics.sql import Family
@@ -49,8 +50,8 @@ class FeatureProfile:
     where there are too many values to say; `new_values` is how many such values came by themselves, as those that one
     day brings at once do not. `quantiles` are values at `levels`; `support` holds all values with their counts where
     they are few; `points` says what single values weigh. `clusters` is how many rows come together where values are
-    lowest and highest, `reaches` how many lay beyond all blocks before. Numbers in the unit of the column; times in
-    Unix seconds.
+    lowest and highest, `reaches` how many lay beyond all blocks before, `deviations` how far from the middle of their
+    own block. Numbers in the unit of the column; times in Unix seconds.
     """
 
     name: str
@@ -72,6 +73,7 @@ class FeatureProfile:
     points: Points = field(default_factory=Points)
     clusters: tuple[float, float] = (1.0, 1.0)
     reaches: Reaches = ((), ())
+    deviations: Deviations | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
@@ -99,6 +101,7 @@ class FeatureProfile:
             points=Points.from_dict(data["points"]),
             clusters=(float(lowest), float(highest)),
             reaches=(tuple(map(float, below)), tuple(map(float, above))),
+            deviations=deviations_from_dict(data.get("deviations")),
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ from tidegate_validation.statistics.bins import (
     NumericBins,
 )
 from tidegate_validation.statistics.counts import FeatureCounts
+from tidegate_validation.statistics.deviations import rows_beyond
 from tidegate_validation.statistics.points import FINEST, digits_of
 from tidegate_validation.statistics.profile import FeatureProfile, Profile
 from tidegate_validation.statistics.reaches import share_of
@@ -30,6 +31,8 @@ _NEARLY_ALL = 0.8
 _TESTABLE_NEW_RATE = 0.05
 _TESTABLE_NEW_CATEGORIES = 0.6
 _BY_CHANCE = 0.05
+_NO_CHANCE = 0.001
+_MANY = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +185,7 @@ def measure_feature(
     everything = tuple(code for group in ordinary for code in group)
     bins = compared_bins(feature, reference)
     apart_in_all = block_distance(reference, current, bins, ordered=has_order(feature), prior=prior, telling=telling)
-    outside = _outside(feature, reference, current, everything, (apart.longer, apart_in_all.design_effect))
+    outside = _outside(feature, reference, current, everything, (apart.longer, apart_in_all.design_effect), sample)
     return FeatureNumbers(
         feature=feature.name,
         rows=current.rows,
@@ -217,10 +220,12 @@ def _outside(
     current: FeatureCounts,
     ordinary: tuple[int, ...],
     together: tuple[float, float],
+    sample: ValueSample | TextSample | None,
 ) -> Unseen | None:
     """Values outside training's range on the side where more are; extremes that come by the day count once a day, and
-    less often where days that follow each other share them. `together` is how many times as long days do that, and how
-    many rows are one observation of a day's level: so those count that fill their days, as a level does."""
+    less often where days that follow each other share them, unless the `sample` shows that they stand apart from their
+    days. `together` is how many times as long days do that, and how many rows are one observation of a day's level: so
+    those count that fill their days, as a level does."""
     bins = feature.bins
     if not isinstance(bins, NumericBins) or not bins.far or not current.rows:
         return None
@@ -239,7 +244,29 @@ def _outside(
         )
         for codes, cluster, reach in zip(((0, 1), (last - 1, last)), feature.clusters, feature.reaches, strict=True)
     ]
+    if isinstance(sample, ValueSample):
+        sides += _standing_apart(feature, sample, current.rows, max(1.0, thinner), _ahead(reference, current))
     return max(sides, key=lambda one: one.unseen / one.cluster)
+
+
+def _standing_apart(
+    feature: FeatureProfile, sample: ValueSample, rows: int, fuller: float, ahead: int
+) -> Iterator[Unseen]:
+    """Values outside training's range, each for itself, on a side where too many days for chance have some that are
+    further from the day's other rows than any of training were: no season and no hot day brings those, for these move
+    the other rows too. Days have `fuller` times training's rows, of which each may be the furthest."""
+    ends = zip((-1, 1), (feature.minimum, feature.maximum), feature.deviations or (), strict=False)
+    for side, limit, known in ends:
+        found = None if limit is None else rows_beyond(sample, known, side, limit)
+        if found is None:
+            continue
+        beyond, apart = found
+        days = Unseen(len(apart), int((apart > 0).sum()), known.rate(ahead), 1.0)
+        if days.p_value(days.expected * fuller) < _NO_CHANCE and days.share > known.spell(days.rows):
+            # Where many of a day's stand apart, the others came with them.
+            counted = np.where(apart >= _MANY * beyond, beyond, apart).sum()
+            present = feature.rows - feature.missing - feature.infinite
+            yield Unseen(rows, int(counted), 2.0 / max(present, 1), 1.0)
 
 
 def _fill_days(current: FeatureCounts, ordinary: tuple[int, ...], codes: tuple[int, ...]) -> bool:
