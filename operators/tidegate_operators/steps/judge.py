@@ -101,6 +101,8 @@ class UnpublishedModels:
         if found is None:
             if why := no_version_but_some(model):
                 raise InvalidInput(why)
+            if model.is_dir() and not any(model.iterdir()):
+                raise InvalidInput(f"{model} is an empty folder: name one that holds a model, or a version's directory")
             if model.suffix in PICKLES:
                 raise InvalidInput(
                     f"{model} is a pickle, which can run any code: save it with skops, or give a policy with "

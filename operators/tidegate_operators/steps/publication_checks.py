@@ -91,7 +91,9 @@ def check_training(
             "its columns must bear the names of the signature's inputs, the label and the event time"
         )
     if training.num_rows == 0:
-        raise InvalidInput("the training data has no rows: a profile of nothing says nothing")
+        raise InvalidInput(
+            "the training data has no rows, of which no profile can be made: give data with rows, or none"
+        )
 
 
 def _as_lists(spec: TensorSpec) -> str:

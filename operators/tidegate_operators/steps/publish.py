@@ -245,7 +245,10 @@ def _example(one: Publication, inferred: InferredSignatures, sample: pa.Table | 
     if sample is None and inferred.example:
         return inferred.example
     if sample is None:
-        raise InvalidInput("a version needs an example row for its warm-up: give `training`, or an `example` as JSON")
+        raise InvalidInput(
+            "a version needs an example row for its warm-up: give training data (`training`), or a file (`example`) "
+            'with JSON of a value per input, such as {"x": 1.5}'
+        )
     check_sample(sample, inferred.signatures)
     names = [name for name in inputs_by_name(inferred.signatures) if name in sample.column_names]
     for row in sample.select(names).slice(0, _EXAMPLE_ROWS).to_pylist():

@@ -32,7 +32,9 @@ def ask_hub(hub: str, token_file: Path | None, method: str, path: str, body: dic
         data = None if body is None else json.dumps(body)
         answer = httpx.request(method, hub.rstrip("/") + path, content=data, headers=headers, timeout=_TIMEOUT)
         found = answer.json()
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+    except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
+        raise InvalidInput(f"the hub's address {hub!r} is no URL: write it like http://127.0.0.1:8600") from error
+    except (httpx.HTTPError, ValueError) as error:
         raise Unavailable(f"no hub answers at {hub} ({type(error).__name__}): start it, or mend the address") from error
     if answer.is_success:
         return found

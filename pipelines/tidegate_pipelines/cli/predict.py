@@ -80,7 +80,10 @@ def _read(text: str | bytes | None, file: Path | None) -> Any:
     try:
         return json.loads(text or "")
     except MALFORMED as error:
-        raise InvalidInput(f"the inputs are not JSON: {error}") from error
+        raise InvalidInput(
+            f'the inputs are not JSON ({error}): write them like {{"distance": 719}}, in quotes of the shell, or '
+            "name their file with --file"
+        ) from error
 
 
 def _columns(document: Any) -> dict[str, list[Any]]:

@@ -71,6 +71,9 @@ def test_a_log_that_is_not_there_is_no_want_of_one(tmp_path: Path) -> None:
 def test_what_is_no_model_is_said(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match=r"gone\.onnx is missing"):
         judge(tmp_path / "gone.onnx", Evidence(rows(2), "late"))
+    (tmp_path / "nothing").mkdir()
+    with pytest.raises(InvalidInput, match="nothing is an empty folder: name one that holds a model"):
+        judge(tmp_path / "nothing", Evidence(rows(2), "late"))
     (tmp_path / "model.bin").write_bytes(b"?")
     with pytest.raises(InvalidInput, match="does not tell its platform"):
         judge(tmp_path / "model.bin", Evidence(rows(2), "late"))

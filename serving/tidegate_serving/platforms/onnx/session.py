@@ -50,7 +50,9 @@ def open_session(path: Path, manifest: Manifest, device: Device = PROCESSOR, gpu
     try:
         session = runtime.InferenceSession(str(path), options, providers=_providers(device, gpu_memory_bytes))
     except Exception as error:
-        raise ModelFailed(f"{path} is no ONNX model that onnxruntime can run on {device}: {error}") from error
+        raise ModelFailed(
+            f"{path} is no ONNX model that onnxruntime can run on {device} ({error}): export it anew"
+        ) from error
     if _PROVIDERS[device.kind] not in session.get_providers():
         raise ModelFailed(
             f"onnxruntime cannot use {device} for {path}: see whether nvidia-smi shows that GPU, and whether the "

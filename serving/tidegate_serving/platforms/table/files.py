@@ -76,7 +76,7 @@ def _arrow_table(path: Path) -> pa.Table:
 
         return parquet.read_table(path)
     except (pa.ArrowException, OSError) as error:
-        raise ModelFailed(f"{path} is no table that can be read: {error}") from error
+        raise ModelFailed(f"{path} is no table that can be read ({error}): write it anew") from error
 
 
 def _csv_table(path: Path) -> pa.Table:

@@ -193,7 +193,7 @@ def test_an_empty_table_knows_no_key(tmp_path: Path) -> None:
         ("t.json", '{"a": null}', InvalidInput, "of no kind that can be served"),
         ("t.json", '{"a": "x", "b": 1}', InvalidInput, "differ in kind"),
         ("t.json", '{"a": [1], "b": [1, 2]}', InvalidInput, "differ in kind or length"),
-        ("t.parquet", "nonsense", ModelFailed, "no table that can be read"),
+        ("t.parquet", "nonsense", ModelFailed, r"(?s)no table that can be read .*: write it anew"),
         ("t.csv", "a,b\n1", ModelFailed, "no table that can be read"),
         ("t.csv", "a\n1\n", InvalidInput, "at least one value"),
         ("t.csv", "a,b\n1,2\n1,3\n", InvalidInput, "1 keys are there twice, such as 1: keep one each"),
