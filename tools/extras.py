@@ -76,6 +76,7 @@ EXTRAS = {
             "moto[s3,server]",
             "pandas",
             "playwright",
+            "psycopg[binary]",
             "pyarrow",
             "s3fs",
             "scikit-learn",
