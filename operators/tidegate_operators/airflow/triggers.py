@@ -106,13 +106,13 @@ class RegisteredModelTrigger(BaseEventTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Polls until it is cancelled."""
-        from tidegate_serving.contract.errors import Unavailable
+        from tidegate_serving.contract.errors import TidegateError
 
         known: str | None = None
         while True:
             try:
                 version = await asyncio.to_thread(self._look)
-            except Unavailable as error:
+            except TidegateError as error:
                 self.log.warning("%s", error.message)
                 version = None
             if version not in (None, known):

@@ -5,17 +5,14 @@ Plain functions that block; an answer that is not there yet is None.
 
 from __future__ import annotations
 
-import json
-import urllib.error
-import urllib.parse
-import urllib.request
 from datetime import UTC, datetime, timedelta
 
 from tidegate_operators.steps.engine_group import engines_of
 from tidegate_serving.connection import EngineConnection
-from tidegate_serving.contract.errors import DeadlinePassed, Unavailable
+from tidegate_serving.contract.errors import DeadlinePassed, NotFound, Unavailable
 from tidegate_serving.contract.servable import State
 from tidegate_serving.control_client import ControlClient, VersionStatus
+from tidegate_serving.sources.mlflow.registry import Proposal, Registry
 
 _SECONDS = 20.0
 _AWAY = (Unavailable, DeadlinePassed)
@@ -52,23 +49,11 @@ def _state(found: VersionStatus | None, wanted: bool) -> str | None:
 
 
 def registered_version(uri: str, name: str, alias: str) -> str | None:
-    """The number of the version that the alias names; None where there is none. Unavailable for a registry that does
-    not answer. MLflow's REST interface is asked, so that nobody who waits needs MLflow."""
-    query = urllib.parse.urlencode({"name": name, "alias": alias})
-    address = f"{uri.rstrip('/')}/api/2.0/mlflow/registered-models/alias?{query}"
-    if not address.startswith(("http://", "https://")):
-        raise Unavailable(f"MLflow's address is {uri!r}: name its tracking server, such as http://mlflow:5000")
+    """The number of the version that the alias names; None where there is none. Errors as Registry's."""
     try:
-        with urllib.request.urlopen(address, timeout=_SECONDS) as answer:
-            document = json.load(answer)
-    except urllib.error.HTTPError as error:
-        error.close()
-        if error.code in (400, 404):
-            return None
-        raise Unavailable(f"MLflow at {uri} answers {error.code}: see its log") from error
-    except (OSError, ValueError) as error:
-        raise Unavailable(f"MLflow at {uri} does not answer ({error}): is it running?") from error
-    return str(document["model_version"]["version"])
+        return str(Registry(uri, _SECONDS).proposed(name, Proposal(alias=alias)))
+    except NotFound:
+        return None
 
 
 def deadline(seconds: float) -> str:

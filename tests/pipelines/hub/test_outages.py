@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import select
 from starlette.testclient import TestClient
 from tests.support.eventually import eventually
-from tests.support.hub.played_registry import PlayedRegistry, played_registry
+from tests.support.neighbours.played_registry import PlayedRegistry, played_registry
 from tests.support.neighbours.postgresql import postgresql
 from tests.support.release.world import Endpoints, World, available
 

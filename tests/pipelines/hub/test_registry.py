@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -9,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 from sqlalchemy import delete, select
+from tests.support.neighbours.played_registry import ALIAS, played_registry
 
 from tidegate_pipelines.hub.config import HubConfig, MlflowConfig, ReleaseConfig
 from tidegate_pipelines.hub.registry.mlflow_rest import MlflowRegistry, Wanted
@@ -253,3 +255,20 @@ def test_one_number_of_a_rule_leaves_the_others_as_they_were() -> None:
     assert config.release_of("other").rule == strict
     in_traffic = config.release_of("flights", {"rule": {"mode": "traffic"}}).rule
     assert in_traffic == CanaryRule(mode=CanaryMode.TRAFFIC, pairs=500, max_error_share=0.002)
+
+
+def test_a_password_in_the_registrys_address_signs_in_and_is_told_to_nobody() -> None:
+    with played_registry() as played:
+        played.wanted = {"flights": 2}
+        played.authorization = "Basic " + base64.b64encode(b"anna:s3cret").decode()
+        registry = MlflowRegistry(MlflowConfig(address=played.address.replace("://", "://anna:s3cret@"), alias=ALIAS))
+        try:
+            assert registry.address == played.address
+            assert registry.aliases("flights") == {ALIAS: 2}
+            played.faulty.set()
+            with pytest.raises(Unavailable) as told:
+                registry.aliases("flights")
+        finally:
+            registry.close()
+    assert played.address in told.value.message
+    assert "s3cret" not in told.value.message

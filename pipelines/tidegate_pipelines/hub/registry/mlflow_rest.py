@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ import httpx
 
 from tidegate_pipelines.hub.config import MlflowConfig
 from tidegate_serving.contract.errors import InvalidInput, NotFound, PermissionRefused, Unavailable
+from tidegate_serving.sources.mlflow.registry import sign_in
 
 _API = "/api/2.0/mlflow/"
 _PAGE = 1000
@@ -25,8 +25,8 @@ class Wanted(NamedTuple):
 
 
 class MlflowRegistry:
-    """One tracking server's registry; safe to share between threads. What signs in comes from MLflow's own variables
-    (MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD).
+    """One tracking server's registry, signed in to as `sign_in` says; safe to share between threads. `address` is
+    without name and password.
 
     Unavailable where it does not answer, or answers with a fault of its own; NotFound for what it does not have,
     PermissionRefused where it lets nothing be written.
@@ -34,12 +34,9 @@ class MlflowRegistry:
 
     def __init__(self, config: MlflowConfig) -> None:
         self._config = config
+        self.address, headers = sign_in(config.address)
         self._client = httpx.Client(
-            base_url=config.address.rstrip("/") + _API,
-            timeout=config.timeout_seconds,
-            headers=_headers(),
-            auth=_auth(),
-            trust_env=False,
+            base_url=self.address + _API, timeout=config.timeout_seconds, headers=headers, trust_env=False
         )
 
     def wanted(self) -> dict[str, Wanted]:
@@ -108,7 +105,7 @@ class MlflowRegistry:
                 return found
 
     def _ask(self, method: str, path: str, values: Mapping[str, str]) -> dict[str, Any]:
-        where = f"MLflow at {self._config.address}"
+        where = f"MLflow at {self.address}"
         sent: dict[str, Any] = {"params": values} if method == "GET" else {"json": values}
         try:
             answer = self._client.request(method, path, **sent)
@@ -154,13 +151,3 @@ def _said(answer: httpx.Response) -> dict[str, Any]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _headers() -> dict[str, str]:
-    token = os.environ.get("MLFLOW_TRACKING_TOKEN")
-    return {"Authorization": f"Bearer {token}"} if token else {}
-
-
-def _auth() -> tuple[str, str] | None:
-    user = os.environ.get("MLFLOW_TRACKING_USERNAME")
-    return (user, os.environ.get("MLFLOW_TRACKING_PASSWORD", "")) if user else None

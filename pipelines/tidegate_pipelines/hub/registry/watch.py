@@ -102,7 +102,7 @@ class RegistryWatch:
                 if row is None:
                     row = RegistryRow(name=REGISTRY, state="", since=now, last_seen=None)
                     session.add(row)
-                row.address = self._config.mlflow.address
+                row.address = self._registry.address
                 if row.state != state:
                     row.state, row.since = state, now
                 row.problem = problem or self._teller.refusals

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput, NotFound, PermissionRefused, TidegateError, Unavailable
+from tidegate_serving.redaction import without_secrets
 
 _API = "/api/2.0/mlflow"
 _PAGE = 200
@@ -45,22 +46,22 @@ class Proposal:
 
 
 class Registry:
-    """One MLflow server. Raises Unavailable for one that does not answer in `timeout_seconds` or fails.
-
-    Credentials are taken from MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD.
-    """
+    """One MLflow server, signed in to as `sign_in` says; `uri` is its address without name and password. Raises
+    InvalidInput for what is no such address, Unavailable for a server that does not answer in `timeout_seconds` or
+    fails."""
 
     def __init__(self, uri: str, timeout_seconds: float) -> None:
-        if not uri.startswith(("http://", "https://")):
-            raise InvalidInput(f"MLflow's uri is {uri!r}: write the address of its server, http://HOST:PORT")
-        self.uri = uri.rstrip("/")
+        self.uri, self._headers = sign_in(uri)
         self._timeout = timeout_seconds
 
     def proposed(self, model: str, proposal: Proposal) -> int:
         """The version's number. NotFound where nothing is proposed."""
         if proposal.alias:
-            found = self._get("/registered-models/alias", {"name": model, "alias": proposal.alias})
-            return int(found["model_version"]["version"])
+            found = self._get("/registered-models/get", {"name": model}).get("registered_model", {})
+            for one in found.get("aliases", []):
+                if one["alias"] == proposal.alias:
+                    return int(one["version"])
+            raise NotFound(f"{model!r} in MLflow at {self.uri} has no {proposal}: set it on a version")
         numbers = [
             int(version["version"])
             for version in self._versions(model)
@@ -83,7 +84,7 @@ class Registry:
 
     def _get(self, path: str, query: Mapping[str, str]) -> dict[str, Any]:
         url = f"{self.uri}{_API}{path}?{urllib.parse.urlencode(query)}"
-        request = urllib.request.Request(url, headers=_credentials())
+        request = urllib.request.Request(url, headers=self._headers)
         what = f"MLflow at {self.uri}"
         try:
             with urllib.request.urlopen(request, timeout=self._timeout) as answer:
@@ -97,14 +98,31 @@ class Registry:
         return document
 
 
-def _credentials() -> dict[str, str]:
-    token = os.environ.get("MLFLOW_TRACKING_TOKEN")
-    if token:
-        return {"Authorization": f"Bearer {token}"}
-    user, password = (os.environ.get(f"MLFLOW_TRACKING_{name}") for name in ("USERNAME", "PASSWORD"))
-    if user and password:
-        return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
-    return {}
+def sign_in(uri: str) -> tuple[str, dict[str, str]]:
+    """The address of a tracking server without name and password, and the headers that sign in there: with these, as
+    MLflow's own client does, else with MLFLOW_TRACKING_TOKEN, else with MLFLOW_TRACKING_USERNAME and
+    MLFLOW_TRACKING_PASSWORD. InvalidInput for what is no address of a server."""
+    try:
+        parts = urllib.parse.urlsplit(uri)
+        user, password = parts.username, parts.password
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError
+    except ValueError as error:
+        shown = without_secrets(uri)
+        raise InvalidInput(f"MLflow's uri is {shown!r}: write the address of its server, http://HOST:PORT") from error
+    host = parts.netloc.rpartition("@")[2]
+    address = urllib.parse.urlunsplit(parts._replace(netloc=host)).rstrip("/")
+    if user is not None:
+        return address, _basic(urllib.parse.unquote(user), urllib.parse.unquote(password or ""))
+    if token := os.environ.get("MLFLOW_TRACKING_TOKEN"):
+        return address, {"Authorization": f"Bearer {token}"}
+    if user := os.environ.get("MLFLOW_TRACKING_USERNAME"):
+        return address, _basic(user, os.environ.get("MLFLOW_TRACKING_PASSWORD", ""))
+    return address, {}
+
+
+def _basic(user: str, password: str) -> dict[str, str]:
+    return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
 
 
 def _refused(error: urllib.error.HTTPError, what: str) -> TidegateError:

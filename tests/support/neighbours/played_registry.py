@@ -17,11 +17,13 @@ ALIAS = "candidate"
 
 class PlayedRegistry:
     """At `address`. `wanted` are the versions that the alias is set on; while `faulty` is set it answers 500, and
-    while `slow` is set not at all. Nothing may be written about models that are `closed`."""
+    while `slow` is set not at all. Nothing may be written about models that are `closed`. Where `authorization` is
+    set, requests have to bring it."""
 
     def __init__(self) -> None:
         self.wanted: dict[str, int] = {}
         self.closed: set[str] = set()
+        self.authorization: str | None = None
         self.faulty = threading.Event()
         self.slow = threading.Event()
         self._awake = threading.Event()
@@ -61,9 +63,11 @@ class PlayedRegistry:
             def _say(self, status: int = 200) -> None:
                 if registry.slow.is_set():
                     registry._awake.wait()
+                if registry.authorization not in (None, self.headers["Authorization"]):
+                    status = 401
                 self.send_response(500 if registry.faulty.is_set() else status)
                 self.end_headers()
-                self.wfile.write(json.dumps(registry.answer(self.path)).encode())
+                self.wfile.write(json.dumps({} if status == 401 else registry.answer(self.path)).encode())
 
             def log_message(self, format: str, *args: object) -> None:
                 return
