@@ -105,7 +105,8 @@ def _write_report(directory: Path, verdict: Verdict, envelope: Envelope) -> None
         if one.verdict_digest == envelope.digest:
             by = f"key {', '.join(opened.signatures)}"
             lines.append(OverrideLine(gate, denied_outcome(verdict, gate), by, one.reason, one.expires_at))
-    write_report(verdict, folder, Seal(", ".join(envelope.signatures), envelope.digest, tuple(lines)))
+    seal = Seal(", ".join(envelope.signatures), envelope.digest, tuple(lines))
+    write_report(verdict, folder, seal, directory)
 
 
 def _named(public_key: bytes, stem: str, trusted: Path | None) -> TrustedKey:

@@ -50,7 +50,7 @@ def validate(
     verdict = run_gates(directory, evidence, report=report_directory(directory), progress=progress)
     path = verdict_path(directory)
     verdict_digest = write_verdict(verdict, path, key)
-    report = write_report(verdict, report_directory(directory), Seal(signed_by, verdict_digest))
+    report = write_report(verdict, report_directory(directory), Seal(signed_by, verdict_digest), directory)
     return Validation(verdict, path, verdict_digest, report)
 
 

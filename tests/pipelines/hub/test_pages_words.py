@@ -370,3 +370,10 @@ def test_what_an_engine_that_is_away_did_not_do_is_said_to_be_begun(client: Test
     assert "a reason It was asked of the engine, which has not said yet that it is done." in text_of(
         client, "/models/eta"
     )
+
+
+def test_a_refused_release_names_its_own_folder_in_what_to_do(client: TestClient, database: Database) -> None:
+    number = add_release(database, "REFUSED", "validate", allowed=False, directory="/srv/models/eta/1")
+    text = text_of(client, f"/releases/{number}")
+    assert "tidegate override /srv/models/eta/1 --gate" in text
+    assert f"tidegate override {number} --hub" in text

@@ -57,12 +57,15 @@ def judged(*gates: GateResult, denied_by: tuple[str, ...] = ()) -> Verdict:
     )
 
 
+SEAL = Seal("k", "ef" * 32)
+
+
 def quality(outcome: Outcome, *findings: Finding) -> GateResult:
     return GateResult("quality", outcome, "worse", findings, 1.0)
 
 
-def page(folder: Path, verdict: Verdict, seal: Seal | None = None) -> str:
-    return write_report(verdict, folder, seal).read_text()
+def page(folder: Path, verdict: Verdict, seal: Seal | None = None, version: Path | None = None) -> str:
+    return write_report(verdict, folder, seal, version).read_text()
 
 
 def test_the_plot_orders_slices_by_how_sure_a_loss_is_and_keeps_to_one_scale() -> None:
@@ -110,7 +113,7 @@ def test_a_page_of_an_unsigned_verdict_says_that_it_admits_nothing(tmp_path: Pat
     assert "Push allowed: no, because nothing is signed; else yes, because every gate passes." in text
     assert "Admits until" not in text
     assert "1 Feb 2026" not in text
-    signed = page(tmp_path, judged(quality(Outcome.PASS, SLICES)), Seal("k", "ef" * 32))
+    signed = page(tmp_path, judged(quality(Outcome.PASS, SLICES)), SEAL)
     assert "Push allowed: yes, because every gate passes, until 1 Feb 2026" in signed
     assert "Admits until" in signed
 
@@ -120,7 +123,7 @@ def test_what_could_not_be_seen_says_how_small_and_how_many_rows(tmp_path: Path)
     (blind_spot,) = verdict_view(verdict).blind_spots
     assert (blind_spot.smallest, blind_spot.rows_needed) == ("0.04", "9,100")
     assert "9,100" in page(tmp_path, verdict)
-    assert any("about 9,100 examples" in step for step in next_steps(verdict))
+    assert any("about 9,100 examples" in step for step in next_steps(verdict, place="models/m/3"))
 
 
 def test_an_override_is_shouted_and_no_other_is_offered(tmp_path: Path) -> None:
@@ -151,6 +154,14 @@ def test_the_advice_fits_the_outcome(gates: tuple[GateResult, ...], denied_by: t
     assert any("tidegate override models/m/3" in step for step in steps) is bool(denied_by)
 
 
+def test_the_advice_on_a_page_can_be_typed_as_it_stands(tmp_path: Path) -> None:
+    refused = page(tmp_path, judged(quality(Outcome.FAIL), denied_by=("quality",)), SEAL, Path("/my models/m/3"))
+    assert "<code>tidegate override &#39;/my models/m/3&#39; --gate quality" in refused
+    may = page(tmp_path, judged(quality(Outcome.PASS)), SEAL, Path("/models/m/3"))
+    for command in ("push /models/m/3", "canary m 3", "promote m 3"):
+        assert f"<code>tidegate {command}</code>" in may
+
+
 def lost(name: str, outcome: Outcome = Outcome.FAIL) -> Finding:
     return Finding("slice", name, outcome, "worse", cause={"kind": "slice", "slice": name})
 
@@ -167,12 +178,12 @@ MORE = Finding("slice", "more slices", Outcome.FAIL, "worse", cause={"kind": "sl
     ],
 )
 def test_the_advice_names_the_slice_that_lost_unless_many_did(findings: tuple[Finding, ...], words: str) -> None:
-    assert words in next_steps(judged(quality(Outcome.FAIL, *findings), denied_by=("quality",)))[0]
+    assert words in next_steps(judged(quality(Outcome.FAIL, *findings), denied_by=("quality",)), place="models/m/3")[0]
 
 
 def test_what_nobody_signed_is_not_to_be_pushed(tmp_path: Path) -> None:
     verdict = judged(quality(Outcome.PASS))
-    assert not any("tidegate push" in step for step in next_steps(verdict, signed=False))
+    assert not any("tidegate push" in step for step in next_steps(verdict, place="", signed=False))
     assert "this page is of an unsigned verdict" in page(tmp_path, verdict)
 
 

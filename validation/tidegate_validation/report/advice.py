@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from tidegate_serving.admission import Finding, GateResult, Outcome, Verdict
@@ -16,7 +17,7 @@ _ON_FAIL = {
 
 
 def next_steps(
-    verdict: Verdict, *, place: str = "VERSION", signed: bool = True, overridden_until: str | None = None
+    verdict: Verdict, *, place: str, signed: bool = True, overridden_until: str | None = None
 ) -> tuple[str, ...]:
     """Sentences in the order in which to act.
 
@@ -24,7 +25,7 @@ def next_steps(
     when the overrides end that let it in all the same.
     """
     if verdict.allowed:
-        return (*_look(verdict), *(_push(place) if signed else _sign(place)))
+        return (*_look(verdict), *(_push(verdict, place) if signed else _sign(place)))
     steps = [step for gate in verdict.denied_by for step in _mend(verdict, gate)]
     if overridden_until is not None:
         steps.append(f"Be done with it before the override ends at {overridden_until}: it will not load again after.")
@@ -32,7 +33,7 @@ def next_steps(
         gates = " ".join(f"--gate {gate}" for gate in verdict.denied_by)
         steps.append(
             "Meanwhile the version that serves goes on serving. Where it cannot wait, whoever the policy names may run "
-            f"`tidegate override {place} {gates} --reason ... --expires 4h --key ... --policy ...`."
+            f"`tidegate override {shlex.quote(place)} {gates} --reason ... --expires 4h --key ... --policy ...`."
         )
     return tuple(dict.fromkeys(steps))
 
@@ -45,10 +46,11 @@ def _look(verdict: Verdict) -> Iterator[str]:
         yield "It was compared with nothing: watch the first hours, and keep what it answers for the next version."
 
 
-def _push(place: str) -> Iterator[str]:
+def _push(verdict: Verdict, place: str) -> Iterator[str]:
+    version = f"{verdict.id.name} {verdict.id.version}"
     yield (
-        f"Push it with `tidegate push {place}`, compare it on live traffic with `tidegate canary NAME VERSION`, "
-        "then run `tidegate promote NAME VERSION`."
+        f"Push it with `tidegate push {shlex.quote(place)}`, compare it on live traffic with `tidegate canary "
+        f"{version}`, then run `tidegate promote {version}`."
     )
 
 

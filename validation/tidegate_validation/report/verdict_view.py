@@ -14,11 +14,13 @@ from tidegate_validation.report.view import Seal, Tile, View, blind_spots, findi
 _MEASURED = ("distribution", "missing", "unseen", "range", "infinite", "schema")
 
 
-def verdict_view(verdict: Verdict, seal: Seal | None = None, now: datetime | None = None) -> View:
-    """The page of a verdict, with what is known of its signature; `now` where it is made anew at every look."""
+def verdict_view(verdict: Verdict, seal: Seal | None = None, now: datetime | None = None, place: str = "") -> View:
+    """The page of a verdict, with what is known of its signature; `now` where it is made anew at every look.
+    `place` is the version's directory, which what to do next names where the verdict is signed."""
     by_gate = {gate.gate: [finding_view(one, gate.gate) for one in gate.findings] for gate in verdict.gates}
     everything = [one for found in by_gate.values() for one in found]
     overrides = seal.overrides if seal is not None else ()
+    end = _overridden_until(verdict, seal)
     return View(
         title=f"{verdict.id.name}, version {verdict.id.version}",
         outcome=verdict.outcome,
@@ -33,7 +35,7 @@ def verdict_view(verdict: Verdict, seal: Seal | None = None, now: datetime | Non
         notes=verdict.notes,
         push=push_words(verdict, seal, signed=seal is not None, now=now),
         overrides=overrides,
-        steps=next_steps(verdict, signed=seal is not None, overridden_until=_overridden_until(verdict, seal)),
+        steps=next_steps(verdict, place=place, signed=seal is not None, overridden_until=end),
         forest=forest_of(verdict.gates),
     )
 

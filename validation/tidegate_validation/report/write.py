@@ -18,16 +18,20 @@ PAGE = "index.html"
 _TEMPLATE = "report.html.jinja"
 
 
-def write_report(subject: Verdict | SkewReport, directory: Path, seal: Seal | None = None) -> Path:
+def write_report(
+    subject: Verdict | SkewReport, directory: Path, seal: Seal | None = None, version: Path | None = None
+) -> Path:
     """Writes `index.html` and `verdict.json` or `skew.json` into `directory`; returns the page's path.
 
-    `seal` is what is known of a verdict's signature, and what was overridden since.
+    `seal` is what is known of a verdict's signature, and what was overridden since; `version` is the directory that a
+    signed verdict is about, which what to do next names.
     """
     twin = "verdict.json" if isinstance(subject, Verdict) else "skew.json"
     document = json.dumps(subject.to_dict(), indent=1, ensure_ascii=False, default=str)
     write_atomically(directory / twin, document + "\n")
     docs = directory / DATA_DOCS / PAGE
-    view = verdict_view(subject, seal) if isinstance(subject, Verdict) else skew_view(subject)
+    place = "" if version is None else str(version)
+    view = verdict_view(subject, seal, place=place) if isinstance(subject, Verdict) else skew_view(subject)
     page = (
         environment()
         .get_template(_TEMPLATE)

@@ -186,7 +186,7 @@ def release(session: Session, viewer: Viewer, number: int, config: HubConfig, no
     ).all()
     line = release_line(session.execute(select(*LINE).where(ReleaseRow.id == number)).one())
     verdict = _verdict_row(session, row)
-    view, unreadable = _view(verdict, now)
+    view, unreadable = _view(verdict, now, row.directory or f"{row.model}/{row.version}")
     canary = [one for one in events if canary_numbers(one.data) is not None]
     shown = events[-_EVENTS:]
     allowed = None if verdict is None else verdict.allowed
@@ -255,14 +255,14 @@ def _serves(session: Session, row: ReleaseRow, engine: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _view(row: VerdictRow | None, now: datetime) -> tuple[View | None, str]:
+def _view(row: VerdictRow | None, now: datetime, place: str) -> tuple[View | None, str]:
     if row is None:
         return None, ""
     try:
         verdict = Verdict.from_dict(row.document, f"the verdict of release {row.release_id}")
     except TidegateError as error:
         return None, error.message
-    return verdict_view(verdict, Seal(row.key_id, row.digest), now), ""
+    return verdict_view(verdict, Seal(row.key_id, row.digest), now, place), ""
 
 
 def _steps(
