@@ -74,6 +74,13 @@ def test_a_feature_over_time_has_few_columns_and_shows_the_worst_of_each() -> No
     assert violins([Window(day(0), day(1), "PASS", 0.1, "", (1.0,))], ("low", "high"), 5) == ()
 
 
+def test_dates_under_columns_are_those_of_the_columns_whatever_time_lies_between() -> None:
+    windows = [Window(day(n), day(n + 1), "PASS", 0.1, "", (1.0,)) for n in (0, 6, 7, 8, 9)]
+    columns = violins(windows, ("all",), 5)
+    assert TEN.dates_of(columns) == ((10.0, "1 Jun"), (30.0, "7 Jun"), (70.0, "9 Jun"), (90.0, "10 Jun UTC"))
+    assert TEN.dates_of(columns[:1]) == ((10.0, "1 Jun UTC"),)
+
+
 def test_of_many_bins_those_that_changed_are_shown_in_their_order() -> None:
     bars = bin_bars(("a", "b", "c", "d"), (0.4, 0.3, 0.3, 0.0), (0.1, 0.3, 0.5, 0.1), 2)
     assert [(one.label, one.change) for one in bars] == [("a", "-30.0"), ("c", "+20.0")]

@@ -57,11 +57,26 @@ class Span:
     def dates(self) -> tuple[str, ...]:
         """A few dates, evenly from the first to the last."""
         step = (self.end - self.start) / (_DATES - 1)
-        form = (
-            "%-d %b" if self.end - self.start > _YOUNG else "%H:%M" if self.end - self.start > _MINUTES else "%H:%M:%S"
-        )
-        shown = [f"{self.start + step * number:{form}}" for number in range(_DATES)]
+        shown = [f"{self.start + step * number:{self._form}}" for number in range(_DATES)]
         return (*shown[:-1], f"{shown[-1]} UTC")
+
+    def dates_of(self, columns: Sequence[Violin]) -> tuple[tuple[float, str], ...]:
+        """A few of the columns, from the first to the last: where the middle of each lies, and when it begins. They are
+        as far apart as they are many, whatever time lies between them."""
+        last = len(columns) - 1
+        numbers = dict.fromkeys(round(last * number / (_DATES - 1)) for number in range(_DATES))
+        return tuple(
+            (
+                round(columns[number].x + columns[number].width / 2, 2),
+                f"{columns[number].start:{self._form}}{' UTC' if number == last else ''}",
+            )
+            for number in numbers
+        )
+
+    @property
+    def _form(self) -> str:
+        whole = self.end - self.start
+        return "%-d %b" if whole > _YOUNG else "%H:%M" if whole > _MINUTES else "%H:%M:%S"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +146,12 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Violin:
-    """How a feature was spread in one window: a path in 0 to 100, and whether that was too far from training."""
+    """How a feature was spread in windows since `start`: a path in 0 to 100, and whether that was too far from
+    training."""
 
     x: float
     width: float
+    start: datetime
     path: str
     state: str
     words: str
@@ -242,9 +259,10 @@ def violins(windows: Sequence[Window], labels: Sequence[str], most: int) -> tupl
     found = []
     for number, group in enumerate(groups):
         worst = next((one.state for one in group if one.state in ("FAIL", "ERROR")), group[0].state)
-        width = 100 / len(groups)
+        width, start = 100 / len(groups), group[0].start
         words = f"{group[0].start:%-d %b} to {group[-1].end:%-d %b}: {worst}"
-        found.append(Violin(round(width * number, 2), round(width, 2), violin(_mean(group), highest), worst, words))
+        path = violin(_mean(group), highest)
+        found.append(Violin(round(width * number, 2), round(width, 2), start, path, worst, words))
     return tuple(found)
 
 
