@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import JSONResponse
-from sqlalchemy import text
 
 from tidegate_pipelines.hub.access import Access, Protection, TooManyAttempts
 from tidegate_pipelines.hub.callers import Audit, CurrentUser
@@ -74,16 +74,25 @@ def create_app(
         app.add_middleware(Protection, config=access.config, public_url=hub.config.public_url)
     app.add_exception_handler(TidegateError, _as_json)
 
-    @app.get("/health", include_in_schema=False)
-    def health() -> dict[str, str]:
-        """Whether this replica and its database answer."""
-        with hub.database.reading() as session:
-            session.execute(text("SELECT 1"))
-        return {"status": "ok"}
-
+    app.add_route("/health", _Health(hub.database).answer, include_in_schema=False)
     for make in routers:
         app.include_router(make(hub))
     return app
+
+
+class _Health:
+    """Whether this replica and its database answer. It waits for no thread and no connection that other requests may
+    have; who asks while the database is asked gets what that finds."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._asked: asyncio.Task[None] | None = None
+
+    async def answer(self, _: Request) -> JSONResponse:
+        if self._asked is None or self._asked.done():
+            self._asked = asyncio.create_task(asyncio.to_thread(self._database.require_answer))
+        await asyncio.shield(self._asked)
+        return JSONResponse({"status": "ok"})
 
 
 def status_of(error: TidegateError) -> int:

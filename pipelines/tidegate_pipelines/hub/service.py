@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 
 import uvicorn
+from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI
 
 from tidegate_operators.steps.keys import new_key
@@ -39,7 +40,7 @@ from tidegate_pipelines.hub.releases.airflow_runs import AirflowRuns
 from tidegate_pipelines.hub.releases.follow import Follower
 from tidegate_pipelines.hub.releases.kubeflow_runs import KubeflowRuns
 from tidegate_pipelines.hub.releases.supervisor import Supervisor
-from tidegate_pipelines.hub.store import Database
+from tidegate_pipelines.hub.store import MOST_AT_ONCE, Database
 from tidegate_serving.config.open_files import allow_many
 from tidegate_serving.files import write_json
 
@@ -90,6 +91,8 @@ class Service:
 
         @asynccontextmanager
         async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+            # More threads would wait for a connection, and have everybody else wait for the interpreter.
+            current_default_thread_limiter().total_tokens = MOST_AT_ONCE
             self._start()
             try:
                 yield

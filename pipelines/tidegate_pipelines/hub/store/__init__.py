@@ -4,7 +4,7 @@ A hub started on an older database brings its tables up to date under a lock, be
 """
 
 from tidegate_pipelines.hub.store.base import Base, Json, UtcTime
-from tidegate_pipelines.hub.store.database import Database, write_last
+from tidegate_pipelines.hub.store.database import MOST_AT_ONCE, Database, write_last
 from tidegate_pipelines.hub.store.engines import (
     EngineRow,
     FeatureProfileRow,
@@ -36,6 +36,7 @@ from tidegate_pipelines.hub.store.releases import (
 
 __all__ = [
     "FINAL",
+    "MOST_AT_ONCE",
     "AlertMessageRow",
     "AlertRow",
     "AuditHeadRow",

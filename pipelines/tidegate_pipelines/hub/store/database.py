@@ -38,6 +38,8 @@ _CURES = {
 _BUSY_SECONDS = 30
 _CONNECT_SECONDS = 5
 _POOL = 10
+MOST_AT_ONCE = 2 * _POOL
+"""Connections for whoever reads and writes; another one waits until one of them is free."""
 _MIGRATION_LOCK = 8600_01
 _EVENT_LOCK = 8600_02
 
@@ -60,7 +62,8 @@ class Database:
             raise InvalidInput(f"the database is of kind {kind!r}: use sqlite:///FILE or postgresql://USER@HOST/NAME")
         self.url = parsed.set(drivername=f"{_POSTGRESQL}+psycopg") if kind == _POSTGRESQL else parsed
         self.is_postgresql = kind == _POSTGRESQL
-        self._engine = self._connect()
+        self._engine = self._connect(pool_size=_POOL, max_overflow=MOST_AT_ONCE - _POOL)
+        self._spare = self._connect(pool_size=1, max_overflow=0)
         self._away_since: datetime | None = None
         self._closed = False
 
@@ -72,6 +75,11 @@ class Database:
         """One consistent look at the tables; what is changed in it is thrown away."""
         with self._errors(), Session(self._engine, expire_on_commit=False) as session:
             yield session
+
+    def require_answer(self) -> None:
+        """Unavailable where the database does not answer; over a connection that nothing else takes."""
+        with self._errors(), self._spare.connect() as connection:
+            connection.execute(text("SELECT 1"))
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
@@ -123,9 +131,10 @@ class Database:
         Unavailable."""
         self._closed = True
         self._engine.dispose()
+        self._spare.dispose()
 
-    def _connect(self) -> Engine:
-        options: dict[str, Any] = {"pool_size": _POOL, "max_overflow": _POOL}
+    def _connect(self, **pool: int) -> Engine:
+        options: dict[str, Any] = dict(pool)
         if self.is_postgresql:
             # Days are those of UTC, whatever zone the server has; texts are texts, also of a database in SQL_ASCII.
             arguments = {
