@@ -62,6 +62,26 @@ def test_variables_are_enough_too(
     assert tidegate("status", "--control", f"tidegates://{engine.address}").returncode == 0
 
 
+def test_commands_that_read_a_log_take_the_profile_and_its_token(tidegate: Command, engine: RemoteEngine) -> None:
+    version = publish(engine.process.folder.parent / "models", "flights", 3)
+    for asked in (("skew", version), ("receipt", "6f1c2b")):
+        done = tidegate("--profile", "look", *asked)
+        assert f"the engine at {engine.address} keeps no inference log" in done.stderr
+        done = tidegate("--profile", "look", *asked, "--control", engine.address)
+        assert f"the engine at {engine.address} keeps no inference log" in done.stderr
+        assert "TIDEGATE_TOKEN_FILE" in tidegate("--profile", "nobody", *asked).stderr
+        assert "(there: look, nobody, operate)" in tidegate("--profile", "nope", *asked).stderr
+        assert "(tidegate --profile NAME" in tidegate(*asked).stderr
+    done = tidegate("--profile", "look", "validate", version, "--held-out", "no.csv", "--control", engine.address)
+    assert "no.csv" in done.stderr
+
+
+def test_an_option_of_tidegate_itself_after_the_command_is_told_where_it_goes(tidegate: Command) -> None:
+    done = tidegate("skew", "--profile", "look", "a.csv", "b.csv")
+    assert done.returncode == 2
+    assert "write it before the command: tidegate --profile NAME skew ..." in done.stderr
+
+
 def test_what_is_not_allowed_is_one_sentence(tidegate: Command) -> None:
     done = tidegate("--profile", "look", "disable", "flights", "--reason", "late")
     assert (done.returncode, done.stdout) == (1, "")

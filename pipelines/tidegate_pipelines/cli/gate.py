@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidegate_pipelines.cli.console import say, show_table
-from tidegate_pipelines.cli.options import Baseline, Entity, Golden, HeldOut, Log, Policy, Training, Truth
+from tidegate_pipelines.cli.options import Baseline, Entity, Golden, HeldOut, Log, Policy, Serving, Training, Truth
 from tidegate_pipelines.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
 SigningKey = Annotated[
     Path | None,
     typer.Option("--key", metavar="FILE", help="The validator's private key; without it nothing is signed."),
-]
-Serving = Annotated[
-    str | None,
-    typer.Option("--control", metavar="HOST:PORT", help="Take baseline and log from the engine that serves."),
 ]
 _GRAVITY = ("FAIL", "ERROR", "INCONCLUSIVE", "WARN")
 _FURTHER = 5

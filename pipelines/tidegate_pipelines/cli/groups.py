@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperGroup, TyperOption
 
 from tidegate_serving.contract.errors import Unsupported
 
@@ -101,6 +101,18 @@ class CommandGroups(TyperGroup):
             return self.commands[cmd_name]
         entry = _offered().get(cmd_name)
         return None if entry is None else _command(entry)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command; one that is given an option of `tidegate` itself says where that goes."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            given = getattr(error, "option_name", None)
+            mine = next((one for one in self.params if given in one.opts), None)
+            if mine is not None and hasattr(error, "message"):
+                shown = f"{given} {mine.metavar}" if isinstance(mine, TyperOption) and mine.metavar else given
+                error.message += f"; write it before the command: tidegate {shown} {ctx.invoked_subcommand} ..."
+            raise
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Writes one section per group."""

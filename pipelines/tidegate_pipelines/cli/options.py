@@ -31,6 +31,13 @@ def control_at(context: typer.Context, address: str) -> EngineConnection:
     return EngineConnection.from_environment({**environment(context), "TIDEGATE_CONTROL": address})
 
 
+def named_engine(context: typer.Context) -> EngineConnection | None:
+    """The control port that `--profile` or a variable names, None where none of them does."""
+    told = environment(context)
+    named = any(told.get(one) for one in ("TIDEGATE_PROFILE", "TIDEGATE_CONTROL"))
+    return EngineConnection.from_environment(told) if named else None
+
+
 def version_number(text: str) -> int:
     """A version's number as it was typed; what cannot be one is said with what can."""
     digits = text.isascii() and text.isdigit() and len(text) <= len(str(MAX_VERSION))
@@ -79,6 +86,26 @@ MaybeControl = Annotated[
         parser=EngineConnection.of,
         callback=_control,
         help="Ask the engine that takes pushes here.",
+    ),
+]
+LogOf = Annotated[
+    EngineConnection | None,
+    typer.Option(
+        "--control",
+        metavar="HOST:PORT",
+        parser=EngineConnection.of,
+        callback=_control,
+        help="Take the log of this engine; else of the one that TIDEGATE_CONTROL or --profile names.",
+    ),
+]
+Serving = Annotated[
+    EngineConnection | None,
+    typer.Option(
+        "--control",
+        metavar="HOST:PORT",
+        parser=EngineConnection.of,
+        callback=_control,
+        help="Take baseline and log from the engine that serves.",
     ),
 ]
 Grpc = Annotated[

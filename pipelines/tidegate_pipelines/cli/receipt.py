@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidegate_pipelines.cli.console import harmless, say
+from tidegate_pipelines.cli.options import LogOf, named_engine
 
 if TYPE_CHECKING:
     from tidegate_pipelines.receipts import Receipt
+    from tidegate_serving.connection import EngineConnection
     from tidegate_serving.contract.servable import ServableId
 
 _MOST_LETTERS = 300
@@ -24,11 +26,10 @@ def register(app: typer.Typer) -> None:
 
 
 def receipt(
+    context: typer.Context,
     request_id: Annotated[str, typer.Argument(metavar="REQUEST_ID", help="The answer's x-request-id.")],
     log: Annotated[Path | None, typer.Option("--log", metavar="ROOT", help="The inference log.")] = None,
-    control: Annotated[
-        str | None, typer.Option("--control", metavar="HOST:PORT", help="Take the log of this engine.")
-    ] = None,
+    control: LogOf = None,
     repository: Annotated[
         Path | None,
         typer.Option("--repository", metavar="ROOT", help="The model repository.", envvar="TIDEGATE_REPOSITORY"),
@@ -53,12 +54,16 @@ def receipt(
     from tidegate_serving.contract.servable import ServableId
 
     check_request_id(request_id)
-    if (log is None) == (control is None):
-        raise InvalidInput("say once where the inference log is: --log ROOT, or --control HOST:PORT of its engine")
-    root = log if log is not None else require_log(control=control or "")
+    engine = control or (named_engine(context) if log is None else None)
+    if (log is None) == (engine is None):
+        raise InvalidInput(
+            "say once where the inference log is: --log ROOT, or its engine by --control HOST:PORT, TIDEGATE_CONTROL "
+            "or a profile (tidegate --profile NAME receipt ...)"
+        )
+    root = log or require_log(control=engine or "")
     found = []
     for answer in find_answers(root, request_id, model):
-        directory = _directory(ServableId(answer.model, answer.version), repository, control)
+        directory = _directory(ServableId(answer.model, answer.version), repository, engine)
         found.append(receipt_of(answer, directory, again=again))
     if as_json:
         typer.echo(json.dumps([one.to_dict() for one in found], indent=1, ensure_ascii=False, default=str))
@@ -70,16 +75,16 @@ def receipt(
         raise Refused(different[0])
 
 
-def _directory(version: ServableId, repository: Path | None, control: str | None) -> Path | None:
+def _directory(version: ServableId, repository: Path | None, engine: EngineConnection | None) -> Path | None:
     """Where the version lies: in the repository, else where the engine had it from, else in ./models. None where the
     engine does not have it any more, nor does it lie beside the one that serves."""
     from tidegate_operators.steps import pushed_directory
     from tidegate_serving.contract.errors import FailedPrecondition, NotFound
     from tidegate_serving.contract.repository import version_directory
 
-    if repository is None and control is not None:
+    if repository is None and engine is not None:
         try:
-            return pushed_directory(control=control, servable=version.name, version=version.version)
+            return pushed_directory(control=engine, servable=version.name, version=version.version)
         except (NotFound, FailedPrecondition):
             return None
     return version_directory(repository or Path("models"), version)

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidegate_pipelines.cli.console import say, show_table
+from tidegate_pipelines.cli.options import LogOf, named_engine
 
 if TYPE_CHECKING:
     from tidegate_operators.steps import Skew
+    from tidegate_serving.connection import EngineConnection
 
 
 class Output(enum.StrEnum):
@@ -45,7 +47,6 @@ Renamed = Annotated[
     typer.Option("--column", metavar="NAME=OTHER", help="Called OTHER in CURRENT; may be given again."),
 ]
 Log = Annotated[Path | None, typer.Option("--log", metavar="ROOT", help="The inference log.")]
-Control = Annotated[str | None, typer.Option("--control", metavar="HOST:PORT", help="Take the log of this engine.")]
 Since = Annotated[str, typer.Option("--since", metavar="TIME", help="Of a log: ISO 8601, from then on.")]
 Until = Annotated[str, typer.Option("--until", metavar="TIME", help="Of a log: ISO 8601, before then.")]
 ReceivedSince = Annotated[
@@ -71,6 +72,7 @@ def register(app: typer.Typer) -> None:
 
 
 def skew(
+    context: typer.Context,
     reference: Reference,
     current: Current = "",
     time: Time = "",
@@ -80,7 +82,7 @@ def skew(
     ignore: Ignore = None,
     column: Renamed = None,
     log: Log = None,
-    control: Control = None,
+    control: LogOf = None,
     since: Since = "",
     until: Until = "",
     received_since: ReceivedSince = "",
@@ -123,10 +125,11 @@ def skew(
         columns |= {"ignore": ignore or (), "columns": _renamed(column or [])}
         found = skew_of_tables(reference, current, report=report, **columns)
     else:
-        if log or control:
+        engine = control or (named_engine(context) if log is None else None)
+        if log or engine:
             _refuse(of_tables, "of two tables, and a log is compared as the version's manifest says: leave it out")
         bounds = {"since": parse_time(since), "until": parse_time(until), "received_since": parse_time(received_since)}
-        found = _of_log(Path(reference), log, control, report, {**bounds, "previous": previous, "labels": labels})
+        found = _of_log(Path(reference), log, engine, report, {**bounds, "previous": previous, "labels": labels})
     _show(found, output)
     require_no_skew(found)
 
@@ -148,16 +151,17 @@ def _refuse(options: Mapping[str, Any], why: str) -> None:
 
 
 def _of_log(
-    directory: Path, log: Path | None, control: str | None, report: Path | None, options: dict[str, Any]
+    directory: Path, log: Path | None, engine: EngineConnection | None, report: Path | None, options: dict[str, Any]
 ) -> Skew:
     from tidegate_operators.steps import require_log, skew_of_log
     from tidegate_serving.contract.errors import InvalidInput
 
-    if log is None and control is None:
+    if log is None and engine is None:
         raise InvalidInput(
-            "give a second table to compare with, or the inference log with --log, or its engine with --control"
+            "give a second table to compare with, or the inference log with --log, or its engine with --control, "
+            "TIDEGATE_CONTROL or a profile (tidegate --profile NAME skew ...)"
         )
-    root = log if log is not None else require_log(control=control or "")
+    root = log or require_log(control=engine or "")
     return skew_of_log(directory=directory, log_root=root, report=report, **options)
 
 
