@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
+import runpy
 import shlex
 import tomllib
 from collections.abc import Iterator
@@ -183,6 +184,17 @@ def test_the_table_of_margins_has_the_defaults_of_the_quality_gate() -> None:
     rule = QualityRule()
     assert {"absolute_margin", "loss_floor", "slice_floor", "slice_groups"} <= {name for name, _ in rows}
     assert dict(rows) == {name: str(getattr(rule, name)) for name, _ in rows}
+
+
+def test_no_option_on_the_site_is_broken_after_its_hyphens(tmp_path: Path) -> None:
+    assert "hooks: [tools/site_options.py]\nextra_css: [styles/site.css]" in told("mkdocs.yml")
+    marked = runpy.run_path(str(ROOT / "tools/site_options.py"))["on_page_content"]
+    narrow = marked("<p style='width: 40px'><code>--prediction COLUMN</code> or <code>-x-y, a--b</code></p>")
+    (tmp_path / "index.html").write_text(f"<!doctype html><style>{told('docs/styles/site.css')}</style>{narrow}")
+    lines = "() => [...document.querySelectorAll('span')].map(one => [one.textContent, one.getClientRects().length])"
+    address = (tmp_path / "index.html").as_uri()
+    with chromium() as browser, opened(browser, address, own=tmp_path.as_uri()) as (page, _):
+        assert page.evaluate(lines) == [["--prediction", 1], ["-x-y", 1]]
 
 
 def test_the_search_of_the_site_runs_where_it_is_read_as_files(tmp_path: Path) -> None:
