@@ -320,7 +320,7 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
         backtest(PastModels(tmp_path), PastData(world.parcels(10, seed=1)))
     for number in (1, 2):
         world.publish(tmp_path, number, Draft())
-    with pytest.raises(InvalidInput, match="both released on 2026-01-01"):
+    with pytest.raises(InvalidInput, match=r"both released on 2026-01-01.*--released FILE"):
         backtest(PastModels(tmp_path / world.NAME), data)
     with pytest.raises(InvalidInput, match="'soon' is no day on which 1 was released"):
         backtest(PastModels(tmp_path / world.NAME, {"1": "soon"}), data)

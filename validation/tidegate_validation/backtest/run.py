@@ -93,7 +93,8 @@ def _ordered(releases: Iterable[PastRelease]) -> list[PastRelease]:
     for one, after in pairwise(ordered):
         if one.day == after.day:
             raise InvalidInput(
-                f"{one.name} and {after.name} were both released on {day_text(one.day)}: say when each was"
+                f"{one.name} and {after.name} were both released on {day_text(one.day)}: say when each was in a "
+                "table of version and released (--released FILE)"
             )
     return ordered
 
