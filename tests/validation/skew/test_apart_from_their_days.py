@@ -89,7 +89,7 @@ def test_columns_that_go_beyond_training_by_themselves_do_not_fail_for_it() -> N
 
 @pytest.mark.parametrize("side", [-1, 1])
 def test_a_fault_in_a_few_rows_of_every_day_is_found_in_nearly_all(side: int) -> None:
-    kinds = [one for one in KINDS if side > 0 or one not in ("storms", "hours")]
+    kinds = [one for one in KINDS if side > 0 or one != "hours"]
     found = []
     for seed in SEEDS:
         random, now = np.random.default_rng(100 + seed), window(seed)

@@ -65,7 +65,7 @@ def test_rows_apart_are_those_that_were_moved_and_not_those_of_a_day_whose_level
     now[moved] = limit + side
 
     assert known is not None
-    found = rows_beyond(sample_of(now, day), known[(side + 1) // 2], side, limit)
+    found = rows_beyond(sample_of(now, day), known[(side + 1) // 2], side, limit, 4)
 
     assert found is not None
     beyond, apart = found
@@ -84,8 +84,67 @@ def test_days_that_go_on_and_on_are_records_and_of_others_about_one_in_as_many_a
         wider.append(above(sample_of(runs_on, block)))
 
     assert np.mean(steady) == pytest.approx(1.5 / BLOCKS, abs=0.03)
-    assert min(one.rate(4) for one in wider) > 0.6
+    assert min(one.rate(4) for one in wider) > 0.4
+    assert np.mean([one.rate(4) for one in wider]) > 0.8
     assert min(one.spell(4) for one in wider) > 0.6
+
+
+def test_rows_that_move_away_from_their_days_may_go_on_so() -> None:
+    for seed in range(4):
+        values, block = days(seed, BLOCKS + 8)
+        first = np.arange(len(block)) % ROWS == 0
+        grows = np.where(first, 200 + 40 * (block - 100), 0) + values
+        before = block < 100 + BLOCKS
+        known = above(sample_of(grows[before], block[before]))
+        limit = float(grows[before].max())
+        now = sample_of(grows[~before], block[~before])
+        moved = sample_of(np.where(first, 4000, grows)[~before], block[~before])
+
+        assert known.growth[0] == pytest.approx(40, rel=0.25)
+        apart = [rows_beyond(one, known, 1, limit, 8) for one in (now, moved)]
+        on, beyond = (float(one[1].sum()) for one in apart if one is not None)
+        assert (on <= 1, beyond) == (True, 8)
+
+
+def test_a_few_far_rows_of_a_long_tail_do_not_hide_themselves_by_widening_their_day() -> None:
+    found = []
+    for seed in range(8):
+        random = np.random.default_rng(seed)
+        block = np.repeat(np.arange(100, 108 + BLOCKS), 2 * ROWS)
+        values = np.exp(random.normal(0, 1, len(block)) + random.normal(0, 0.3, 108 + BLOCKS)[block])
+        before = block < 100 + BLOCKS
+        limit = float(values[before].max())
+        moved = random.random(len(block)) < 0.06
+        now = np.where(moved, limit * random.uniform(1.1, 1.5, len(block)), values)[~before]
+        apart = rows_beyond(
+            sample_of(now, block[~before]), above(sample_of(values[before], block[before])), 1, limit, 8
+        )
+
+        assert apart is not None
+        found.append(float((apart[1] > 0).mean()))
+    assert np.mean(found) > 0.8
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_where_days_differ_by_factors_how_many_times_smaller_a_value_is_tells_it_from_its_day(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    block = np.repeat(np.arange(100, 108 + BLOCKS), ROWS)
+    values = np.exp(random.normal(3, 1, 8 + BLOCKS))[block - 100] * random.uniform(0.5, 1.5, len(block))
+    before, first = block < 100 + BLOCKS, np.arange(len(block)) % ROWS == 0
+    found = deviations_of(sample_of(values[before], block[before]))
+    limit = float(values[before].min())
+
+    assert found is not None
+    assert (found[0].smallest, found[1].smallest) == (limit, None)
+    for value, whole in ((-limit, True), (0.0, False), (limit / 3, False)):
+        now = sample_of(np.where(first, value, values)[~before], block[~before])
+        apart = rows_beyond(now, found[0], -1, limit, 8)
+        assert apart is not None
+        assert (apart[1].sum() == 8) if whole else (apart[1].sum() >= 6)
+    cold = days(seed)[0] + 45  # What lies near nought, as degrees may, does not differ by factors.
+    steady = deviations_of(sample_of(cold, days(seed)[1]))
+    assert steady is not None
+    assert (cold.min() > 0, steady[0].smallest) == (True, None)
 
 
 def test_too_few_days_or_rows_of_a_day_tell_nothing() -> None:
@@ -94,7 +153,7 @@ def test_too_few_days_or_rows_of_a_day_tell_nothing() -> None:
 
     assert deviations_of(sample_of(values[few], block[few])) is None
     assert deviations_of(sample_of(values[::5], block[::5])) is None
-    assert rows_beyond(sample_of(values[::5], block[::5]), above(sample_of(values, block)), 1, 0.0) is None
+    assert rows_beyond(sample_of(values[::5], block[::5]), above(sample_of(values, block)), 1, 0.0, 4) is None
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-300, 1e300, 1.7e308])

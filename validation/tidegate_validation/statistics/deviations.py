@@ -1,7 +1,8 @@
 """How far training's values lay from the middle of their own day: what a level, a season or a trend does not move.
 
 A value beyond training's range on a hot day is near that day's others; one that a fault put there stands apart from
-them, whatever the day.
+them, whatever the day. Small values of a positive column may lie no further from the middle of an ordinary day than all
+of a hot one's do; where days differ by factors, how many times smaller they are tells them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tidegate_validation.statistics.sample import ValueSample
 _LEAST_BLOCKS = 10
 _LEAST_ROWS = 20
 """The middle of fewer rows tells little of a block."""
+_HALF, _MOST = 0.5, 0.75
 _LARGEST = 1e290
 """So that differences, and sums of them, stay finite."""
 
@@ -26,8 +28,10 @@ _LARGEST = 1e290
 @dataclass(frozen=True, slots=True)
 class Deviation:
     """On one side of the median of their block, rows of `blocks` blocks of training lay no further from it than
-    `furthest`, and than `times` the scatter of the block on that side, a mean deviation of `usual` size. Of how far one
-    block's is from that, the share `kept` is believed: the rest is chance.
+    `furthest`, and than `times` the scatter of the block on that side, a median deviation of `usual` size. Of how far
+    one block's is from that, the share `kept` is believed: the rest is chance. Both grow with each block by `growth`,
+    as the dearest of prices that rise and the highest of many meters do. All are of logarithms where training's
+    `smallest` value is told.
 
     `records` are the shares of blocks in stretches of 1, 2, 4, ... of training's later half that went beyond all blocks
     before their stretch in both, `spells` the largest share of one such stretch.
@@ -40,13 +44,16 @@ class Deviation:
     blocks: int
     records: tuple[float, ...]
     spells: tuple[float, ...]
+    growth: tuple[float, float]
+    smallest: float | None = None
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Deviation:
         """From JSON."""
-        records, spells = (tuple(map(float, data[name])) for name in ("records", "spells"))
+        records, spells, growth = (tuple(map(float, data[name])) for name in ("records", "spells", "growth"))
         furthest, times, usual, kept = (float(data[name]) for name in ("furthest", "times", "usual", "kept"))
-        return cls(furthest, times, usual, kept, int(data["blocks"]), records, spells)
+        smallest = None if data["smallest"] is None else float(data["smallest"])
+        return cls(furthest, times, usual, kept, int(data["blocks"]), records, spells, (growth[0], growth[1]), smallest)
 
     def rate(self, ahead: int) -> float:
         """The share of blocks that go beyond training by nature, of a stretch that ends so many after it: one in as
@@ -64,24 +71,32 @@ Deviations = tuple[Deviation, Deviation]
 
 
 def deviations_of(sample: ValueSample) -> Deviations | None:
-    """The deviations of a reference column; None of too few blocks."""
+    """The deviations of a reference column, below the middle in logarithms where their scatter differs less between
+    blocks then; None of too few blocks."""
     blocks = _Blocks.of(sample)
     if blocks is None or blocks.number < _LEAST_BLOCKS:
         return None
-    return blocks.deviation(-1), blocks.deviation(1)
+    smallest = float(blocks.values.min())
+    scales = blocks, _Blocks.of(sample, smallest) if smallest > 0 else None
+    steadier = min(filter(None, scales), key=lambda one: one.spread(-1))
+    return steadier.deviation(-1), blocks.deviation(1)
 
 
-def rows_beyond(sample: ValueSample, known: Deviation, side: int, limit: float) -> tuple[Floats, Floats] | None:
-    """Of each block of a window that has enough rows: how many lie beyond the `limit` on a side, -1 or 1, and how many
-    of these stand apart from their block, further from its middle than any row of training from its own. None without
-    such a block."""
-    blocks = _Blocks.of(sample)
+def rows_beyond(
+    sample: ValueSample, known: Deviation, side: int, limit: float, ahead: int
+) -> tuple[Floats, Floats] | None:
+    """Of each block of a window that has enough rows, and ends so many blocks `ahead`: how many lie beyond the `limit`
+    on a side, -1 or 1, and how many of these stand apart from their block, further from its middle than any row of
+    training from its own, were it to grow on. None without such a block."""
+    blocks = _Blocks.of(sample, known.smallest)
     if blocks is None:
         return None
     away = blocks.away(side)
-    beyond = side * (blocks.values - limit) > 0
+    beyond = side * (blocks.values - (limit if known.smallest is None else np.log(limit))) > 0
     scatter = _steadied(blocks.scatter(side), known.usual, known.kept)
-    apart = beyond & (away > np.maximum(known.furthest, known.times * scatter[blocks.place]))
+    limits = zip((known.furthest, known.times), known.growth, strict=True)
+    furthest, times = (now + ahead * more for now, more in limits)
+    apart = beyond & (away > np.maximum(furthest, times * scatter[blocks.place]))
     return blocks.rows(beyond), blocks.rows(apart)
 
 
@@ -95,17 +110,20 @@ def deviations_from_dict(data: Sequence[Mapping[str, Any]] | None) -> Deviations
 
 @dataclass(frozen=True, slots=True)
 class _Blocks:
-    """Rows in order of their blocks, of which there are `number`, and the `middles` of these."""
+    """Rows in order of their blocks, of which there are `number`, and of their values, and the `middles` of blocks.
+    Values are logarithms where training's `smallest` is told."""
 
     values: Floats
     n: Floats
     place: Integers
     middles: Floats
     number: int
+    smallest: float | None
 
     @classmethod
-    def of(cls, sample: ValueSample) -> _Blocks | None:
-        """The blocks of a sample that have enough rows; None without one."""
+    def of(cls, sample: ValueSample, smallest: float | None = None) -> _Blocks | None:
+        """The blocks of a sample that have enough rows; None without one. What is less than half training's `smallest`
+        value, as the nought to which it may be rounded, counts as half of it, and what is below nought as far away."""
         if not len(sample.values):
             return None
         place = places_of(sample.blocks)[1]
@@ -115,11 +133,13 @@ class _Blocks:
         blocks, place = places_of(sample.blocks[kept])
         order = np.argsort(place, kind="stable")
         values = np.clip(sample.values[kept][order], -_LARGEST, _LARGEST)
+        if smallest is not None:
+            values = np.where(values < 0, -_LARGEST, np.log(np.maximum(values, smallest / 2)))
         n, place = sample.n[kept][order].astype(np.float64), place[order]
         rows = np.bincount(place, n)
         halves = np.cumsum(rows) - rows / 2
         middles = values[np.searchsorted(np.cumsum(n), halves)]
-        return cls(values, n, place, middles, len(blocks))
+        return cls(values, n, place, middles, len(blocks), smallest)
 
     def rows(self, which: Mask) -> Floats:
         """How many of the rows each block has."""
@@ -129,25 +149,32 @@ class _Blocks:
         """How far each row lies from its block's middle on a side of it; negative on the other."""
         return np.asarray(side * (self.values - self.middles[self.place]))
 
-    def scatter(self, side: int) -> Floats:
-        """The mean deviation from its middle of each block's rows on a side of it, 0 without any."""
-        away = np.maximum(self.away(side), 0.0)
-        sums = np.bincount(self.place, self.n * away, self.number)
-        return np.asarray(sums / np.maximum(self.rows(away > 0), 1.0))
+    def scatter(self, side: int, share: float = _HALF) -> Floats:
+        """How far the nearest `share` of each block's rows on a side of its middle lie from it at most, 0 without any:
+        half of them, which the furthest do not move."""
+        away = self.away(side)
+        there, rows = self.rows(away > 0), self.rows(away == away)
+        beyond = (1 - share) * there
+        found = np.searchsorted(np.cumsum(self.n), np.cumsum(rows) - (beyond if side > 0 else rows - beyond))
+        return np.where(there > 0, away[np.minimum(found, len(away) - 1)], 0.0)
 
     def chance(self, side: int, scatter: Floats) -> Floats:
-        """The variance that the logarithm of each block's scatter has by chance."""
-        away, usual = np.maximum(self.away(side), 0.0), scatter[self.place]
-        squares = np.divide(away, usual, out=np.zeros(len(away)), where=usual > 0) ** 2
-        rows = np.maximum(self.rows(away > 0), 1.0)
-        return np.asarray((np.bincount(self.place, self.n * squares, self.number) / rows - 1) / rows)
+        """The variance that the logarithm of each block's scatter has by chance, as the logarithm of a median."""
+        between = self.scatter(side, _MOST) - self.scatter(side, 1 - _MOST)
+        rows = np.maximum(self.rows(self.away(side) > 0), 1.0)
+        return np.divide(between, scatter, out=np.zeros(self.number), where=scatter > 0) ** 2 / rows
+
+    def spread(self, side: int) -> float:
+        """The variance of the logarithm of the scatter between blocks."""
+        scatter = self.scatter(side)
+        return float(np.log(scatter[scatter > 0]).var()) if (scatter > 0).any() else 0.0
 
     def deviation(self, side: int) -> Deviation:
         """How far rows lie from the middle of their block on a side of it."""
         scatter = self.scatter(side)
         some = scatter > 0
         usual = float(np.exp(np.log(scatter[some]).mean())) if some.any() else 0.0
-        spread = float(np.log(scatter[some]).var()) if some.any() else 0.0
+        spread = self.spread(side)
         kept = max(spread - float(self.chance(side, scatter)[some].mean()), 0.0) / spread if spread else 0.0
         most = np.zeros(self.number)
         np.maximum.at(most, self.place, self.away(side))
@@ -161,6 +188,8 @@ class _Blocks:
             blocks=self.number,
             records=tuple(float(one.mean()) for one in found),
             spells=tuple(float(one.max()) for one in found),
+            growth=(_growth(most), _growth(times)),
+            smallest=self.smallest,
         )
 
 
@@ -176,3 +205,10 @@ def _records(most: Floats, times: Floats, length: int) -> Floats:
     starts = len(most) - length * np.arange(number, 0, -1)
     beyond = [[one[start : start + length] > one[:start].max(initial=0.0) for start in starts] for one in (most, times)]
     return np.asarray(np.logical_and(*map(np.asarray, beyond)).mean(axis=1))
+
+
+def _growth(far: Floats) -> float:
+    """By how much the far ones of blocks, in their order, grow with each; 0 where they shrink."""
+    half = len(far) // 2
+    early, late = (float(np.quantile(one, _MOST)) for one in (far[:half], far[-half:]))
+    return max(late - early, 0.0) / (len(far) - half)

@@ -257,7 +257,7 @@ def _standing_apart(
     the other rows too. Days have `fuller` times training's rows, of which each may be the furthest."""
     ends = zip((-1, 1), (feature.minimum, feature.maximum), feature.deviations or (), strict=False)
     for side, limit, known in ends:
-        found = None if limit is None else rows_beyond(sample, known, side, limit)
+        found = None if limit is None else rows_beyond(sample, known, side, limit, ahead)
         if found is None:
             continue
         beyond, apart = found
