@@ -36,7 +36,7 @@ from tidegate_validation.statistics.profile import FeatureProfile, Profile
 from tidegate_validation.statistics.rows import Rows, read_rows
 from tidegate_validation.statistics.sample import TextSample, ValueSample
 from tidegate_validation.statistics.sql import Family, family, quote
-from tidegate_validation.statistics.texts import MADE_OF, measured_ids, measured_texts
+from tidegate_validation.statistics.texts import measured_texts
 from tidegate_validation.statistics.vectors import measured, measured_window
 from tidegate_validation.statistics.window import Window
 
@@ -218,7 +218,7 @@ def _of_vectors_and_texts(
         yield finding_of_vectors(name, _of_measures(profile, window, name, measure, rule))
     for name in profile.measures:
         if name in others:
-            written = measured_ids if MADE_OF in profile.measures[name].features else measured_texts
+            written = functools.partial(measured_texts, names=profile.measures[name].features)
             told = finding_of_texts(name, _of_measures(profile, window, name, written, rule))
             if told is not None:
                 yield told

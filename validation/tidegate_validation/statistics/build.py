@@ -26,7 +26,7 @@ from tidegate_validation.statistics.relation import Relation, connected, relatio
 from tidegate_validation.statistics.rows import Rows, read_rows
 from tidegate_validation.statistics.sample import ValueSample
 from tidegate_validation.statistics.sql import family, quote
-from tidegate_validation.statistics.texts import is_free_text, is_id, measured_ids, measured_texts
+from tidegate_validation.statistics.texts import is_free_text, measured_texts, telling_measures
 from tidegate_validation.statistics.vectors import BLOCK, is_vector, measured
 
 TABLE = "tidegate_training"
@@ -78,9 +78,8 @@ def profile_relation(
     tables = {one.name: measured(connection, relation.name, block, one.name) for one in inputs if is_vector(one.type)}
     for one in inputs:
         if is_free_text(one):
-            texts = measured_texts(connection, relation.name, block, one.name)
-            ids = measured_ids(connection, relation.name, block, one.name) if is_id(one, texts) else None
-            tables[one.name] = texts if ids is None else ids
+            telling = telling_measures(connection, relation.name, block, one)
+            tables[one.name] = measured_texts(connection, relation.name, block, one.name, telling)
     measures = {name: _of_measures(connection, table, event_time is not None) for name, table in tables.items()}
     if event_time:
         moments = read.columns[event_time]

@@ -1,12 +1,13 @@
 """Columns of free text, of which hardly any comes twice: measured as a few plain numbers.
 
 As categories such texts say nothing, for all of them are new. Each is measured by how many characters and words it has,
-and by which share of its characters are capitals, digits and none of ASCII's; ids by what kinds of characters they are
-made of, which stay when ids grow longer.
+and by which share of its characters are capitals, digits and none of ASCII's; single words, as numbers with a decimal
+point are, also by what kinds of characters they are made of, and ids by these alone, which stay when ids grow longer.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tidegate_validation.statistics.bins import CategoryBins
@@ -28,6 +29,25 @@ _ALL_DISTINCT = 0.98
 _KINDS = {"capitals": r"\p{Lu}", "small letters": r"\p{Ll}", "digits": "[0-9]", "blanks": r"\s"}
 _SIGNS = r"[^\p{L}\p{M}\p{N}\s]"
 _CLASSES = {CAPITALS: r"\p{Lu}", DIGITS: "[0-9]", FOREIGN: r"[^\x00-\x7F]"}
+_OF_TEXTS = (CHARACTERS, WORDS, *_CLASSES)
+
+
+def _made_of() -> str:
+    """SQL for the kinds of characters that a text is made of, in words."""
+    kinds = ", ".join(f"CASE WHEN regexp_matches(v, '{one}') THEN '{words}' END" for words, one in _KINDS.items())
+    signs = f"array_to_string(list_sort(list_distinct(regexp_extract_all(v, '{_SIGNS}'))), ' ')"
+    return f"CASE WHEN v IS NOT NULL THEN concat_ws(', ', {kinds}, nullif(replace({signs}, ',', 'comma'), '')) END"
+
+
+_SQL = {
+    CHARACTERS: "CAST(length(v) AS DOUBLE)",
+    WORDS: r"CAST(len(regexp_extract_all(v, '\S+')) AS DOUBLE)",
+    **{
+        name: f"round(1 - length(regexp_replace(v, '{one}', '', 'g')) / length(v), 3)" for name, one in _CLASSES.items()
+    },
+    MADE_OF: _made_of(),
+}
+"""Measures of a text `v`."""
 
 
 def is_free_text(feature: FeatureProfile) -> bool:
@@ -37,38 +57,24 @@ def is_free_text(feature: FeatureProfile) -> bool:
     )
 
 
-def is_id(feature: FeatureProfile, measures: pa.Table) -> bool:
-    """Whether each row has a word of its own, as ids are: these may grow longer with time."""
+def telling_measures(connection: Any, relation: str, block: str, feature: FeatureProfile) -> tuple[str, ...]:
+    """The measures that tell of a column of free text: each row may have a word of its own, as ids are, which may grow
+    longer with time."""
     import pyarrow.compute as pc
 
+    words = pc.quantile(measured_texts(connection, relation, block, feature.name, (WORDS,))[WORDS], 0.5)[0].as_py()
+    if words is not None and words > 1:
+        return _OF_TEXTS
     present = feature.rows - feature.missing
-    words = pc.quantile(measures[WORDS], 0.5)[0].as_py()
-    return feature.distinct >= _ALL_DISTINCT * present and (words is None or words <= 1)
+    return (MADE_OF,) if feature.distinct >= _ALL_DISTINCT * present else (*_OF_TEXTS, MADE_OF)
 
 
-def measured_texts(connection: Any, relation: str, block: str, column: str) -> pa.Table:
-    """The measures of a column of `relation` (SQL text), float64, null where there is no text, with the block of each
-    row; a repeatable sample where there are very many rows."""
-    shares = [
-        f"round(1 - length(regexp_replace(v, '{one}', '', 'g')) / length(v), 3) AS {quote(name)}"
-        for name, one in _CLASSES.items()
-    ]
+def measured_texts(connection: Any, relation: str, block: str, column: str, names: Iterable[str]) -> pa.Table:
+    """The measures with these `names` of a column of `relation` (SQL text), null where there is no text, with the block
+    of each row; a repeatable sample where there are very many rows."""
+    measures = ", ".join(f"{_SQL[name]} AS {quote(name)}" for name in names)
     found: pa.Table = connection.sql(
-        f"SELECT CAST(length(v) AS DOUBLE) AS {quote(CHARACTERS)}, "
-        rf"CAST(len(regexp_extract_all(v, '\S+')) AS DOUBLE) AS {quote(WORDS)}, {', '.join(shares)}, {quote(BLOCK)} "
-        f"FROM ({_texts(relation, block, column)})"
-    ).to_arrow_table()
-    return found
-
-
-def measured_ids(connection: Any, relation: str, block: str, column: str) -> pa.Table:
-    """The kinds of characters that each text of a column of `relation` (SQL text) is made of, in words, null where
-    there is no text, with the block of each row; a repeatable sample where there are very many rows."""
-    kinds = ", ".join(f"CASE WHEN regexp_matches(v, '{one}') THEN '{words}' END" for words, one in _KINDS.items())
-    signs = f"array_to_string(list_sort(list_distinct(regexp_extract_all(v, '{_SIGNS}'))), ' ')"
-    found: pa.Table = connection.sql(
-        f"SELECT CASE WHEN v IS NOT NULL THEN concat_ws(', ', {kinds}, nullif({signs}, '')) END AS {quote(MADE_OF)}, "
-        f"{quote(BLOCK)} FROM ({_texts(relation, block, column)})"
+        f"SELECT {measures}, {quote(BLOCK)} FROM ({_texts(relation, block, column)})"
     ).to_arrow_table()
     return found
 

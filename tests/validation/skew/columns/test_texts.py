@@ -97,6 +97,38 @@ def test_stamps_as_texts_that_lost_their_zones_fail() -> None:
     )
 
 
+def amounts(seed: int, days: int, first_day: int) -> pd.DataFrame:
+    """Amounts as texts, of which some come twice."""
+    random = np.random.default_rng(seed)
+    at = first_day * DAY + np.arange(180 * days) * (DAY // 180)
+    return pd.DataFrame({"amount": [f"{one:.2f}" for one in np.exp(random.normal(4, 1, len(at)))], "at": at})
+
+
+@functools.cache
+def training_of_amounts(seed: int) -> Profile:
+    rows = amounts(seed, 40, 9_970)
+    return profile_table(as_table(rows, "training"), COLUMNS, rows.columns.tolist())
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        (1.0, "all its texts are made of digits, comma now"),
+        (0.05, "texts are made of: 5.0 % of the rows hold categories that training never held: “digits, comma”"),
+    ],
+)
+def test_numbers_as_texts_with_a_decimal_comma_fail(seed: int, part: float, words: str) -> None:
+    now = amounts(seed + 10, 7, 10_010)
+    assert found(now, "amount", training_of_amounts(seed)).outcome is Outcome.PASS
+
+    comma = now["amount"].str.replace(".", ",")
+    written = np.where(np.arange(len(now)) % round(1 / part) == 0, comma, now["amount"])
+    finding = found(now.assign(amount=written), "amount", training_of_amounts(seed))
+    assert finding.outcome is Outcome.FAIL
+    assert words in finding.sentence
+
+
 def test_no_measure_of_a_text_is_told_to_hold_what_another_did() -> None:
     """Letters of café that were read in another encoding bring capitals where there were none."""
     rows, later = (
