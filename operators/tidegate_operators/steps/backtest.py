@@ -20,6 +20,7 @@ from tidegate_operators.steps.judge import UnpublishedModels
 from tidegate_serving.contract.errors import InvalidInput, NotFound, PermissionRefused
 from tidegate_serving.contract.log_record import INPUT_PREFIX, OUTPUT_PREFIX, REQUEST_ID, ROLE, ROW, STATUS, Role
 from tidegate_serving.contract.manifest import FILE_NAME, read_manifest
+from tidegate_serving.files import require_writable
 from tidegate_validation.evidence import Evidence
 from tidegate_validation.progress import SILENT, Progress
 
@@ -87,6 +88,8 @@ def backtest(
     from tidegate_validation.backtest import backtest as run
     from tidegate_validation.evidence import open_policy
 
+    if report is not None:
+        require_writable(report)
     table, time, own = _logged(data, models)
     rows = _with_labels(table, data)
     kept = [name for name in rows.column_names if name not in own or name in (time, data.label, data.prediction)]

@@ -17,6 +17,7 @@ from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.manifest import FILE_NAME, no_version_but_some
 from tidegate_serving.contract.model_files import recognisable, recognised_platform
 from tidegate_serving.contract.servable import is_name
+from tidegate_serving.files import require_writable
 from tidegate_validation.evidence import Evidence, open_policy
 from tidegate_validation.progress import SILENT, Progress
 
@@ -44,11 +45,14 @@ def judge(
     its name, or how it begins, where it is None; so is `evidence.baseline`. `signature` (a JSON file, what one
     holds, or signatures) says how what nobody published is called: a Python model does not tell, and a pickle only to
     a policy with `allow_pickle`. `report` is a directory for the page and the Data Docs.
-    NotFound or InvalidInput for a model or evidence that cannot be read.
+    NotFound or InvalidInput for a model or evidence that cannot be read, OSError at once for a report that cannot be
+    written.
     """
     from tidegate_validation.gates import run_gates
     from tidegate_validation.report import write_report
 
+    if report is not None:
+        require_writable(report)
     held_out, training = evidence.tables()
     evidence = replace(evidence, held_out=held_out, training=training)
     with tempfile.TemporaryDirectory(prefix="tidegate-judge-") as name:

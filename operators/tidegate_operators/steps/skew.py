@@ -18,6 +18,7 @@ from tidegate_serving.contract.errors import InvalidInput, Refused
 from tidegate_serving.contract.formats import MALFORMED
 from tidegate_serving.contract.manifest import FILE_NAME, read_manifest
 from tidegate_serving.contract.plain_file import check_given
+from tidegate_serving.files import require_writable
 
 if TYPE_CHECKING:
     from tidegate_validation.skew import LeftOut, SkewReport
@@ -90,6 +91,8 @@ def skew_of_tables(
     from tidegate_validation.skew import Columns, report_on_tables, without
 
     _need_tables(reference, current)
+    if report is not None:
+        require_writable(Path(report))
     known = Columns(time, tuple(keys), prediction, label, tuple(ignore))
     asked, left_out = _as_asked(reference, current, columns or {}, known.named())
     found = report_on_tables(reference, asked, known)
@@ -169,6 +172,8 @@ def skew_of_log(
     identity = read_manifest(directory)[0].id
     profile, compared_with = find_reference(directory)
     check_log(log_root)
+    if report is not None:
+        require_writable(report)
     found = report_on_log(
         profile,
         log_root,

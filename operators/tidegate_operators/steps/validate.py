@@ -15,6 +15,7 @@ from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import Refused
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import report_directory, verdict_path
+from tidegate_serving.files import require_writable
 from tidegate_validation.evidence import Evidence
 from tidegate_validation.progress import SILENT, Progress
 
@@ -39,7 +40,8 @@ def validate(
     `private_key` is a PEM file, or what signs in its place, such as a key in Vault.
 
     NotFound or InvalidInput for evidence that cannot be read. A gate that fails to run is a finding with outcome ERROR,
-    which denies. Ask `require_allowed` where a no shall be an error.
+    which denies. OSError at once where the verdict could not be written. Ask `require_allowed` where a no shall be an
+    error.
     """
     from tidegate_validation.gates import run_gates
     from tidegate_validation.report import Seal, write_report
@@ -47,6 +49,8 @@ def validate(
     key = load_private_key(private_key) if isinstance(private_key, Path) else private_key
     signed_by = key_id(key.public_key())
     directory = directory.absolute()
+    if directory.is_dir():
+        require_writable(directory.parent)
     verdict = run_gates(directory, evidence, report=report_directory(directory), progress=progress)
     path = verdict_path(directory)
     verdict_digest = write_verdict(verdict, path, key)

@@ -15,7 +15,7 @@ from tidegate_serving.files.atomic import (
     written_aside,
 )
 from tidegate_serving.files.records import RecordFile
-from tidegate_serving.files.state import NO_MORE_OPEN, file_error, hold, keep, lock, make_folder
+from tidegate_serving.files.state import NO_MORE_OPEN, file_error, hold, keep, lock, make_folder, require_writable
 
 __all__ = [
     "FULL",
@@ -29,6 +29,7 @@ __all__ = [
     "lock",
     "make_folder",
     "remove_folder",
+    "require_writable",
     "sweep_asides",
     "sync",
     "write_atomically",

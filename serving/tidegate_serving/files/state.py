@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
@@ -70,6 +71,16 @@ def hold(path: Path) -> Iterator[None]:
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def require_writable(folder: Path) -> None:
+    """PermissionError or NotADirectoryError where nothing could be written into a folder, be it there or still to be
+    made; for what takes long and writes at its end."""
+    there = next(one for one in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(one))
+    if not there.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
 
 
 def file_error(error: OSError, path: Path) -> TidegateError:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tidegate_serving.contract.desired_state import VersionReference
-from tidegate_serving.contract.errors import ModelFailed, Tampered, TidegateError
+from tidegate_serving.contract.errors import ModelFailed, Tampered, TidegateError, Unavailable
 from tidegate_serving.contract.manifest import Manifest, read_manifest, verify_files
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.words import words_of
@@ -118,7 +118,7 @@ class VersionLoader:
     def _verified(self) -> Manifest:
         manifest, digest = read_manifest(self._path.directory)
         if self._path.unpublished:
-            self._verify(manifest, self._path.directory)
+            self._verify_files(manifest)
             return replace(manifest, id=self._id)
         if manifest.id != self._id:
             raise Tampered(f"{self._path.directory} holds {manifest.id}, not {self._id}: publish the version again")
@@ -128,5 +128,15 @@ class VersionLoader:
                 f"(SHA-256 {digest[:12]} instead of {self._path.manifest_digest[:12]}): push the version again"
             )
         self._admit(manifest, digest)
-        self._verify(manifest, self._path.directory)
+        self._verify_files(manifest)
         return manifest
+
+    def _verify_files(self, manifest: Manifest) -> None:
+        try:
+            self._verify(manifest, self._path.directory)
+        except OSError as error:
+            # All that there is to say; a traceback in the engine's log would hide it.
+            raise Unavailable(
+                f"{error.filename or self._path.directory} of {self._id} cannot be read ({error.strerror}): let the "
+                "user that the engine runs as read it, or mend the disk"
+            ) from None

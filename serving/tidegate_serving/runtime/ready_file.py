@@ -6,12 +6,12 @@ import json
 import os
 from pathlib import Path
 
-from tidegate_serving.files.atomic import write_atomically
+from tidegate_serving.files import file_error, write_atomically
 from tidegate_serving.runtime.running_engine import EngineAddresses
 
 
 def write_ready_file(path: Path, addresses: EngineAddresses) -> None:
-    """Addresses and process id as JSON, complete before anybody can see it."""
+    """Addresses and process id as JSON, complete before anybody can see it. Raises as `files.keep`."""
     document = {
         "format": "tidegate.ready/1",
         "grpc": addresses.grpc,
@@ -19,4 +19,7 @@ def write_ready_file(path: Path, addresses: EngineAddresses) -> None:
         "control": addresses.control,
         "pid": os.getpid(),
     }
-    write_atomically(path, (json.dumps(document) + "\n").encode())
+    try:
+        write_atomically(path, (json.dumps(document) + "\n").encode())
+    except OSError as error:
+        raise file_error(error, path) from error

@@ -167,3 +167,9 @@ def test_columns_that_a_pipeline_drops_are_not_asked_for(tmp_path: Path) -> None
     write_skops(make_pipeline(whole, LogisticRegression()).fit(features, training["late"]), tmp_path / "whole.skops")
     with pytest.raises(InvalidInput, match="fitted on id, note, which"):
         judge(tmp_path / "whole.skops", Evidence(rows(2), "late", policy=QUALITY))
+
+
+def test_what_cannot_be_written_at_the_end_is_told_before_any_gate_runs(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError, match="file/report"):
+        judge(tmp_path / "no.onnx", Evidence(rows(2)), report=tmp_path / "file" / "report")

@@ -17,6 +17,7 @@ from tidegate_serving.files import (
     hold,
     lock,
     remove_folder,
+    require_writable,
     sweep_asides,
     write_atomically,
     write_json,
@@ -197,3 +198,16 @@ def test_what_killed_writers_left_aside_is_swept_and_nothing_else(tmp_path: Path
         os.utime(path, (1e9, 1e9))
     sweep_asides(tmp_path)
     assert sorted(tmp_path.iterdir()) == sorted([young, *others])
+
+
+def test_a_folder_that_nothing_can_be_written_into_is_told_before_it_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_writable(tmp_path / "to" / "be" / "made")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError, match="file/report"):
+        require_writable(tmp_path / "file" / "report")
+    monkeypatch.setattr("os.access", lambda place, _: place != tmp_path)
+    with pytest.raises(PermissionError, match="report"):
+        require_writable(tmp_path / "report")

@@ -17,7 +17,7 @@ from tests.support.models.versions import Draft, digest_of, publish, write_manif
 
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.desired_state import VersionReference
-from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, Unsupported
+from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, Unavailable, Unsupported
 from tidegate_serving.contract.manifest import Manifest, read_manifest
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.model_files import recognised_platform
@@ -55,6 +55,19 @@ def test_a_platform_is_added_while_versions_load(tmp_path: Path) -> None:
     registry.add("doubling", Doubling)
     assert "doubling" in registry.names
     assert outputs(loader.load(), {"x": np.array([3], "f4")})["y"].tolist() == [6.0]
+
+
+def test_files_that_cannot_be_read_are_named_with_what_to_do(tmp_path: Path) -> None:
+    directory = publish(tmp_path, "m", 1)
+    path = VersionReference(1, directory, read_manifest(directory)[1])
+
+    def forbidden(manifest: Manifest, directory: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(directory / "model.onnx"))
+
+    loader = VersionLoader(ID, path, installed_platforms(PlatformOptions()), admit, verify=forbidden)
+    words = r"m/1/model.onnx of m:1 cannot be read \(Permission denied\): let the user that the engine runs as read it"
+    with pytest.raises(Unavailable, match=words):
+        loader.load()
 
 
 def _fields(manifest: Manifest) -> dict[str, Any]:
