@@ -37,7 +37,22 @@ def open_channel(connection: EngineConnection) -> grpc.Channel:
     ca = None if connection.ca is None else _read(connection.ca, "ca")
     key = None if connection.key is None else _read(connection.key, "key")
     certificate = None if connection.certificate is None else _read(connection.certificate, "certificate")
+    if connection.certificate is not None and connection.key is not None:
+        _check_pair(connection.certificate, connection.key)
     return grpc.secure_channel(address, grpc.ssl_channel_credentials(ca, key, certificate), options=options)
+
+
+def _check_pair(certificate: Path, key: Path) -> None:
+    """InvalidInput where they are no pair: gRPC would only say that nobody answers."""
+    import ssl
+
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(certificate, key, password="")
+    except ssl.SSLError as error:
+        raise InvalidInput(
+            f"key {key} cannot be used with certificate {certificate} ({error}): name the key that the certificate was "
+            "made for, without a password"
+        ) from error
 
 
 def _alive() -> tuple[tuple[str, int], ...]:

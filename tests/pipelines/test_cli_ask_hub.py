@@ -76,3 +76,12 @@ def test_certificates_that_cannot_be_read_and_a_proxy_that_is_none_are_named(
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / name))
         done = asked(*common)
         assert (done.returncode, f"{name}', which cannot be used" in done.stderr) == (2, True), done.stderr
+
+
+def test_a_token_of_two_lines_is_not_sent_and_not_shown(asked: Command, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("secret\nmore\n")
+    token.chmod(0o600)
+    done = asked("approve", "17", "--reason", "x", "--hub", "https://127.0.0.1:1", "--token-file", token)
+    assert "has a blank in it: copy it again" in done.stderr
+    assert "secret" not in done.stderr

@@ -32,7 +32,10 @@ def ask_hub(hub: str, token_file: Path | None, method: str, path: str, body: dic
         place = httpx.URL(hub)
         if place.scheme != "https" and not is_loopback(f"{place.host}:{place.port or 80}"):
             raise InvalidInput(f"a token would travel to {place.host} for all to read, so it is not sent: use https://")
-        headers["authorization"] = f"Bearer {read_secret(token_file)}"
+        token = read_secret(token_file)
+        if not token.isprintable() or " " in token:
+            raise InvalidInput(f"the token in {token_file} has a blank in it: copy it again, one line alone")
+        headers["authorization"] = f"Bearer {token}"
     trusted = _trusted()
     try:
         with httpx.Client(verify=trusted, timeout=_TIMEOUT) as client:

@@ -44,6 +44,8 @@ class EngineConfig:
     def __post_init__(self) -> None:
         if bool(self.control) == bool(self.profile):
             raise InvalidInput("control and profile: name one of them, the address or the profile")
+        if self.control:
+            EngineConnection.of(self.control)  # an address that is none is told at the start
 
     def connection(self) -> EngineConnection:
         """How to reach it."""

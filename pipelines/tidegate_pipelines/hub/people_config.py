@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from tidegate_serving.config.addresses import check_address
 from tidegate_serving.connection import is_loopback, read_secret
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.plain_file import read_given
 from tidegate_serving.typed_config import check_bounds, within
 
 _HOURS = (0.01, 24.0 * 365)
@@ -93,6 +94,19 @@ class AccessConfig:
             raise InvalidInput(
                 "oidc has an issuer but there is no access file: name one with file, with its [[member]]s"
             )
+
+    def check_certificate(self) -> None:
+        """NotFound or InvalidInput, naming the file, where certificate and key are none, no pair, or not valid now."""
+        if self.certificate is None or self.key is None:
+            return
+        from tidegate_serving.control.access.certificate_files import check_pair
+
+        shown, secret = f"access.certificate {self.certificate}", f"access.key {self.key}"
+        read = [
+            read_given(path, what, "put a PEM file there that the hub may read")
+            for path, what in ((self.certificate, "access.certificate"), (self.key, "access.key"))
+        ]
+        check_pair(*read, shown, secret)
 
     @property
     def tls(self) -> bool:

@@ -42,6 +42,7 @@ from tidegate_pipelines.hub.releases.kubeflow_runs import KubeflowRuns
 from tidegate_pipelines.hub.releases.supervisor import Supervisor
 from tidegate_pipelines.hub.store import MOST_AT_ONCE, Database
 from tidegate_serving.config.open_files import allow_many
+from tidegate_serving.contract.errors import FailedPrecondition
 from tidegate_serving.files import write_json
 
 logger = logging.getLogger(__name__)
@@ -132,15 +133,23 @@ def _releases(config: HubConfig, database: Database, name: str) -> Supervisor | 
 
 
 def listen(address: str) -> socket.socket:
-    """A socket that listens at `host:port`, or `[host]:port` for a host of IPv6; `[::]` takes IPv4 as well."""
+    """A socket that listens at `host:port`, or `[host]:port` for a host of IPv6; `[::]` takes IPv4 as well.
+    FailedPrecondition where it cannot."""
     host, _, port = address.rpartition(":")
     family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
-    return socket.create_server((host.strip("[]"), int(port)), family=family, dualstack_ipv6=host == "[::]")
+    try:
+        return socket.create_server((host.strip("[]"), int(port)), family=family, dualstack_ipv6=host == "[::]")
+    except OSError as error:
+        raise FailedPrecondition(
+            f"the hub's address {address} cannot be listened on ({error}): end what listens there, or name another "
+            "address of this machine"
+        ) from error
 
 
 def run(config: HubConfig, ready_file: Path | None = None, on_ready: Callable[[str], None] = print) -> None:
     """Serves until SIGTERM or Ctrl-C. `on_ready` hears the address, and `ready_file` gets it as JSON."""
     allow_many(0)
+    config.access.check_certificate()
     with listen(config.address) as listener:
         host, scheme = config.address.rpartition(":")[0], "https" if config.access.tls else "http"
         address = f"{scheme}://{host}:{listener.getsockname()[1]}"

@@ -111,7 +111,10 @@ class ControlServer:
             return self._acceptor.start(address)
         except (RuntimeError, OSError) as error:
             self.stop(0)
-            raise OSError(f"control_address {address} cannot be bound: {error}") from error
+            raise OSError(
+                f"control_address {address} cannot be bound ({error}): end what listens there, or name another address "
+                "of this machine"
+            ) from error
 
     def stop(self, grace_seconds: float) -> None:
         """Ends the streams after what they have to tell, and the calls after `grace_seconds`."""

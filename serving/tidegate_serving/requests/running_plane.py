@@ -249,9 +249,11 @@ def start_plane(
 
 @contextmanager
 def usable() -> Iterator[None]:
-    """Has what the native side cannot use said as InvalidInput."""
+    """Has what the native side cannot use said as InvalidInput, and what to do about an address that it cannot have."""
     try:
         yield
+    except OSError as error:
+        raise OSError(f"{error}: end what listens there, or name another address of this machine") from error
     except ValueError as error:
         raise InvalidInput(f"the data ports cannot use what their files say: {error}") from error
 

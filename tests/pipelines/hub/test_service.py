@@ -1,12 +1,17 @@
-"""Where a hub listens."""
+"""Where a hub listens, and where it finds its engines."""
 
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
+from tests.support.neighbours.certificates import DAY, Authority
 
-from tidegate_pipelines.hub.service import listen
+from tidegate_pipelines.hub.config import EngineConfig, HubConfig
+from tidegate_pipelines.hub.people_config import AccessConfig
+from tidegate_pipelines.hub.service import listen, run
+from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, TidegateError
 
 
 @pytest.mark.parametrize(
@@ -17,3 +22,33 @@ def test_a_hub_listens_on_either_protocol(host: str, asked: str) -> None:
         port = listener.getsockname()[1]
         with socket.create_connection((asked, port), timeout=10) as caller:
             assert caller.getpeername()[:2] == (asked, port)
+
+
+def test_an_address_that_is_taken_is_told_with_what_to_do() -> None:
+    with listen("127.0.0.1:0") as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(FailedPrecondition, match=f"{address} cannot be listened on .*: end what listens there, or"):
+            listen(address)
+
+
+def test_an_engines_address_that_is_none_is_told_at_the_start() -> None:
+    with pytest.raises(InvalidInput, match="address 'engine' is not host:port"):
+        EngineConfig(control="engine")
+
+
+def test_tls_files_that_cannot_be_used_are_named_before_the_hub_starts(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    good, other = authority.issue("hub"), authority.issue("other")
+    over = authority.issue("over", since=-2 * DAY, until=-DAY)
+    (tmp_path / "text").write_text("no PEM")
+    for certificate, key, words in (
+        (good.certificate, other.key, r"access.key .*other.* does not belong to access.certificate .*: replace both"),
+        (tmp_path / "none.pem", good.key, r"access.certificate .*none.pem is missing: put a PEM file there"),
+        (tmp_path / "text", good.key, r"access.certificate .*text has no PEM certificate"),
+        (over.certificate, over.key, r"over.* is valid from .*: renew it"),
+    ):
+        access = AccessConfig(certificate=certificate, key=key)
+        with pytest.raises(TidegateError, match=words):
+            run(HubConfig(directory=tmp_path / "hub", address="127.0.0.1:0", access=access))
+    assert not (tmp_path / "hub").exists()
+    AccessConfig(certificate=good.certificate, key=good.key).check_certificate()

@@ -156,6 +156,17 @@ def test_a_repository_is_served_by_verdict_and_its_servables_are_no_matter_of_th
         eventually(lambda: client.predict("m", {"x": X}).version == 2)
 
 
+@pytest.mark.parametrize("port", ["grpc_address", "rest_address", "control_address"])
+def test_an_address_that_is_taken_is_told_with_what_to_do(port: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        addresses: dict[str, Any] = {"grpc_address": ANY, "rest_address": ANY, "control_address": ANY, port: address}
+        engine = Engine(EngineConfig(**addresses))
+        with pytest.raises(OSError, match=f"{address}.*: end what listens there, or name another address"):
+            engine.start()
+        engine.stop()
+
+
 def test_ready_only_once_the_first_versions_are_there(tmp_path: Path) -> None:
     gate = Gate.make(tmp_path / "gate")
     publish(tmp_path / "r", "m", 1, Draft(files={"model.py": gate.source(AT_LOAD, 1)}))
