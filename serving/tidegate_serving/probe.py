@@ -28,6 +28,7 @@ from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.platforms.registry import installed_platforms
 from tidegate_serving.platforms.tensor_checks import check_inputs
 from tidegate_serving.platforms.version_loader import VersionLoader
+from tidegate_serving.probing import clock
 from tidegate_serving.probing.calls import at_once, one_call
 from tidegate_serving.probing.state import OwnState, resident_bytes
 from tidegate_serving.probing.tries import Tries
@@ -38,9 +39,10 @@ _Result = TypeVar("_Result")
 class Probe:
     """One version: loaded on a thread for loads, asked on a thread for batches, as in the engine; never on the main."""
 
-    def __init__(self, directory: Path, options: PlatformOptions) -> None:
+    def __init__(self, directory: Path, options: PlatformOptions, clock_by: int | None = None) -> None:
         self._directory = directory
         self._options = options
+        self._clock = clock_by
         self._loads = OwnThread("tidegate-load")
         self._batches = OwnThread("tidegate-executor")
         self._state = OwnState()
@@ -52,10 +54,14 @@ class Probe:
         """`loaded` or `failed`; verified and warmed up. Nothing is asked of a verdict: the gate makes it."""
         begun = time.monotonic()
         self._tries.watch()
+        if self._clock is not None:
+            clock.move(self._clock)
         try:
             self._loaded = self._loads.call(self._load)
         except TidegateError as error:
             return Frame("failed", "", _words(error))
+        if self._clock is not None:
+            clock.move_pandas()
         head = self._head(time.monotonic() - begun)
         signatures = {name: signature.to_dict() for name, signature in self._loaded.manifest.signatures.items()}
         return Frame("loaded", "", {**head, "signatures": signatures})
@@ -162,9 +168,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="tidegate_serving.probe", description=__doc__)
     parser.add_argument("directory", type=Path, help="version directory with a manifest.json")
     parser.add_argument("--allow-pickle", action="store_true", help="load pickle files, which can run any code")
+    parser.add_argument("--clock-by", type=int, metavar="SECONDS", help="let the model's clock be so much ahead")
     parsed = parser.parse_args(arguments)
     requests, answers = _take_standard_streams()
-    return serve(Probe(parsed.directory, PlatformOptions(allow_pickle=parsed.allow_pickle)), requests, answers)
+    options = PlatformOptions(allow_pickle=parsed.allow_pickle)
+    return serve(Probe(parsed.directory, options, parsed.clock_by), requests, answers)
 
 
 def _take_standard_streams() -> tuple[BinaryIO, BinaryIO]:

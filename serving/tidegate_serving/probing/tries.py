@@ -2,8 +2,9 @@
 of files that another machine may lack or that are not there, changes of environment variables that others of the
 process see too.
 
-Python tells of them before they happen (PEP 578), whether they are refused or not; native code that goes past Python is
-not seen here.
+Python tells of them before they happen (PEP 578), whether they are refused or not, but for files that are only asked
+for, as `os.path.exists` does: `os.stat` and `os.access` tell of those that are not there. Native code that goes past
+Python is not seen here.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
-from tidegate_serving.probing.own_code import asked_for_by_own, done_by_own
+from tidegate_serving.probing.own_code import asked_for_by_own, done_by_own, looked_for_by_own
 
 _MOST = 16
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
@@ -23,6 +26,8 @@ _COMMON = ("/tmp", "/var/tmp", "/dev", "/proc/self", f"/proc/{os.getpid()}")
 _SYSTEM = ("/bin", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var")
 _MACHINE = ("/etc", "/run", "/var")
 """Of the system, but a file of the model's may be meant to lie there."""
+_DATABASE = (".db", ".dat", ".pag")
+"""What dbm adds to the name of a database, one after the other, until it finds the file."""
 _TIDEGATE = str(Path(__file__).parents[2])
 
 
@@ -52,6 +57,8 @@ class Tries:
             "os.putenv": self._putenv,
             "os.unsetenv": self._putenv,
             "os.mkdir": self._mkdir,
+            "os.listdir": lambda arguments: self._look_for(arguments[0]),
+            "os.scandir": lambda arguments: self._look_for(arguments[0]),
             "os.rename": lambda arguments: self._write(*arguments[:2]),
             "os.link": lambda arguments: self._write(arguments[1]),
             "os.symlink": lambda arguments: self._write(arguments[1]),
@@ -61,6 +68,8 @@ class Tries:
     def watch(self) -> None:
         """Watches until the process ends; Python has no way back."""
         sys.addaudithook(self.heard)
+        self._told_by("stat")
+        self._told_by("access")
 
     def look(self) -> dict[str, list[str]]:
         """`addresses`, as `host:port`; `writes`, as absolute paths, or from `~` where a library would be free to;
@@ -71,7 +80,7 @@ class Tries:
             "addresses": self._addresses,
             "writes": self._writes,
             "reads": self._reads,
-            "absent": [self._shown(path) for path in list(self._absent) if not os.path.lexists(path)],
+            "absent": [self._shown(path) for path in list(self._absent) if not _is_there(path)],
             "environment": self._environment,
         }
         return {kind: list(names) for kind, names in found.items()}
@@ -81,6 +90,36 @@ class Tries:
         noted = self._events.get(event)
         if noted is not None:
             noted(arguments)
+
+    def _told_by(self, name: str) -> None:
+        """Has a function of `os` that answers without an audit event tell what it did not find."""
+        function = getattr(os, name)
+
+        @wraps(function)
+        def telling(path: Any, *arguments: Any, **options: Any) -> Any:
+            try:
+                found = function(path, *arguments, **options)
+            except FileNotFoundError:
+                self._look_for(path, **options)
+                raise
+            if found is False:
+                self._look_for(path, **options)
+            return found
+
+        for supported in (os.supports_dir_fd, os.supports_effective_ids, os.supports_fd, os.supports_follow_symlinks):
+            if function in supported:
+                supported.add(telling)
+        setattr(os, name, telling)
+
+    def _look_for(self, path: object, *, dir_fd: int | None = None, **_: object) -> None:
+        """Notes what the model's own code asks for where nothing is, but for the version's folder, which is the same on
+        every machine."""
+        if dir_fd is not None or not isinstance(path, (str, bytes, os.PathLike)):
+            return
+        whole = _whole(path)
+        if whole is None or os.path.lexists(whole) or _within(whole, self._directory):
+            return
+        self._note_absent(whole, looked_for_by_own)
 
     def _address(self, address: object) -> None:
         if isinstance(address, tuple) and len(address) >= 2 and len(self._addresses) < _MOST:
@@ -113,22 +152,33 @@ class Tries:
         if whole is None:
             return
         if not os.path.lexists(whole):
-            self._note_absent(whole)
+            if not self._tried_by_habit(whole):
+                self._note_absent(whole)
             return
         if any(_within(whole, one) for one in (self._directory, *self._own, *self._installed)):
             return
         if len(self._reads) < _MOST and Path(whole).is_file() and asked_for_by_own(sys._getframe()):
             self._reads[whole] = None
 
-    def _note_absent(self, whole: str) -> None:
-        """What libraries look for among their own files, in caches, in the system and at home is their own affair."""
+    def _tried_by_habit(self, whole: str) -> bool:
+        """Whether Python's `dbm` tries one of a database's names, or its `netrc` the user's own file."""
+        frame = _first_outside(sys._getframe())
+        module = frame.f_globals.get("__name__") if frame is not None else None
+        if module == "netrc":
+            return whole == f"{self._home}/.netrc"
+        named = frame.f_locals.get("filename") if frame is not None and module == "dbm" else None
+        return named is not None and _whole(named) != whole
+
+    def _note_absent(self, whole: str, by: Callable[[FrameType | None], bool] | None = None) -> None:
+        """What libraries look for among their own files, in caches, in the system and at home is their own affair; `by`
+        says whose the look is where it is no attempt to open the file."""
         of_libraries = (self._cache, *(one for one in self._installed if one not in (*_MACHINE, self._working)))
         if not _within(whole, self._directory) and any(_within(whole, one) for one in of_libraries):
             return
         if "/__pycache__/" in whole:
             return
         folder = _closest(whole, (self._directory, self._working, self._home, *_MACHINE))
-        asked = done_by_own if folder in (self._home, *_MACHINE) else asked_for_by_own
+        asked = by or (done_by_own if folder in (self._home, *_MACHINE) else asked_for_by_own)
         if len(self._absent) < _MOST and asked(sys._getframe()):
             self._absent[whole] = None
 
@@ -159,6 +209,17 @@ def _whole(path: str | bytes | os.PathLike[Any]) -> str | None:
         return os.path.realpath(os.fsdecode(path))
     except (OSError, ValueError):
         return None
+
+
+def _first_outside(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame of other code than this module's."""
+    while frame is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    return frame
+
+
+def _is_there(path: str) -> bool:
+    return any(os.path.lexists(f"{path}{suffix}") for suffix in ("", *_DATABASE))
 
 
 def _closest(path: str, folders: Iterable[str]) -> str | None:

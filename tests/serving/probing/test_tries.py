@@ -79,3 +79,67 @@ with tempfile.TemporaryDirectory() as folder:
 print(tries.look()["absent"])
 """
     assert subprocess.check_output([sys.executable, "-c", source], cwd=tmp_path, text=True) == "[]\n"
+
+
+def found_absent(program: str, folder: Path) -> list[str]:
+    """What a model's own code looked for in vain, in a process of its own whose home lies in the folder."""
+    source = f"""
+import os, sys
+from pathlib import Path
+from tidegate_serving.probing.tries import Tries
+tries = Tries(Path("own"))
+tries.watch()
+{program}
+print(tries.look()["absent"])
+"""
+    environment = {"PATH": "/usr/bin", "HOME": str(folder / "home")}
+    told = subprocess.check_output([sys.executable, "-c", source], cwd=folder, env=environment, text=True)
+    return [one.strip("' ") for one in told.strip().strip("[]").split(",") if one]
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        "os.path.exists({path!r})",
+        "os.path.isfile({path!r})",
+        "os.path.isdir({path!r})",
+        "Path({path!r}).exists()",
+        "Path({path!r}).is_file()",
+        "os.access({path!r}, os.R_OK)",
+        "list(Path({path!r}).glob('*'))",
+        "__import__('glob').glob({path!r} + '/*.csv')",
+    ],
+)
+def test_a_file_that_is_only_asked_for_is_told_of_where_it_is_not_there(tmp_path: Path, look: str) -> None:
+    assert found_absent(look.format(path="/srv/no/such"), tmp_path) == ["/srv/no/such"]
+
+
+def test_what_says_nothing_of_the_machine_is_not_told_of(tmp_path: Path) -> None:
+    """The version's own folder, what is made later, a device, and what Python's library looks for."""
+    program = """
+os.path.exists("own/optional.json"), os.path.isdir("/dev/nvidia0"), os.path.exists("kept"), os.access("/", os.W_OK)
+os.makedirs("some/where"), Path("kept").touch(), os.path.exists("home/.cache/some")
+import linecache, mimetypes, shutil, traceback
+mimetypes.init(), shutil.which("no-such-program"), linecache.getline("/srv/train.py", 3)
+folder = os.open(".", os.O_RDONLY)
+os.access("no/such", os.R_OK, dir_fd=folder)
+assert os.stat in os.supports_dir_fd and os.access in os.supports_effective_ids
+"""
+    assert found_absent(program, tmp_path) == []
+
+
+def test_names_that_python_tries_one_after_the_other_are_not_told_of(tmp_path: Path) -> None:
+    program = """
+import dbm.dumb, netrc, shelve
+dbm.dumb.open("found", "n").close()
+dbm.whichdb("found"), dbm.whichdb("/srv/no/such")
+try:
+    netrc.netrc()
+except FileNotFoundError:
+    pass
+try:
+    netrc.netrc("/srv/of/mine")
+except FileNotFoundError:
+    pass
+"""
+    assert found_absent(program, tmp_path) == ["/srv/no/such", "/srv/of/mine"]

@@ -125,3 +125,36 @@ def test_a_version_that_odd_inputs_change_is_loaded_anew_three_times_while_they_
         ("boundary", Outcome.INCONCLUSIVE),
         ("malformed", Outcome.INCONCLUSIVE),
     ]
+
+
+@pytest.mark.parametrize(
+    ("head", "line", "words"),
+    [
+        (
+            "import datetime",
+            "score = score + (datetime.date.today().toordinal() % 2)",
+            "is answered otherwise, by up to",
+        ),
+        ("from datetime import datetime", "score = score + (datetime.now().month > 6)", "is answered otherwise"),
+        ("import time", "score = score + 1e-3 * (time.gmtime().tm_hour // 12)", "give it the time as an input"),
+        ("import time", f"if time.time() > {time.time() + 1e7}: raise ValueError('too old')", "for as long as it may"),
+    ],
+    ids=["day", "month", "half of the day", "expires"],
+)
+def test_what_goes_by_the_date_or_the_hour_is_a_warning(tmp_path: Path, head: str, line: str, words: str) -> None:
+    found = examined(tmp_path, f"{head}\n{before_return(line)}")
+    (told,) = [one for one in found if one.outcome is not Outcome.PASS]
+    assert (told.check, told.subject, told.outcome) == ("determinism", "the clock", Outcome.WARN)
+    assert words in told.sentence
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "made = datetime.datetime(2020, 1, 1); assert type(made) is datetime.datetime, 'of another class'",
+        "score = score + (type(datetime.date(2020, 1, 1)) is datetime.date)",
+    ],
+)
+def test_what_another_clock_breaks_by_itself_is_no_finding(tmp_path: Path, line: str) -> None:
+    found = examined(tmp_path, f"import datetime\n{before_return(line)}")
+    assert [one.sentence for one in found if one.outcome is not Outcome.PASS] == []

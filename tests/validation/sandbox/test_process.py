@@ -13,14 +13,15 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 from tests.support.eventually import eventually
 
-from tidegate_validation.sandbox.environment import ELSEWHERE, environment, import_path
+from tidegate_validation.sandbox.environment import ELSEWHERE, another_time, environment, import_path
 from tidegate_validation.sandbox.limits import SandboxLimits
 from tidegate_validation.sandbox.process import SandboxedProcess
 from tidegate_validation.sandbox.supervisor import supervise
@@ -333,3 +334,22 @@ def running(argument: str) -> list[str]:
             if argument.encode() in (process / "cmdline").read_bytes().split(b"\0"):
                 found.append(process.name)
     return found
+
+
+FEATURES: dict[str, Callable[[datetime], bool]] = {
+    "half of the year": lambda moment: moment.month > 6,
+    "weekend": lambda moment: moment.weekday() > 4,
+    "odd day": lambda moment: moment.toordinal() % 2 == 1,
+    "half of the day": lambda moment: moment.hour > 11,
+}
+
+
+@pytest.mark.parametrize("hours", range(0, 24 * 365, 1999))
+@pytest.mark.parametrize("zone", [-10, 0, 5.5, 9])
+def test_another_time_differs_in_whatever_answers_may_go_by(hours: int, zone: float) -> None:
+    now = datetime(2026, 1, 1, tzinfo=timezone(timedelta(hours=zone))) + timedelta(hours=hours)
+    later = now.astimezone(UTC) + timedelta(seconds=another_time(now))
+    elsewhere = later.astimezone(timezone(timedelta(hours=11)))
+    assert [name for name, feature in FEATURES.items() if feature(now.astimezone(UTC)) == feature(later)] == []
+    assert len([name for name, feature in FEATURES.items() if feature(now) == feature(elsewhere)]) <= 2
+    assert later.year > now.year

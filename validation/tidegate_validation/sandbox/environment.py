@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, timezone
 from importlib import util
 from pathlib import Path
 
@@ -29,7 +30,7 @@ class Place:
     """Where a process believes itself to be: `variables` are added to its environment, which has none of the names
     `without`, nor any that begins with one of `without_prefixes`; `passed_pids` are the process numbers that others
     have before it, where it has a namespace of processes; with `other_locale` it writes numbers and dates as another
-    machine may.
+    machine may. `clock_by` is by how many seconds its clock is ahead, where the model is given one of its own.
     """
 
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -37,6 +38,7 @@ class Place:
     without_prefixes: tuple[str, ...] = ()
     passed_pids: int = 0
     other_locale: bool = False
+    clock_by: int | None = None
 
 
 USUAL = Place()
@@ -49,8 +51,32 @@ ELSEWHERE = Place(
 )
 """As on another machine of a fleet, where no orchestrator, notebook or CI runs, and nobody fixed Python's hash() of
 texts. A process number that is higher by a prime differs by every other modulus too."""
+_ELSEWHERE_HOURS = 11
+_LATER_HOURS = range(366 * 24, 730 * 24)
 _LOCALES = ("de_DE.UTF-8", "en_US.UTF-8", "C.UTF-8", "C")
 _PACKAGES = ("tidegate_serving", "tidegate_validation", "tidegate_native")
+
+
+def another_time(now: datetime) -> int:
+    """Seconds from `now`, which has a time zone, to a moment of more than a year later in another half of the year and
+    of the day, on a weekend where it was none, on an odd day where it was even: in UTC, and of that as much as there is
+    from the clock here to a clock elsewhere.
+    """
+    utc, zone = now.astimezone(UTC), timezone(timedelta(hours=_ELSEWHERE_HOURS))
+
+    def others(hours: int) -> tuple[int, int]:
+        later = utc + timedelta(hours=hours)
+        return _differences(utc, later), _differences(now, later.astimezone(zone))
+
+    return 3600 * max(_LATER_HOURS, key=others)
+
+
+def _differences(one: datetime, other: datetime) -> int:
+    return sum(own != theirs for own, theirs in zip(_features(one), _features(other), strict=True))
+
+
+def _features(moment: datetime) -> tuple[int, ...]:
+    return (moment.month - 1) // 6, moment.weekday() // 5, moment.toordinal() % 2, moment.hour // 12
 
 
 def environment(home: str, place: Place = USUAL) -> dict[str, str]:

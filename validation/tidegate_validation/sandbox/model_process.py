@@ -50,7 +50,8 @@ class ModelProcess:
     ) -> None:
         self._limits = limits
         pickle = ["--allow-pickle"] if limits.allow_pickle else []
-        command = [*(probe or _PROBE), str(directory.resolve()), *pickle]
+        clock = [] if place.clock_by is None else ["--clock-by", str(place.clock_by)]
+        command = [*(probe or _PROBE), str(directory.resolve()), *pickle, *clock]
         self.sandboxed = SandboxedProcess(command, limits, directory, place=place)
         self._received: queue.SimpleQueue[Frame | Exception | None] = queue.SimpleQueue()
         self._to_send: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()

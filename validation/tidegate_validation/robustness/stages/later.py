@@ -1,6 +1,6 @@
 """What a version was asked early on, asked once more when all else was asked; and why it answers otherwise.
 
-What goes by the day or the hour is not seen, for an examination takes seconds.
+What goes by the day or the hour does not show here, for an examination takes seconds; `restart` moves the clock.
 """
 
 from __future__ import annotations

@@ -1,10 +1,14 @@
 """The same requests asked of a fresh process: an engine loads a version anew after every restart and in every worker.
 
 Answers that depend on when or where it was loaded, or on what it was asked before, differ between processes. The fresh
-one believes itself to be on another machine: host, user, time zone, locale and process number are not what they were.
+one believes itself to be on another machine: host, user, time zone, locale and process number are not what they were,
+and its clock shows another date and hour. Where answers differ, more processes tell the place from the clock.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
 
 import numpy as np
 
@@ -14,11 +18,12 @@ from tidegate_validation.robustness.failing_inputs import Way
 from tidegate_validation.robustness.finding import came_back, example
 from tidegate_validation.robustness.judgement import answered
 from tidegate_validation.sandbox.answer import Answer
-from tidegate_validation.sandbox.environment import ELSEWHERE, USUAL, Place
+from tidegate_validation.sandbox.environment import ELSEWHERE, USUAL, Place, another_time
 from tidegate_validation.sandbox.examples import Examples
 
 _CHECK, _SUBJECT = "determinism", "a fresh process"
 _ROWS = 256
+_DAY = 86_400
 
 
 def restart(examination: Examination) -> None:
@@ -27,7 +32,12 @@ def restart(examination: Examination) -> None:
     before = examination.ask(rows) if examination.steady else None
     if before is None or not answered(before):
         return
-    after = _asked_afresh(examination, rows, ELSEWHERE)
+    seconds = another_time(datetime.now().astimezone())
+    after = _asked_afresh(examination, rows, replace(ELSEWHERE, clock_by=seconds))
+    if not _alike(examination, after, before):
+        then, after = after, _asked_afresh(examination, rows, ELSEWHERE)
+        if _alike(examination, after, before):
+            _report_if_by_the_date(examination, rows, before, then, seconds)
     if not answered(after):
         sentence = f"loaded once more, in a process of its own, {came_back(after)} where it answered before"
         shown = example({}, rows.row(0), after) | examination.keep(_CHECK, _SUBJECT, rows.arrays, Way.RESTARTED)
@@ -53,6 +63,40 @@ def restart(examination: Examination) -> None:
     )
 
 
+def _report_if_by_the_date(
+    examination: Examination, rows: Examples, before: Answer, then: Answer, seconds: int
+) -> None:
+    """Reports what was answered `then`, at another date and hour, unless a clock of its own that shows the right ones
+    does so too. A WARN: some models are meant to go by the date."""
+    if not _alike(examination, _asked_afresh(examination, rows, replace(ELSEWHERE, clock_by=0)), before):
+        return
+    when = f"at another date and hour, {seconds // _DAY} days ahead,"
+    if answered(then):
+        worst, place = examination.difference(then.outputs, before.outputs), _most_different(examination, then, before)
+        sentence = (
+            f"{when} the same request is answered otherwise, by up to {worst:.3g}: its answers go by the clock; give "
+            "it the time as an input"
+        )
+    else:
+        worst, place = None, 0
+        sentence = f"{when} {came_back(then)}: it goes by the clock; see that it answers for as long as it may serve"
+    examination.report(
+        _CHECK,
+        "the clock",
+        Outcome.WARN,
+        sentence,
+        number=worst,
+        limit=examination.limits.tolerance,
+        example={"input": rows.row(place)},
+        cause={"kind": "goes by the clock"},
+    )
+
+
+def _alike(examination: Examination, one: Answer, other: Answer) -> bool:
+    both = answered(one) and answered(other)
+    return both and examination.difference(one.outputs, other.outputs) <= examination.limits.tolerance
+
+
 def _asked_afresh(examination: Examination, rows: Examples, place: Place) -> Answer:
     examination.session.renew(place)
     return examination.ask(rows)
@@ -60,17 +104,12 @@ def _asked_afresh(examination: Examination, rows: Examples, place: Place) -> Ans
 
 def _reason(examination: Examination, rows: Examples, before: Answer, elsewhere: Answer) -> tuple[str, str]:
     """Why a fresh process elsewhere answers otherwise: the kind of cause, and words. Up to three more decide."""
-
-    def alike(one: Answer, other: Answer) -> bool:
-        both = answered(one) and answered(other)
-        return both and examination.difference(one.outputs, other.outputs) <= examination.limits.tolerance
-
-    if not alike(_asked_afresh(examination, rows, ELSEWHERE), elsewhere):
+    if not _alike(examination, _asked_afresh(examination, rows, ELSEWHERE), elsewhere):
         return "depends on the process", (
             "every process gives answers of its own (random numbers without a seed, Python's hash() of texts or the "
             "order of a set where no PYTHONHASHSEED is fixed, which it is not here, or the clock)"
         )
-    if alike(_asked_afresh(examination, rows, USUAL), before):
+    if _alike(examination, _asked_afresh(examination, rows, USUAL), before):
         return "depends on the machine", (
             "fresh processes agree with each other in the same place, so its answers depend on where it runs (an "
             "environment variable, the host's or user's name, the time zone, the locale, or the process number)"

@@ -1,0 +1,73 @@
+"""A moved clock shows in whatever Python asks of the time, and changes nothing else. In processes of their own: what is
+moved there stays so until the end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+AHEAD = 400 * 86_400
+NOW = """
+import datetime, json, sys, time
+import {first}
+from tidegate_serving.probing import clock
+before = time.time()
+clock.move({ahead})
+import pandas
+clock.move_pandas()
+from datetime import date, datetime as moment
+{program}
+"""
+
+
+def run(program: str, first: str = "numpy") -> Any:
+    """What a program prints, as JSON, whose clock is ahead; `first` is imported before it is moved."""
+    source = NOW.format(ahead=AHEAD, program=program, first=first)
+    return json.loads(subprocess.check_output([sys.executable, "-W", "error", "-c", source], text=True))
+
+
+def test_every_way_to_ask_for_the_time_is_moved() -> None:
+    asked = run("""
+real = datetime.UTC
+class Mine(moment):
+    pass
+days = dict(
+    time=time.time(), nanoseconds=time.time_ns() / 1e9, gettime=time.clock_gettime(time.CLOCK_REALTIME),
+    gettime_ns=time.clock_gettime_ns(time.CLOCK_REALTIME) / 1e9, localtime=time.mktime(time.localtime()),
+    asctime=time.mktime(time.strptime(time.asctime())), ctime=time.mktime(time.strptime(time.ctime())),
+    strftime=time.mktime(time.strptime(time.strftime("%Y %j %H"), "%Y %j %H")),
+    now=moment.now().timestamp(), zoned=moment.now(real).timestamp(), today=moment.today().timestamp(),
+    utcnow=moment.utcnow().replace(tzinfo=real).timestamp() if sys.version_info < (3, 12) else moment.now().timestamp(),
+    date=(date.today() - date.fromtimestamp(before)).days * 86400 + before, derived=Mine.now().timestamp(),
+    pandas=pandas.Timestamp.now().timestamp(), zoned_pandas=pandas.Timestamp.now("Europe/Berlin").timestamp(),
+    today_pandas=pandas.Timestamp.today().timestamp(), gmtime=time.mktime(time.gmtime()) - time.timezone,
+)
+print(json.dumps({name: round((one - before) / 86400) for name, one in days.items()}))
+""")
+    assert asked == dict.fromkeys(asked, AHEAD // 86_400)
+    assert len(asked) == 18
+
+
+def test_dates_are_as_they_were() -> None:
+    found = run("""
+made = moment(2020, 2, 29, 12)
+class Mine(moment):
+    pass
+same = datetime.timedelta(1) + moment.strptime("2020-02-28 12", "%Y-%m-%d %H")
+checks = [
+    made == same, type(made) is type(same) is moment.mro()[1], isinstance(same, moment), isinstance(made, date),
+    issubclass(pandas.Timestamp, moment), not isinstance(made, Mine), isinstance(Mine.now(), Mine),
+    pandas.Timestamp(made).to_pydatetime() == made, moment.fromisoformat("2020-02-29T12:00") == made,
+    moment.combine(date(2020, 2, 29), datetime.time(12)) == made, time.gmtime(0).tm_year == 1970,
+    time.strftime("%Y", (1999,) + (1,) * 8) == "1999",
+    abs(time.monotonic() - time.clock_gettime(time.CLOCK_MONOTONIC)) < 9,
+]
+print(json.dumps(checks))
+""")
+    assert found == [True] * 13
+
+
+def test_a_native_library_that_was_imported_before_goes_by_the_moved_clock_too() -> None:
+    assert run("print(json.dumps(round((pandas.Timestamp.now().timestamp() - before) / 86400)))", "pandas") == 400
