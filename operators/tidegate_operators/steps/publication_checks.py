@@ -5,6 +5,7 @@ Everything here reads and raises InvalidInput naming the column or input; nothin
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import FirstAxis, Signature, TensorSpec, default_name, inputs_by_name
 from tidegate_serving.contract.tensors import PARTS
 
@@ -94,6 +96,24 @@ def check_training(
         raise InvalidInput(
             "the training data has no rows, of which no profile can be made: give data with rows, or none"
         )
+
+
+def check_source(manifest: Manifest, directory: Path) -> None:
+    """InvalidInput unless a Python model has one file that can be read as Python; nothing of it is run."""
+    from tidegate_serving.platforms.platform import model_file
+
+    if manifest.platform != "python":
+        return
+    file = model_file(manifest, directory, "python.file", (".py",))
+    try:
+        ast.parse(file.read_bytes(), file.name)
+    except SyntaxError as error:
+        line = f", line {error.lineno}" if error.lineno else ""
+        raise InvalidInput(
+            f"{file.name}{line} is not valid Python, so that it cannot be loaded: {error.msg}"
+        ) from error
+    except ValueError as error:
+        raise InvalidInput(f"{file.name} is not valid Python, so that it cannot be loaded: {error}") from error
 
 
 def _as_lists(spec: TensorSpec) -> str:

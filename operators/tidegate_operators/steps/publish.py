@@ -24,6 +24,7 @@ from tidegate_operators.steps.publication_checks import (
     check_example,
     check_repository,
     check_sample,
+    check_source,
     check_training,
     plain_example,
     profiled_features,
@@ -153,6 +154,7 @@ def publish(publication: Publication, progress: Progress = SILENT) -> PublishedV
                 example=row,
                 metadata={**inferred.metadata, **one.metadata},
             )
+            check_source(manifest, aside)
             data = manifest.to_bytes()
             write_atomically(aside / FILE_NAME, data)
             if target.exists():

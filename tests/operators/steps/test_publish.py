@@ -121,6 +121,36 @@ def test_publishing_the_same_again_changes_nothing(model: Path, tmp_path: Path) 
     assert leftovers(tmp_path / "models") == [".publish.lock", "3"]
 
 
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (b"class Model:\n    def predict(self, inputs)\n", r"^model\.py, line 2 is not valid Python.*: expected ':'"),
+        (b"class Model:\n\treturn\n        pass\n", r"^model\.py, line \d is not valid Python"),
+        (b"name = '\xff'\n", r"^model\.py.* is not valid Python.*decode"),
+        (b"class Model:\n    pass\0\n", r"^model\.py is not valid Python.*null bytes"),
+    ],
+)
+def test_a_python_model_that_is_no_python_is_refused(model: Path, tmp_path: Path, source: bytes, words: str) -> None:
+    (model / "model.py").write_bytes(source)
+    with pytest.raises(InvalidInput, match=words):
+        put(model, tmp_path / "models")
+    assert leftovers(tmp_path / "models") == [".publish.lock"]
+
+
+def test_a_python_model_is_read_and_not_run(model: Path, tmp_path: Path) -> None:
+    """Beside it may lie what is no Python, such as a template."""
+    (model / "extra" / "template.py.txt").write_text("{{ this }}")
+    (model / "model.py").write_text("# -*- coding: latin-1 -*-\nraise SystemExit(f'{1!r}')\n", encoding="latin-1")
+    put(model, tmp_path / "models")
+
+
+def test_a_python_model_of_several_files_names_which_one_it_is(model: Path, tmp_path: Path) -> None:
+    (model / "helper.py").write_text("")
+    with pytest.raises(InvalidInput, match=r"name the model's file in metadata 'python\.file'"):
+        put(model, tmp_path / "models")
+    put(model, tmp_path / "models", metadata={"python.file": "model.py"})
+
+
 @pytest.mark.parametrize("key", ["example", "label", "metadata"])
 def test_the_same_files_described_otherwise_are_another_version(model: Path, tmp_path: Path, key: str) -> None:
     other = {"example": {**EXAMPLE, "x": 0.25}, "label": None, "metadata": {"by": "anna"}}
