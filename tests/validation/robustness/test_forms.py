@@ -3,6 +3,7 @@ words. Of categories and of free texts it has to answer new ones."""
 
 from __future__ import annotations
 
+import datetime
 import time
 import uuid
 from pathlib import Path
@@ -51,6 +52,9 @@ READ = {
     "uuid": uuid.UUID,
     "duration": lambda text: only(re.fullmatch(r"PT\d+M", text)),
     "clock": datetime.time.fromisoformat,
+    "birthday": lambda text: datetime.datetime.strptime("2024-" + text, "%Y-%m-%d"),
+    "feast": lambda text: datetime.datetime.strptime(text + "2024", "%d.%m.%Y"),
+    "some": lambda text: only(text in NAMES),
     "price": lambda text: decimal.Decimal(text.removeprefix("EUR ")),
     "day": datetime.date.fromisoformat,
     "stamp": lambda text: np.array([text]).astype("datetime64[s]"),
@@ -88,6 +92,8 @@ READ = {
     "uuid": [str(uuid.UUID(int=row * 3**70)) for row in ROWS],
     "duration": [f"PT{row % 90}M" for row in ROWS],
     "clock": [f"{row % 24:02d}:{row % 60:02d}" for row in ROWS],
+    "birthday": [f"{1 + row % 12:02d}-{1 + row % 28:02d}" for row in ROWS],
+    "feast": [f"{1 + row % 28}.{1 + row % 12}." for row in ROWS],
     "price": [f"EUR {row}.99" for row in ROWS],
     "day": DAYS,
     "dated": [f"{1 + row % 28} {['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun'][row % 6]} 2026" for row in ROWS],
@@ -106,14 +112,18 @@ NAMES = {
     "depot": [("north", "south", "isle")[row % 3] for row in ROWS],
     "note": [f"parcel {row} came {'late' if row % 2 else 'soon'}" for row in ROWS],
     "accident": DAYS,
+    "some": [f"{1 + row % 6:02d}-{1 + row % 28:02d}" for row in ROWS],
     "store": [f"S{100 + 2 * row}" for row in ROWS],
 }
 UNKNOWN = {"shelf": [f"S{100 + row * row % 800}" for row in ROWS]}
 MANY = [f"S{100 + row % 800}" for row in range(1600)]
 CLOCK = [f"{row // 60:02d}:{row % 60:02d}" for row in range(1440)]
 TRAINING = {name: (texts[:200] * 8)[:1600] for name, texts in (READ | CHECKED | NOTED | NAMES).items()}
+YEAR = [datetime.date(2025, 1, 1) + datetime.timedelta(day % 365) for day in range(1600)]
 TRAINING |= {"store": MANY, "clock": CLOCK + CLOCK[:160]}
-"""What the version was trained with: all codes of stores and all minutes of a day, and no profile lists its shelves."""
+TRAINING |= {"birthday": [f"{day:%m-%d}" for day in YEAR], "feast": [f"{day.day}.{day.month}." for day in YEAR]}
+"""What the version was trained with: all codes of stores, all minutes of a day and all days of a year, and no profile
+lists its shelves."""
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +131,9 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[Finding]:
     """What the stage of boundaries finds of one version that reads all of these columns."""
     columns = READ | CHECKED | NOTED | NAMES | UNKNOWN
     signature = Signature(tuple(TensorSpec(name, "string") for name in columns), (TensorSpec("y", "float32"),))
-    source = SOURCE.replace("set(NAMES)", repr({*NAMES["code"], *NAMES["user"], *NAMES["depot"], *MANY, *WORDS}))
+    source = SOURCE.replace(
+        "set(NAMES)", repr({*NAMES["code"], *NAMES["user"], *NAMES["depot"], *NAMES["some"], *MANY, *WORDS})
+    )
     example = {name: texts[0] for name, texts in columns.items()}
     draft = Draft(source=source, signature=signature, example=example)
     version = Version.read(world.publish(tmp_path_factory.mktemp("forms"), 1, draft))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +29,8 @@ _NEW, _FEWEST, _TRIES, _MOST_TRIES = 12, 4, 200, 100_000
 _SEED = 11
 _DIGIT, _LETTER, _WORD = re.compile(rb"\d(?!\d)"), re.compile(rb"[A-Za-z]"), re.compile(rb"[A-Za-z]+")
 _TIME_OF_DAY = re.compile(rb"([01]\d|2[0-3])(:[0-5]\d){1,2}")
+_TWO_NUMBERS = re.compile(rb"(\d{1,2})[-/.](\d{1,2})\.?")
+_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _MOSTLY, _NEARLY_ALL = 0.5, 0.98
 _MANY_WORDS, _SHARED = 40, 0.05
 """So many words that are in no larger share of the texts are a language; months, weekdays and units are fewer."""
@@ -66,7 +68,7 @@ def form_of(examination: Examination, probe: Probe) -> Form | None:
     free = is_free(examination.data.arrays[probe.subject]) and known.holds_new
     others = list(_others(known))
     if len(others) < _FEWEST:
-        return Form(True, sure, free) if known.times else None
+        return Form(True, sure, free) if known.all_are is not None else None
     words = list(_other_words(known))
     read, refused = True, b""
     for new in (others, words) if len(words) >= _FEWEST else (others,):
@@ -85,10 +87,12 @@ class _Known:
     listed: frozenset[str]
 
     @property
-    def times(self) -> bool:
-        """Whether all are times of day, of which there may be no new ones."""
+    def all_are(self) -> Callable[[bytes], bool] | None:
+        """Whether a text is what all are: a time of day or a day of the year, of which there may be no new ones; None
+        where they are neither."""
         texts = self.texts - {b""}
-        return bool(texts) and all(map(_TIME_OF_DAY.fullmatch, texts))
+        kinds = (_is_time, _is_day_of_month, _is_month_and_day)
+        return next((kind for kind in kinds if texts and all(map(kind, texts))), None)
 
     @property
     def holds_new(self) -> bool:
@@ -104,6 +108,24 @@ class _Known:
         return self.trained is None or (name not in self.listed and self.trained.tells(name))
 
 
+def _is_time(text: bytes) -> bool:
+    return _TIME_OF_DAY.fullmatch(text) is not None
+
+
+def _is_month_and_day(text: bytes) -> bool:
+    found = _TWO_NUMBERS.fullmatch(text)
+    return found is not None and _is_day(int(found[1]), int(found[2]))
+
+
+def _is_day_of_month(text: bytes) -> bool:
+    found = _TWO_NUMBERS.fullmatch(text)
+    return found is not None and _is_day(int(found[2]), int(found[1]))
+
+
+def _is_day(month: int, day: int) -> bool:
+    return 1 <= month <= len(_DAYS) and 1 <= day <= _DAYS[month - 1]
+
+
 def is_free(texts: Array) -> bool:
     """Whether most texts are of one row alone, as of notes and ids."""
     return len(set(texts.ravel().tolist())) > _MOSTLY * texts.size
@@ -117,14 +139,14 @@ def _ask(examination: Examination, probe: Probe, spec: TensorSpec, text: bytes) 
 def _others(known: _Known) -> Iterator[bytes]:
     """Texts that are not among these: in one of them the last digit of a number is another. Without digits a letter is,
     in a word that not all of them have. Where all such are among them, there is one digit more, or one letter. Beside
-    times of day they are such, too."""
+    times of day and days of the year they are such, too."""
     random = np.random.default_rng(_SEED)
     with_digits = sorted(text for text in known.texts if _DIGIT.search(text))
     chosen = with_digits or sorted(known.texts)
     common = (
         set[bytes]() if with_digits or not chosen else set.intersection(*(set(_WORD.findall(one)) for one in chosen))
     )
-    made, times = set[bytes](), known.times
+    made, all_are = set[bytes](), known.all_are
     tries = min(_MOST_TRIES, _TRIES * (known.trained.every if known.trained and not known.trained.complete else 1))
     for attempt in range(tries if chosen else 0):
         text = chosen[int(random.integers(len(chosen)))]
@@ -138,7 +160,7 @@ def _others(known: _Known) -> Iterator[bytes]:
         place = places[int(random.integers(len(places)))]
         kept = place + (attempt >= tries // 2)
         other = text[:kept] + _another(text[place : place + 1], random) + text[place + 1 :]
-        if other not in made and known.lacks(other) and not (times and not _TIME_OF_DAY.fullmatch(other)):
+        if other not in made and known.lacks(other) and (all_are is None or all_are(other)):
             made.add(other)
             yield other
         if len(made) == _NEW:
