@@ -116,6 +116,47 @@ def test_a_model_that_knows_the_held_out_rows_by_heart_is_too_good(tmp_path: Pat
     assert finding.sentence.startswith("700 of 1,500 held-out examples stand in the training data as well"), finding
 
 
+def test_a_first_version_that_knows_the_held_out_rows_by_heart_is_told_so_and_no_input_is_accused(
+    tmp_path: Path,
+) -> None:
+    table = held_out(1500)
+    late = table.filter(pa.array(table[world.LABEL].to_numpy() == 1))
+    rows = list(zip(late["weight"].to_pylist(), late["size"].to_pylist(), strict=True))
+    known = f"known = {{(np.float32(w), np.float32(s)) for w, s in {rows}}}"
+    line = "score = np.array([3.0 if one in known else -3.0 for one in zip(inputs['weight'], inputs['size'])])"
+    found = judged(tmp_path, Draft(before_return(f"{known}; {line}")), None, table)
+    told = named(found, "too good")
+    assert (told.subject, told.outcome) == ("all examples", Outcome.WARN)
+    assert "no one input explains it; was it trained on the held-out data?" in told.sentence
+
+
+@pytest.mark.parametrize(
+    ("line", "failed"), [("score = 0 * score", True), ("score = score - 0.1 * inputs['hint']", False)]
+)
+def test_an_input_that_tells_the_label_to_a_candidate_that_makes_nothing_of_it_is_named(
+    tmp_path: Path, line: str, failed: bool
+) -> None:
+    """No other input is accused, and nothing is called too good, least of all a guess."""
+    example = {"weight": 4.0, "size": 3.0, "depot": "north", "hint": 0.5}
+    found = judged(tmp_path, Draft(before_return(line), WITH_HINT, example=example), None, leaking(held_out(), 0.0))
+    told = named(found, "too good")
+    assert (told.subject, told.outcome) == ("hint", Outcome.WARN)
+    assert told.sentence.startswith("`hint` alone tells the label of the held-out examples (AUC 1.000), of which")
+    assert (outcome(found) is Outcome.FAIL) is failed
+
+
+def test_two_classes_in_place_of_probabilities_are_refused_and_told_so(tmp_path: Path) -> None:
+    """As by a model whose `predict` is asked, where its predecessor's `predict_proba` was."""
+    found = judged(tmp_path, Draft(before_return("score = 1e9 * np.where(score > 0, 1.0, -1.0)")), Draft(), held_out())
+    assert next(one.subject for one in found if one.outcome is Outcome.FAIL) == "decisions"
+    assert named(found, "AUC").outcome is Outcome.FAIL
+
+
+def test_what_refuses_a_version_whose_scores_rank_the_wrong_way_round_begins_with_that(tmp_path: Path) -> None:
+    found = judged(tmp_path, Draft(before_return("score = -score")), Draft(), held_out())
+    assert next(one.check for one in found if one.outcome is Outcome.FAIL) == "class order"
+
+
 @pytest.mark.parametrize(("noise", "wanted"), [(0.05, Outcome.FAIL), (0.45, Outcome.WARN)])
 def test_a_first_version_fails_only_where_one_input_gives_the_answer_away(
     tmp_path: Path, noise: float, wanted: Outcome

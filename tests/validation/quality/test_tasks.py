@@ -93,6 +93,17 @@ def test_predicted_labels_alone_are_judged_by_accuracy(tmp_path: Path) -> None:
     assert ("accuracy", "all examples") in failing(judged(tmp_path / "blind", blind, draft(), insects()))
 
 
+def test_scores_that_have_become_decisions_are_refused_and_told_so(tmp_path: Path) -> None:
+    decided = "chance = np.eye(chance.shape[1])[chance.argmax(axis=1)]"
+    refused = judged(tmp_path / "refused", draft(decided), draft(), insects())
+    first = next(one for one in refused if one.outcome is Outcome.FAIL)
+    assert (first.check, first.subject) == ("predictions", "decisions")
+    assert "call predict_proba in place of predict" in first.sentence
+    assert named(refused, "accuracy").outcome is Outcome.PASS
+    both = judged(tmp_path / "both", draft(decided), draft(decided), insects())
+    assert outcome(both) is Outcome.PASS, [one.sentence for one in both if one.outcome is not Outcome.PASS]
+
+
 def test_a_class_that_swallows_all_others_is_a_collapse(tmp_path: Path) -> None:
     found = judged(tmp_path, draft("chance = 0.01 * chance + 0.99 * np.eye(3)[1]"), draft(), insects())
     collapse = named(found, "collapse")

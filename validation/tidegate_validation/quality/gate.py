@@ -146,7 +146,8 @@ def _unusable(made: Predictions, held: HeldOut, model: Model) -> list[Finding]:
 def _score(subject: _Pair, held: HeldOut, mine: Predictions, rule: QualityRule) -> tuple[ScoredExamples, list[Finding]]:
     """Both models' scores on the rows that both answer with a number; a baseline that fails on some of them is a
     finding, and one that leaves too few to compare is none."""
-    alone = ScoredExamples(_rows(held, mine.rows), mine.scores, None, subject.candidate.inputs)
+    labels = not subject.candidate.prediction.output.dtype.startswith("float")
+    alone = ScoredExamples(_rows(held, mine.rows), mine.scores, None, subject.candidate.inputs, labels)
     if subject.baseline is None:
         return alone, []
     with subject.session(subject.baseline) as session:
@@ -158,7 +159,7 @@ def _score(subject: _Pair, held: HeldOut, mine: Predictions, rule: QualityRule) 
         return alone, [_baseline_unusable(theirs.failure)]
     pair: tuple[Floats, Floats] = mine.scores[first], theirs.scores[finite][second]
     trouble = [] if theirs.usable else [_baseline_in_part(theirs, len(mine.rows) - len(common), len(mine.rows))]
-    return ScoredExamples(compared, *pair, subject.candidate.inputs), trouble
+    return ScoredExamples(compared, *pair, subject.candidate.inputs, labels), trouble
 
 
 def _rows(held: HeldOut, rows: Any) -> HeldOut:

@@ -50,7 +50,7 @@ def test_a_good_model_and_one_of_a_single_input_are_no_guesses(tmp_path: Path, s
 
 def test_a_model_that_ranks_the_wrong_way_round_is_told_as_that_and_is_no_guess(tmp_path: Path) -> None:
     found = judged(tmp_path, Draft(before_return("score = -score")), None, world.parcels(3000, seed=4))
-    assert [one.outcome for one in found if one.check == "class order"] == [Outcome.WARN]
+    assert [one.outcome for one in found if one.check == "class order"] == [Outcome.FAIL]
     assert guessing(found) == []
 
 

@@ -47,13 +47,15 @@ class HeldOut:
 @dataclass(frozen=True, slots=True)
 class ScoredExamples:
     """Held-out rows with the candidate's scores, and the baseline's where there is one; `inputs` are columns that the
-    candidate reads, cut into slices where the policy names none.
+    candidate reads, cut into slices where the policy names none; `labels` says that the candidate is to answer labels,
+    which are no scores.
     """
 
     held_out: HeldOut
     candidate: Floats
     baseline: Floats | None
     inputs: tuple[str, ...] = ()
+    labels: bool = False
 
     @property
     def evaluation(self) -> Evaluation:

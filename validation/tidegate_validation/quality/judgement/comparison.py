@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.quality.allowance import Allowance
+from tidegate_validation.quality.data.held_out import ScoredExamples
 from tidegate_validation.quality.evaluation import Evaluation, Task, is_hard, is_probability
 from tidegate_validation.quality.judgement import finding as words
 from tidegate_validation.quality.judgement.finding import Basis
@@ -17,11 +18,10 @@ from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.false_discovery import benjamini_hochberg, rejection_level
 
 
-def judge_against(
-    evaluation: Evaluation, candidate: Floats, baseline: Floats, groups: str, rule: QualityRule
-) -> list[Finding]:
+def judge_against(scored: ScoredExamples, baseline: Floats, rule: QualityRule) -> list[Finding]:
     """The candidate against the baseline: deciding metrics first, then every metric's value."""
-    names, allowed = deciding(evaluation, [candidate, baseline], rule), Allowance.of(evaluation, baseline, rule)
+    evaluation, candidate = scored.evaluation, scored.candidate
+    names, allowed = deciding(scored, baseline, rule), Allowance.of(evaluation, baseline, rule)
 
     def margins(metric: Metric) -> Margins:
         return allowed.deciding if metric.name in names else allowed.warning
@@ -30,7 +30,11 @@ def judge_against(
     found = [words.missing_metric(name, evaluation.task) for name in names if name not in gains]
     found += _decide(
         [gains[name] for name in names if name in gains],
-        Basis(len(evaluation.units()), groups, "queries" if evaluation.task == Task.RANKING else "examples"),
+        Basis(
+            len(evaluation.units()),
+            scored.held_out.groups,
+            "queries" if evaluation.task == Task.RANKING else "examples",
+        ),
         rule,
     )
     if evaluation.task in (Task.BINARY, Task.MULTICLASS) and is_probability(baseline) and not is_probability(candidate):
@@ -61,12 +65,16 @@ def judge_alone(evaluation: Evaluation, candidate: Floats, groups: str, rule: Qu
     return [*found, words.rubber_stamp(sum(threshold.changes for threshold in rule.thresholds))]
 
 
-def deciding(evaluation: Evaluation, scores: Sequence[Floats], rule: QualityRule) -> tuple[str, ...]:
-    """Names of the metrics that decide: the policy's, else the task's that the scores allow."""
+def deciding(scored: ScoredExamples, baseline: Floats, rule: QualityRule) -> tuple[str, ...]:
+    """Names of the metrics that decide: the policy's, else the task's that the scores allow. Decisions are compared by
+    accuracy where the baseline makes them or the candidate is to answer labels: one that is to answer scores, and
+    answers decisions, is held to what scores are."""
+    evaluation = scored.evaluation
     if rule.metrics:
         return tuple(canonical(name) for name in rule.metrics)
-    fitting = {metric.name for metric in metrics_for(evaluation, scores)}
-    if evaluation.task in (Task.BINARY, Task.MULTICLASS) and any(is_hard(one) for one in scores):
+    fitting = {metric.name for metric in metrics_for(evaluation, [scored.candidate, baseline])}
+    decisions = is_hard(baseline) or (scored.labels and is_hard(scored.candidate))
+    if decisions and evaluation.task in (Task.BINARY, Task.MULTICLASS):
         return ("accuracy",) if "accuracy" in fitting else ("AUC",)
     return tuple(name for name in DECIDING[evaluation.task] if name in fitting)
 

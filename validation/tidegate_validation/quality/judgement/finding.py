@@ -151,6 +151,15 @@ def no_probability(scores: Floats) -> Finding:
     return Finding("predictions", "range", Outcome.FAIL, sentence, interval=(low, high))
 
 
+def only_decisions() -> Finding:
+    """The candidate decides for a class, where the baseline says how sure it is."""
+    sentence = (
+        f"the candidate answers 0 and 1 alone, {SERVING} probabilities: call predict_proba in place of predict, or, "
+        "where classes are meant, answer their names"
+    )
+    return Finding("predictions", "decisions", Outcome.WARN, sentence, cause={"kind": "decisions"})
+
+
 def collapsed(found: Collapse, outcome: Outcome, rule: QualityRule) -> Finding:
     """One answer for nearly everything, or answers that differ by next to nothing."""
     if found.share > rule.collapse or not nearly_constant(found):

@@ -42,6 +42,14 @@ def judge_constant_slices(scored: ScoredExamples, partitions: Sequence[Partition
     ]
 
 
+def judge_decisions(scored: ScoredExamples) -> list[Finding]:
+    """A WARN where the candidate is to answer scores, as the baseline does, and answers 0 and 1 alone."""
+    baseline, classes = scored.baseline, scored.evaluation.task in (Task.BINARY, Task.MULTICLASS)
+    if baseline is None or scored.labels or not classes or is_hard(baseline) or not is_hard(scored.candidate):
+        return []
+    return [words.only_decisions()]
+
+
 def judge_change(scored: ScoredExamples, rule: QualityRule) -> list[Finding]:
     """How far predictions moved from the baseline's, and the candidate's calibration where scores are probabilities."""
     evaluation, candidate, baseline = scored.evaluation, scored.candidate, scored.baseline

@@ -19,6 +19,16 @@ def believable(evaluation: Evaluation, power: float, limit: float) -> Finding:
     return Finding(TOO_GOOD, EVERYTHING, Outcome.PASS, sentence, number=power, limit=limit)
 
 
+def unused(evaluation: Evaluation, power: float, name: str, alone: float) -> Finding:
+    """An input that gives the label away, and a candidate that makes nothing of it."""
+    sentence = (
+        f"`{name}` alone tells the label of the held-out examples ({measure(evaluation)} {alone:.3f}), of which the "
+        f"candidate makes nothing ({power:.3f}): see that it is known before the label is, or leave it out (if it is, "
+        f"{_TRUST})"
+    )
+    return Finding(TOO_GOOD, name, Outcome.WARN, sentence, number=alone, cause={"kind": LEAK, "feature": name})
+
+
 def partial(name: str, where: str, share: float, alone: float, rule: QualityRule) -> Finding:
     """An input that gives the label away in a part of the rows."""
     trusted = name in rule.trusted

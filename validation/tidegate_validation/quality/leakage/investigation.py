@@ -20,6 +20,7 @@ from tidegate_validation.statistics.arrays import Floats
 
 _TRIED = 6
 _MOST = 0.5
+_LEAST = 0.5
 _ROWS = 6000
 
 
@@ -99,23 +100,28 @@ def _strongest_suspect(
     model: CandidateModel,
     alone: Mapping[str, float],
 ) -> Suspect | None:
-    """The input whose shuffling costs the candidate most of what it has above the reference; new inputs come first."""
+    """The input whose shuffling costs the candidate most of what it has above the reference; new inputs come first.
+    None where shuffling any of several does, of which none can do much alone: so a model answers that knows whole rows.
+    """
     rows = evaluation.sample(_ROWS)
     evaluation, examples = evaluation.take(rows), examples.take(rows)
     whole = model.score(examples)
     if whole is None:
         return None
     reached = power(evaluation, whole).value
+    gain = reached - unexpected.reference
     order = sorted(alone, key=lambda name: -alone[name])
     suspects: list[Suspect] = []
     for new in (True, False):
         for name in [one for one in order if model.shared.get(one) is not new][:_TRIED]:
             scores = model.score(examples.replaced(name, _shuffled(examples.arrays[name])))
             without = reached if scores is None else power(evaluation, scores).value
-            if reached - without >= _MOST * (reached - unexpected.reference):
+            if reached - without >= _MOST * gain:
                 suspects.append(Suspect(name, alone[name], without, new))
         if suspects:
             break
+    if len(suspects) > 1 and not any(one.alone - unexpected.reference >= _LEAST * gain for one in suspects):
+        return None
     return min(suspects, key=lambda one: one.without, default=None)
 
 

@@ -30,22 +30,26 @@ def judge_leakage(scored: ScoredExamples, model: CandidateModel, rule: QualityRu
     def giveaway(name: str, alone: float) -> bool:
         return alone >= from_here and name not in rule.trusted
 
+    told: dict[str, float] = {}
     if scored.baseline is not None:
         reference = power(evaluation, scored.baseline).value
         limit = suspicious_power(reference, rule)
-        suspected = reached.interval(rule.alpha)[0] > limit
     else:
         reference, limit = chance(evaluation), _scaled(evaluation, rule.first_limit)
         alone = single_feature_powers(part, examples.arrays, frozenset(examples.arrays.keys() - model.shared.keys()))
-        suspected = reached.interval(rule.alpha)[0] > limit or any(giveaway(*one) for one in alone.items())
-    if not suspected:
-        theirs = None if scored.baseline is None else scored.baseline[rows]
-        leak = partial_leak(Answers(part, examples, scored.candidate[rows], theirs), model, rule)
-        return leak or words.believable(evaluation, reached.value, limit)
-    unexpected = UnexpectedPower(reached.value, reference, lambda honest: suspicious_power(honest, rule), giveaway)
-    suspicion = investigate(part, examples, unexpected, model)
-    against = reference if scored.baseline is not None else None
-    return words.too_good(evaluation, reached.value, against, limit, suspicion, rule)
+        told = {name: one for name, one in alone.items() if giveaway(name, one)}
+    surely = reached.interval(rule.alpha)[0]
+    if surely > limit or (told and surely > reference):
+        unexpected = UnexpectedPower(reached.value, reference, lambda honest: suspicious_power(honest, rule), giveaway)
+        suspicion = investigate(part, examples, unexpected, model)
+        if surely > limit or (suspicion.suspect is not None and suspicion.suspect.name in told):
+            against = reference if scored.baseline is not None else None
+            return words.too_good(evaluation, reached.value, against, limit, suspicion, rule)
+    theirs = None if scored.baseline is None else scored.baseline[rows]
+    leak = partial_leak(Answers(part, examples, scored.candidate[rows], theirs), model, rule)
+    if leak is None and told:
+        return words.unused(evaluation, reached.value, *max(told.items(), key=lambda one: one[1]))
+    return leak or words.believable(evaluation, reached.value, limit)
 
 
 def _scaled(evaluation: Evaluation, limit: float) -> float:
