@@ -102,11 +102,9 @@ class AccessConfig:
         from tidegate_serving.control.access.certificate_files import check_pair
 
         shown, secret = f"access.certificate {self.certificate}", f"access.key {self.key}"
-        read = [
-            read_given(path, what, "put a PEM file there that the hub may read")
-            for path, what in ((self.certificate, "access.certificate"), (self.key, "access.key"))
-        ]
-        check_pair(*read, shown, secret)
+        cure = "put a PEM file there that the hub may read"
+        certificate = read_given(self.certificate, "access.certificate", cure)
+        check_pair(certificate, read_given(self.key, "access.key", cure), shown, secret)
 
     @property
     def tls(self) -> bool:
