@@ -161,17 +161,27 @@ def test_an_exception_in_a_gate_is_an_error_and_denies(
     assert gate(verdict, name).sentence == f"the {name} gate could not finish: ZeroDivisionError: our own mistake"
 
 
+@pytest.mark.parametrize(
+    ("lacks", "said"),
+    [
+        (InvalidInput("say which of its outputs is judged"), "say which of its outputs is judged"),
+        (
+            ModuleNotFoundError("No module named 'scipy.stats'", name="scipy.stats"),
+            "it needs scipy, which is not installed: run `pip install 'tidegate[validate]'`",
+        ),
+    ],
+)
 def test_what_a_gate_lacks_is_said_without_a_traceback(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, lacks: Exception, said: str
 ) -> None:
     def refusing(case: Case, policy: Policy) -> GateResult:
-        raise InvalidInput("say which of its outputs is judged")
+        raise lacks
 
     monkeypatch.setitem(GATES, "quality", refusing)
     policy = replace(POLICY, run=("quality",), required=("quality",))
     verdict = validate(request(tmp_path, 6, Draft(training=training(6)), policy).changed(baseline=None))
     assert (verdict.allowed, verdict.outcome) == (False, Outcome.ERROR)
-    assert gate(verdict, "quality").sentence == "the quality gate could not finish: say which of its outputs is judged"
+    assert gate(verdict, "quality").sentence == f"the quality gate could not finish: {said}"
     assert [record.exc_info for record in caplog.records if "could not finish" in record.message] == [None]
 
 

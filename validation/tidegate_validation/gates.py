@@ -93,11 +93,21 @@ def _run(name: str, case: Case, policy: Policy) -> GateResult:
     try:
         result = gate(case, policy)
     except Exception as error:  # whatever it is, it is neither a pass nor the candidate's fault
-        told = isinstance(error, TidegateError)  # in words for who asked, which a traceback would hide
+        told = _told(name, error)
         logger.error("the %s gate could not finish", name, exc_info=None if told else error)
-        reason = str(error) if told else f"{type(error).__name__}: {error}"
+        reason = told or f"{type(error).__name__}: {error}"
         result = GateResult(name, Outcome.ERROR, f"the {name} gate could not finish: {reason}", ())
     return GateResult(result.gate, result.outcome, result.sentence, result.findings, time.monotonic() - started)
+
+
+def _told(name: str, error: Exception) -> str:
+    """What says all in words for who asked, which a traceback would hide; empty where only a traceback does."""
+    if isinstance(error, TidegateError):
+        return str(error)
+    if isinstance(error, ModuleNotFoundError) and error.name and name in GATES:
+        package = error.name.partition(".")[0]
+        return f"it needs {package}, which is not installed: run `pip install 'tidegate[validate]'`"
+    return ""
 
 
 def expectations(case: Case, policy: Policy) -> GateResult:
