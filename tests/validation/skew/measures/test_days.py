@@ -82,3 +82,23 @@ def test_days_are_looked_at_where_a_row_has_no_time() -> None:
 
     assert (found.check, found.outcome) == ("missing", Outcome.WARN)
     assert "on 2 of 14 days" in found.sentence
+
+
+def orders(seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Seven weeks, and one, of orders with the date on which each is due, as a text, and the desk that took it."""
+    random = np.random.default_rng(seed)
+    day = np.repeat(20_500 + np.arange(56), 180)
+    due = (day + random.integers(1, 15, len(day))).astype("datetime64[D]").astype(str)
+    desk = random.choice(["north", "south", "east"], len(day), p=[0.5, 0.3, 0.2])
+    rows = pd.DataFrame({"at": day * DAY + random.integers(0, DAY, len(day)), "due": due, "desk": desk})
+    return rows[day < 20_549], rows[day >= 20_549]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_days_of_dates_that_move_on_are_calm_and_one_day_of_another_category_is_told(seed: int) -> None:
+    before, now = orders(seed)
+    other = now["desk"].where(now["at"] // DAY != 20_552, "east")
+    found = report_on_tables(before, now.assign(desk=other), Columns(time="at"))
+
+    assert found.feature("due").outcome is Outcome.PASS, found.feature("due").sentence
+    assert found.feature("desk").outcome in (Outcome.FAIL, Outcome.WARN)

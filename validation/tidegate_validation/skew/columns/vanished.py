@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidegate_serving.admission import Finding, Outcome
-from tidegate_validation.skew.diagnosis.categories import GONE
+from tidegate_validation.skew.diagnosis.categories import GONE, counted_as_another
 from tidegate_validation.skew.diagnosis.cause import Cause
 from tidegate_validation.skew.finding import explain
 from tidegate_validation.skew.rule import Aspect
@@ -73,7 +73,9 @@ def vanished(
     details = [("values", names[:_SHOWN]), ("number", len(names)), *([("rows", found.left)] if found.left else [])]
     if found.sure and not sure:
         details.append(("quiet", int(quiet.sum())))
-    return Cause(GONE, share=found.share, details=tuple(details)), Outcome.FAIL if sure else Outcome.WARN
+    gone = Cause(GONE, share=found.share, details=tuple(details))
+    cause = (sure and counted_as_another(feature, reference, current, gone)) or gone
+    return cause, Outcome.FAIL if sure else Outcome.WARN
 
 
 def finding_of(cause: Cause, outcome: Outcome, feature: FeatureProfile, found: list[Finding]) -> list[Finding]:

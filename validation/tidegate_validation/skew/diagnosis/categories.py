@@ -8,11 +8,14 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 
 from tidegate_validation.skew.diagnosis.cause import Cause
+from tidegate_validation.skew.diagnosis.merged import merged_into
 from tidegate_validation.skew.diagnosis.suspect import Suspect, both, distance_of
 from tidegate_validation.skew.rule import Aspect
 from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.bins import CategoryBins
+from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.points import heaviest
+from tidegate_validation.statistics.profile import FeatureProfile
 from tidegate_validation.statistics.sample import TextSample, ValueSample
 
 NEW_CATEGORY = "new category"
@@ -41,10 +44,29 @@ def category_cause(suspect: Suspect) -> Cause | None:
     """The change of categories that explains the column, the plainest first."""
     renamed, gone = _renamed(suspect), _gone(suspect)
     if gone is not None and gone[0] <= _BY_DAYS * suspect.noise and (renamed is None or renamed[1].kind == MERGED):
-        return gone[1]  # That another has grown is no more than days bring about.
+        # That another has grown may be no more than days bring about.
+        return counted_as_another(suspect.feature, suspect.reference, suspect.current, gone[1]) or gone[1]
     rivals = [one for one in (renamed, gone) if one is not None]
     best = min(rivals, key=lambda one: one[0])[1] if rivals else None
     return best or _new_category(suspect)
+
+
+def counted_as_another(
+    feature: FeatureProfile, reference: FeatureCounts, current: FeatureCounts, gone: Cause
+) -> Cause | None:
+    """The cause where the categories that are `gone` are surely counted as another one; None where that, or which ones
+    they are, cannot be told."""
+    names = dict(gone.details)
+    if not isinstance(feature.bins, CategoryBins) or names["number"] > len(names["values"]) or "rows" in names:
+        return None
+    top = feature.bins.top
+    into = merged_into(reference, current, len(top), [top.index(one) for one in names["values"]])
+    return None if into is None else _merged(names["values"], top[into], gone.share)
+
+
+def _merged(old: list[str], new: str, share: float) -> Cause:
+    also = (("also", old[1:]),) if len(old) > 1 else ()
+    return Cause(MERGED, share=share, details=(("old", old[0]), ("new", new), *also))
 
 
 def respelled(suspect: Suspect) -> Cause | None:

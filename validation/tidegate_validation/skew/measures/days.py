@@ -24,6 +24,7 @@ _TIMES = 2.5
 hundred times; where they are bell-shaped, never."""
 _LEAST = 0.3
 _LEAST_ROWS = 50
+_MANY_NEW = 0.2
 _SURELY = 5.0
 _NOTHING = 1e-9
 _SHOWN = 3
@@ -36,10 +37,19 @@ def unlike_days(feature: FeatureProfile, reference: FeatureCounts, current: Feat
     """A WARN about days further from training, beyond what their rows explain, than any of its days by far: from all of
     it, or, of categories, from the nearest of its days, which may be of several kinds, such as weekdays and weekends.
 
-    None where all are: then the whole window tells it.
+    None where all are: then the whole window tells it; and of categories that come and go, as dates do in texts: there
+    each day is unlike those long before it.
     """
+    if isinstance(feature.bins, CategoryBins) and _brings_new(feature, reference, current):
+        return None
     days = _days(reference, current)
     return days and _unlike(feature, *days, compared_bins(feature, reference))
+
+
+def _brings_new(feature: FeatureProfile, reference: FeatureCounts, current: FeatureCounts) -> bool:
+    """Whether training's days brought many values that no day before them had, so that a window's do too."""
+    ahead = int(current.blocks.max()) - int(reference.blocks.max()) if current.rows and reference.rows else 0
+    return max(feature.new_rate or 0.0, feature.points.freshness(ahead)) > _MANY_NEW
 
 
 def days_of_missing_values(feature: FeatureProfile, reference: FeatureCounts, current: FeatureCounts) -> Finding | None:
