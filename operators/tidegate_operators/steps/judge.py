@@ -42,9 +42,10 @@ def judge(
     """Runs the gates over `model` and says what they found; nothing is signed, so no engine admits it for this.
 
     `model` is a version directory, or a model's file or directory that nobody published, whose `platform` is told by
-    its name, or how it begins, where it is None; so is `evidence.baseline`. `signature` (a JSON file, what one
-    holds, or signatures) says how what nobody published is called: a Python model does not tell, and a pickle only to
-    a policy with `allow_pickle`. `report` is a directory for the page and the Data Docs.
+    its name, or how it begins, where it is None; so is `evidence.baseline`. Where that one tells another platform,
+    `platform` and `signature` are those of `model` alone. `signature` (a JSON file, what one holds, or signatures) says
+    how what nobody published is called: a Python model does not tell, and a pickle only to a policy with
+    `allow_pickle`. `report` is a directory for the page and the Data Docs.
     NotFound or InvalidInput for a model or evidence that cannot be read, OSError at once for a report that cannot be
     written.
     """
@@ -59,7 +60,8 @@ def judge(
         unpublished = UnpublishedModels(evidence, platform, signature, Path(name))
         directory = unpublished.version(Path(model), 1 if evidence.baseline is None else 2)
         if evidence.baseline is not None:
-            evidence = replace(evidence, baseline=unpublished.version(Path(evidence.baseline), 1))
+            before = Path(evidence.baseline)
+            evidence = replace(evidence, baseline=unpublished.of_its_own_kind(before).version(before, 1))
         verdict = run_gates(directory, evidence, report=report, progress=progress)
     page = None if report is None else write_report(verdict, report)
     return Judgement(verdict, page)
@@ -94,6 +96,14 @@ class UnpublishedModels:
             allow_pickle=self._allow_pickle,
         )
         return publish(publication).directory
+
+    def of_its_own_kind(self, model: Path) -> UnpublishedModels:
+        """The same, but for a model that tells another platform by its name, or how it begins: it is of that one, and
+        tells its signature itself."""
+        found = recognised_platform(model) if model.exists() else None
+        if self.platform is None or found in (None, self.platform):
+            return self
+        return replace(self, platform=found, signature=None)
 
     @property
     def _allow_pickle(self) -> bool:

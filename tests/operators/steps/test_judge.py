@@ -136,6 +136,19 @@ def test_a_python_model_is_judged_by_a_signature(tmp_path: Path, given: Any) -> 
     assert judged.verdict.outcome is Outcome.PASS
 
 
+def test_a_python_model_is_judged_against_one_of_another_platform(tmp_path: Path) -> None:
+    """Platform and signature are the candidate's."""
+    (tmp_path / "model.py").write_text(
+        "import numpy as np\n\n\nclass Model:\n    def predict(self, inputs):\n"
+        "        one = 1 / (1 + np.exp(-1.7 * inputs['a']))\n"
+        "        return {'predict_proba': np.stack([1 - one, one], axis=1)}\n"
+    )
+    evidence = Evidence(rows(2), "late", baseline=model(tmp_path / "good.skops"), policy=QUALITY)
+    judged = judge(tmp_path / "model.py", evidence, platform="python", signature=SIGNATURE)
+    assert judged.verdict.outcome is Outcome.PASS
+    assert not judged.verdict.first
+
+
 def test_the_policy_says_which_of_several_outputs_is_judged(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(
         "class Model:\n    def __init__(self, directory):\n        pass\n\n"
