@@ -247,7 +247,43 @@ def test_pairs_that_a_large_training_holds_by_chance_are_no_leak(rows: int) -> N
     leaked = pa.concat_tables([pairs(rows, 1500), training.slice(0, rows)])
     found = overlap(leaked, training)
     assert found is not None
-    assert (found.outcome, found.number is not None and found.number > 0.5) == (Outcome.WARN, True)
+    assert found.finding.outcome is Outcome.WARN
+    assert found.finding.number == found.known.mean()
+    assert found.known[rows:].all()
+    assert found.known[:rows].mean() < 0.5
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_what_is_known_by_heart_hides_nothing_of_the_rows_that_training_did_not_hold(
+    tmp_path: Path, first: bool
+) -> None:
+    """It knows half of the rows, and guesses the others; no such rows are left out where all of them were seen."""
+    table, other = world.parcels(3000, seed=21), world.parcels(3000, seed=22)
+    mixed = pa.concat_tables([table.slice(0, 1500), other.slice(0, 1500)])
+    late = table.filter(pa.array(table[world.LABEL].to_numpy() == 1))
+    rows = list(zip(late["weight"].to_pylist(), late["size"].to_pylist(), strict=True))
+    line = (
+        f"known = {{(np.float32(w), np.float32(s)) for w, s in {rows}}}; "
+        "score = np.array([3.0 if one in known else -0.5 for one in zip(inputs['weight'], inputs['size'])])"
+    )
+    baseline = None if first else Draft()
+    found = judged(tmp_path / "mixed", Draft(before_return(line)), baseline, mixed, training=table)
+    told = [one for one in found if one.check == "by heart"]
+    assert told[0].outcome is Outcome.FAIL
+    assert told[0].sentence.startswith("1,500 of 3,000 held-out examples stand in the training data as well; on the ")
+    assert ("is no better than chance" if first else "worse than the version that serves now") in told[0].sentence
+    honest = judged(tmp_path / "honest", Draft(), baseline, mixed, training=table)
+    assert outcome(honest) is Outcome.WARN
+    assert not any(one.check == "by heart" for one in honest)
+
+
+def test_scores_of_several_classes_that_add_up_to_something_else_are_a_warning(tmp_path: Path) -> None:
+    found = judged(tmp_path / "off", draft("chance = chance * [0.9, 0.5, 0.7]"), None, insects())
+    told = named(found, "predictions", "range")
+    assert (told.outcome, told.interval is not None and told.interval[1] <= 0.9) == (Outcome.WARN, True)
+    assert "and not to 1" in told.sentence
+    even = judged(tmp_path / "even", draft(), None, insects())
+    assert not any(one.check == "predictions" for one in even)
 
 
 def test_answers_that_hardly_differ_are_a_collapse(tmp_path: Path) -> None:

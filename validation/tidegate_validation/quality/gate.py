@@ -21,6 +21,7 @@ from tidegate_validation.quality.data.labels import distinct_texts, profiled_tex
 from tidegate_validation.quality.data.outputs import Prediction, as_scores, prediction_of
 from tidegate_validation.quality.data.predictions import Predictions, Read, predict, predict_table
 from tidegate_validation.quality.evaluation import Evaluation
+from tidegate_validation.quality.judgement.by_heart import judge_unknown
 from tidegate_validation.quality.judgement.guessing import judge_guessing
 from tidegate_validation.quality.judgement.history import against_history
 from tidegate_validation.quality.judgement.scores import judge_scores
@@ -108,11 +109,14 @@ def judge_quality(case: Case, limits: SandboxLimits, rule: QualityRule) -> list[
             write_roc(scored.evaluation, scored.candidate, case.report)
         found = judge_scores(scored, rule)
         model = _candidate_model(subject, scored, session, rule)
-        shared = overlap(held.table, case.training) if case.training is not None else None
+        shared = overlap(scored.held_out.table, case.training) if case.training is not None else None
         leakage = after_overlap(judge_leakage(scored, model, rule), shared)
         guessed = judge_guessing(scored, model, rule)
     found += [leakage, *guessed, *against_history(subject.candidate.directory, found, rule), *held.notes]
-    return [*trouble, *found, *([shared] if shared is not None else [])]
+    if shared is not None:
+        refused = any(one.outcome is Outcome.FAIL for one in found)
+        found += [shared.finding] if refused else [*judge_unknown(scored, shared.known, rule), shared.finding]
+    return [*trouble, *found]
 
 
 def _known_labels(case: Case) -> list[str]:

@@ -57,6 +57,11 @@ class ScoredExamples:
     inputs: tuple[str, ...] = ()
     labels: bool = False
 
+    def take(self, rows: Any) -> ScoredExamples:
+        """The same for some of the rows."""
+        baseline = None if self.baseline is None else self.baseline[rows]
+        return replace(self, held_out=self.held_out.take(rows), candidate=self.candidate[rows], baseline=baseline)
+
     @property
     def evaluation(self) -> Evaluation:
         """What the scores are compared with."""

@@ -34,11 +34,12 @@ class _Line:
 def judge_scale(scored: ScoredExamples) -> list[Finding]:
     """A WARN where answers are far better on another scale.
 
-    Scores for two classes that are no probabilities rank all the same; those of a first version that have no sign, as
-    log-odds have, may be percents. Numbers are held against the labels, the baseline's answers beside them.
+    Scores for classes that are no probabilities rank all the same; those of a first version that have no sign, as
+    log-odds have, may be percents, or miss a sum of 1. Numbers are held against the labels, the baseline's answers
+    beside them.
     """
     evaluation, candidate = scored.evaluation, scored.candidate
-    if evaluation.task == Task.BINARY and scored.baseline is None:
+    if evaluation.task in (Task.BINARY, Task.MULTICLASS) and scored.baseline is None:
         return [_no_probabilities(candidate)] if candidate.min() >= 0 and not is_probability(candidate) else []
     line = _line(evaluation, candidate) if evaluation.task == Task.REGRESSION else None
     if line is None:
@@ -67,6 +68,13 @@ def _line(evaluation: Evaluation, answers: Floats) -> _Line | None:
 
 def _no_probabilities(scores: Floats) -> Finding:
     low, high = float(scores.min()), float(scores.max())
+    if scores.ndim == 2 and high <= 1:
+        sums = scores.sum(axis=1)
+        sentence = (
+            f"its scores for the classes of an example add up to {sums.min():.3g} to {sums.max():.3g} and not to 1: "
+            "they are no probabilities; where they are meant to be, divide them by their sum"
+        )
+        return Finding("predictions", "range", Outcome.WARN, sentence, interval=(float(sums.min()), float(sums.max())))
     sentence = (
         f"its scores, {low:.3g} to {high:.3g}, are no probabilities: accuracy, log loss and calibration are not "
         "measured; divide percents by 100, or answer log-odds where a mere order is meant"
