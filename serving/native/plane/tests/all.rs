@@ -19,6 +19,7 @@ mod endpoints;
 mod examples;
 mod file_digest;
 mod flat;
+mod given_up;
 mod half_closed;
 mod health;
 mod many_rows;

@@ -69,7 +69,8 @@ fn a_request_that_waits_counts_as_given_up_and_says_so() {
     eventually("the second is queued", || running.m1("tidegate_queued_rows") == 1.0);
     close_side(&running, &silent);
     let refused = silent.receive();
-    assert_eq!((refused.status, refused.body.contains("closed its side")), (499, true), "{}", refused.body);
+    let why = "waited in the batch queue of model 'm' version 1 when its client closed its side of the connection";
+    assert_eq!((refused.status, refused.body.contains(why)), (499, true), "{}", refused.body);
     gate.open();
     assert_eq!(first.receive().status, 200);
     assert_eq!((model.seen().len(), running.m1("tidegate_cancelled_total")), (1, 1.0));
@@ -106,7 +107,8 @@ fn what_takes_long_to_unpack_is_left_once_its_client_has_closed_its_side() {
     client.stream.write_all(&packed).unwrap();
     close_side(&running, &client);
     let refused = client.receive();
-    assert_eq!((refused.status, refused.body.contains("closed its side")), (499, true), "{}", refused.body);
+    let why = format!("body of {} bytes for /v1/models/m:predict was not unpacked yet", packed.len());
+    assert_eq!((refused.status, refused.body.contains(&why)), (499, true), "{}", refused.body);
 }
 
 fn gzip(data: &[u8]) -> Vec<u8> {

@@ -98,11 +98,15 @@ impl<R: Reply> Dispatcher<R> {
         let gone = lock(&self.inflight).take_gone(now);
         let mut queues: Vec<Arc<Queue>> = Vec::new();
         for (slot, pending) in gone {
-            let Pending { reply, queue, place, .. } = pending;
+            let Pending { reply, id, queue, place, .. } = pending;
             if let Some(place) = place {
                 queue.abandon(&place, Some(slot));
             }
-            queue.served.metrics.count_answer(reply.endpoint(), Code::Cancelled);
+            let served = &queue.served;
+            served.metrics.count_answer(reply.endpoint(), Code::Cancelled);
+            // One that has only closed its side reads it.
+            let tags = Tags { version: Some(&served.version_header), id: Some(&id) };
+            reply.fail(&reply::given_up(&served.model, served.version), tags);
             note(&mut queues, &queue);
         }
         queues.iter().for_each(|queue| queue.drop_dead(self.lane));

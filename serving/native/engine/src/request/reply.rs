@@ -67,6 +67,17 @@ pub trait Reply: Send + 'static {
     fn fail(self, status: &Status, tags: Tags<'_>);
 }
 
+/// What a client reads that closed its side while its request waited for this version.
+pub(crate) fn given_up(model: &str, version: i64) -> Status {
+    Status::new(
+        Code::Cancelled,
+        format!(
+            "the request still waited in the batch queue of model '{model}' version {version} when its client closed its side \
+             of the connection, which counts as having gone: keep it open until the answer comes"
+        ),
+    )
+}
+
 #[cold]
 fn no_single_answer(signature: &Signature) -> Status {
     let name = &signature.name;

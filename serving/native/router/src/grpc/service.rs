@@ -66,6 +66,10 @@ impl GrpcService for GrpcForwarder {
         }
     }
 
+    fn count_unread(&self, code: Code) {
+        self.local.count_unread(code);
+    }
+
     fn is_conversation(&self, path: &str) -> bool {
         self.local.is_conversation(path)
     }

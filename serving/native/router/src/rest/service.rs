@@ -68,6 +68,10 @@ impl RestService for RestForwarder {
         }
     }
 
+    fn count_unread(&self, code: Code) {
+        self.local.count_unread(code);
+    }
+
     fn admit(
         &self,
         method: &Method,

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::request;
-use tidegate_codec::status::Status;
+use tidegate_codec::status::{Code, Status};
 use tidegate_engine::memory::{Reservation, Share};
 use tidegate_engine::request::Tags;
 use tokio::time::timeout_at;
@@ -53,8 +53,13 @@ impl WholeCall {
                 let (service, aside, share) = (service.clone(), peer.aside.clone(), share.clone());
                 tokio::spawn(self.call_aside(service, aside, limit, share, place));
             }
-            Err(status) => self.reply.fail(&status, Tags::default()),
+            Err(status) => self.refuse(&status, &**service),
         }
+    }
+
+    fn refuse<S: GrpcService>(self, status: &Status, service: &S) {
+        service.count_unread(status.code);
+        self.reply.fail(status, Tags::default());
     }
 
     fn keeps_order<S: GrpcService>(&self, service: &S) -> bool {
@@ -82,19 +87,21 @@ impl WholeCall {
         };
         let turns: Result<_, Status> = tokio::select! {
             turns = turns => turns,
-            () = self.reply.gone() => return,
+            () = self.reply.gone() => return service.count_unread(Code::Cancelled),
         };
         match turns {
             Ok((own, turn)) => turn.begin(move || {
                 let reply = &mut self.reply;
                 match plain(&self.head, &self.frame, limit, &mut || reply.is_gone(), &share) {
                     Ok(Some(plain)) => self.call(plain, &*service),
-                    Ok(None) => self.reply.fail(&too_large(limit), Tags::default()),
-                    Err(status) => self.reply.fail(&status, Tags::default()),
+                    // Nobody is answered.
+                    Ok(None) if reply.is_gone() => service.count_unread(Code::Cancelled),
+                    Ok(None) => self.refuse(&too_large(limit), &*service),
+                    Err(status) => self.refuse(&status, &*service),
                 }
                 drop(own);
             }),
-            Err(status) => self.reply.fail(&status, Tags::default()),
+            Err(status) => self.refuse(&status, &*service),
         }
     }
 

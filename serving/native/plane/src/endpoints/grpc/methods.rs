@@ -138,6 +138,10 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
         });
     }
 
+    fn count_unread(&self, code: Code) {
+        self.state.engine.metrics.unrouted.count(Endpoint::Grpc, code);
+    }
+
     fn admit(&self, path: &str, headers: &HeaderMap, names: &[String]) -> Result<Option<Arc<Grant>>, Status> {
         // Before its message, which a stream may never end.
         let known = || if is_known(path) { Ok(()) } else { Err(unknown(path)) };

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::{HeaderMap, request};
-use tidegate_codec::status::Status;
+use tidegate_codec::status::{Code, Status};
 use tidegate_engine::memory::Reservation;
 
 use crate::endpoints::grpc::conversation::Conversation;
@@ -38,6 +38,9 @@ pub trait GrpcService: Send + Sync + 'static {
 
     /// Takes over a call of such a method.
     fn converse(&self, _call: Conversation) {}
+
+    /// Counts a call whose message came and is not handed over, with the code that its client sees.
+    fn count_unread(&self, _code: Code) {}
 
     /// Whether calls of a method stay for long: its answers go on for as long as the client likes, or wait for Python. What
     /// they keep is counted for so long.

@@ -18,7 +18,6 @@ use tidegate_engine::limits::Limits;
 use tidegate_engine::memory::{Reservation, Share};
 use tidegate_engine::request::Tags;
 use tidegate_engine::telemetry::Observation;
-use tokio::sync::oneshot;
 
 use crate::aside::LARGE;
 use crate::connections::lifeline::Lifeline;
@@ -112,29 +111,52 @@ impl WholeRequest {
         match here {
             Ok(Some(plain)) => return self.call(plain, &**service),
             Ok(None) => {}
-            Err(refused) => return RestAnswer::Ready(*refused),
+            Err(why) => return self.refuse(&why, &**service),
         }
         // What comes out of compressed bytes may be as large as the limit.
         let bytes = if self.encoding().is_some() { limit } else { self.sent.0.len() };
         let (service, share, deadline) = (service.clone(), share.clone(), self.deadline);
         let (lifeline, received) = (self.lifeline.clone(), self.received);
-        let has_gone = move || lifeline.is_half_closed() && received.elapsed() >= GONE;
-        let work = move |is_unwanted: &mut dyn FnMut() -> bool| match self.plain(
-            limit,
-            &mut || is_unwanted() || has_gone(),
-            &share,
-        ) {
-            Ok(Some(plain)) => self.call(plain, &*service),
-            // Nobody answers it.
-            Ok(None) if has_gone() => RestAnswer::Later(oneshot::channel().1),
-            Ok(None) => {
-                let too_large = too_large_inflated(limit);
-                RestAnswer::Ready(with_status(StatusCode::PAYLOAD_TOO_LARGE, &too_large))
+        let work = move |is_unwanted: &mut dyn FnMut() -> bool| {
+            let mut has_gone = || is_unwanted() || lifeline.is_half_closed() && received.elapsed() >= GONE;
+            match self.plain(limit, &mut has_gone, &share) {
+                Ok(Some(plain)) => self.call(plain, &*service),
+                Ok(None) if has_gone() => self.refuse(&self.given_up(), &*service),
+                Ok(None) => {
+                    let too_large = too_large_inflated(limit);
+                    self.count(&too_large, &*service);
+                    RestAnswer::Ready(with_status(StatusCode::PAYLOAD_TOO_LARGE, &too_large))
+                }
+                Err(why) => self.refuse(&why, &*service),
             }
-            Err(refused) => RestAnswer::Ready(*refused),
         };
         let answer = peer.aside.run_while_awaited(bytes, deadline, work).await;
         answer.unwrap_or_else(|status| RestAnswer::Ready(failure(&status, Tags::default())))
+    }
+
+    fn refuse<S: RestService>(&self, why: &Status, service: &S) -> RestAnswer {
+        self.count(why, service);
+        RestAnswer::Ready(match why.code {
+            Code::Unimplemented => with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, why),
+            _ => failure(why, Tags::default()),
+        })
+    }
+
+    fn count<S: RestService>(&self, why: &Status, service: &S) {
+        self.observation.note(|facts| facts.code = Some(why.code));
+        service.count_unread(why.code);
+    }
+
+    /// What a client reads that has only closed its side.
+    fn given_up(&self) -> Status {
+        let (path, bytes) = (self.head.uri.path(), self.sent.0.len());
+        Status::new(
+            Code::Cancelled,
+            format!(
+                "the packed body of {bytes} bytes for {path} was not unpacked yet when its client closed its side of the \
+                 connection, which counts as having gone: keep it open until the answer comes"
+            ),
+        )
     }
 
     /// How the body is compressed, if it is.
@@ -150,7 +172,7 @@ impl WholeRequest {
         most: usize,
         gives_up: &mut dyn FnMut() -> bool,
         share: &Arc<Share>,
-    ) -> Result<Option<CountedBody>, Box<RestResponse>> {
+    ) -> Result<Option<CountedBody>, Status> {
         if self.sent.0.len() > most {
             return Ok(None);
         }
@@ -158,13 +180,8 @@ impl WholeRequest {
             return Ok(Some(std::mem::take(&mut self.sent)));
         };
         let mut inflated = share.reservation();
-        match inflate(encoding, &self.sent.0, most, gives_up, &mut inflated) {
-            Ok(plain) => Ok(plain.map(|plain| (plain, Some(inflated)))),
-            Err(why) => Err(Box::new(match why.code {
-                Code::Unimplemented => with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, &why),
-                _ => failure(&why, Tags::default()),
-            })),
-        }
+        let plain = inflate(encoding, &self.sent.0, most, gives_up, &mut inflated)?;
+        Ok(plain.map(|plain| (plain, Some(inflated))))
     }
 
     fn call<S: RestService>(self, (body, memory): CountedBody, service: &S) -> RestAnswer {

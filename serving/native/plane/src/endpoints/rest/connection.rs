@@ -224,21 +224,9 @@ async fn answer<S: RestService>(
             )
         }
         RestAnswer::Later(later) => later.await.unwrap_or_else(|_| {
-            let status = unanswered(peer);
+            let status = Status::new(Code::Unavailable, "the server stopped before the request was answered");
             observation.note(|facts| facts.code = Some(status.code));
             failure(&status, Tags::default())
         }),
-    }
-}
-
-/// Why nobody answered.
-fn unanswered(peer: &Peer) -> Status {
-    match peer.lifeline.is_half_closed() {
-        true => Status::new(
-            Code::Cancelled,
-            "the request was still in the queue when its client closed its side of the connection, which counts as having \
-             gone: keep it open until the answer comes",
-        ),
-        false => Status::new(Code::Unavailable, "the server stopped before the request was answered"),
     }
 }

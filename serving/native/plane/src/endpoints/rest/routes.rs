@@ -74,6 +74,10 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestService for RestRoutes<
         admitted
     }
 
+    fn count_unread(&self, code: Code) {
+        self.state.engine.metrics.unrouted.count(Endpoint::Rest, code);
+    }
+
     fn use_of_body(&self, method: &Method, path: &str, headers: &HeaderMap) -> BodyUse {
         match self.route(method.as_str(), path, headers) {
             Ok(Route::Elsewhere(_) | Route::Unknown) | Err(_) => BodyUse::LeadsNowhere,
@@ -264,7 +268,7 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
             match state.aside.turn_by(bytes, context.deadline).await {
                 Ok(turn) => turn.begin(move || {
                     if context.is_gone() {
-                        return;
+                        return dispatcher.refuse(context, None, &given_up(&target.name));
                     }
                     match examples::parse(&body) {
                         Ok((signature_name, input)) => {
@@ -320,6 +324,17 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
         let code = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
         with_body(code, health::ready_json(readiness.ready, &readiness.reason), tags(id))
     }
+}
+
+/// What a client reads that closed its side while its examples waited to be read.
+fn given_up(model: &str) -> Status {
+    Status::new(
+        Code::Cancelled,
+        format!(
+            "the examples for model '{model}' still waited to be read when their client closed its side of the connection, \
+             which counts as having gone: keep it open until the answer comes"
+        ),
+    )
 }
 
 fn unknown(method: &Method, path: &str) -> Status {

@@ -10,7 +10,7 @@ use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, request};
 use http_body_util::Full;
 use tidegate_codec::json::text::error_body;
-use tidegate_codec::status::Status;
+use tidegate_codec::status::{Code, Status};
 use tidegate_engine::memory::Reservation;
 use tidegate_engine::request::Tags;
 use tidegate_engine::telemetry::Observation;
@@ -68,6 +68,9 @@ pub enum RestAnswer {
 pub trait RestService: Send + Sync + 'static {
     /// Takes over a request, and what its body takes, where that is counted and to stay so after this returns.
     fn call(&self, call: RestCall, memory: &mut Option<Reservation>) -> RestAnswer;
+
+    /// Counts a request whose body came and is not handed over, with the code of what its client sees.
+    fn count_unread(&self, _code: Code) {}
 
     /// What whoever sent this head, with a certificate of these names, may do; none where everybody may do everything. The
     /// error says why the request is not let in.
