@@ -22,6 +22,7 @@ mod flat;
 mod given_up;
 mod half_closed;
 mod health;
+mod large_answers;
 mod many_rows;
 mod memory;
 mod methods;

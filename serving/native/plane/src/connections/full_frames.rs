@@ -13,7 +13,7 @@ use crate::connections::socket::Ends;
 
 /// What is written at once is followed by more, as a rule, where it has so many bytes: the payload of a frame, unless the
 /// client takes larger ones.
-const FULL: usize = 16 << 10;
+pub const FULL: usize = 16 << 10;
 
 #[cfg(target_os = "linux")]
 const MORE: i32 = libc::MSG_MORE;

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use tidegate_engine::request::Mixture;
 use tidegate_engine::sync::lock;
@@ -26,6 +26,8 @@ const SMALLEST: usize = 512;
 struct State {
     bytes: usize,
     calls: usize,
+    /// Looks at the sockets that somebody noticed.
+    looks: u64,
     next: u64,
     /// By the order in which they came.
     waiting: BTreeMap<u64, Waker>,
@@ -109,6 +111,7 @@ impl Pace {
             tokio::task::yield_now().await;
             let mut state = lock(&self.state);
             state.calls = 0;
+            state.looks += 1;
             // Who was called and did not come waits for something else first.
             if std::mem::take(&mut state.called) {
                 state.waiting.pop_first();
@@ -129,12 +132,31 @@ pub struct Turns {
     pub pace: Pace,
     /// Its number among those who wait.
     waits: Option<u64>,
+    /// Bytes of its last turn that it did not write, and the look after which it had that.
+    left: usize,
+    look: u64,
 }
 
 impl Turns {
     /// Waits for none yet.
     pub fn new(pace: Pace) -> Turns {
-        Turns { pace, waits: None }
+        Turns { pace, waits: None, left: 0, look: 0 }
+    }
+
+    /// Ready when so many bytes may be written: with a turn of its own, or what is left of the last one, which had so many
+    /// in `all` and ends with the next look at the sockets.
+    pub fn poll_write_turn(&mut self, context: &Context<'_>, bytes: usize, all: usize) -> Poll<()> {
+        if self.left < bytes || lock(&self.pace.state).looks != self.look {
+            ready!(self.poll_turn(context));
+            (self.left, self.look) = (all, lock(&self.pace.state).looks);
+        }
+        Poll::Ready(())
+    }
+
+    /// So many bytes were written.
+    pub fn note_written(&mut self, bytes: usize) {
+        self.left = self.left.saturating_sub(bytes);
+        self.pace.note(bytes, 0);
     }
 
     /// Ready when a connection that sends or takes much may go on; it is woken when it is to ask again. Must be used on the

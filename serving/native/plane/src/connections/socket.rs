@@ -1,5 +1,5 @@
 //! A socket that notes on its connection's lifeline what its peer sends and takes, and reads and writes by turns where that
-//! is much; over HTTP/2 no write is, since each is of one frame.
+//! is much.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -17,6 +17,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::connections::chunks::Chunks;
 use crate::connections::frames::{Fault, Frames};
+use crate::connections::full_frames::FULL;
 use crate::connections::lifeline::{CALM_DOWN, Lifeline, PROTOCOL_ERROR};
 use crate::connections::pace::{Pace, Turns};
 
@@ -219,7 +220,7 @@ impl<S: AsyncRead + Ends + Unpin> AsyncRead for WatchedSocket<S> {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedSocket<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
-        if from.len() > AT_ONCE {
+        if from.len() >= FULL {
             return self.poll_write_vectored(cx, &[io::IoSlice::new(from)]);
         }
         let result = Pin::new(&mut self.inner).poll_write(cx, from);
@@ -241,8 +242,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedSocket<S> {
         from: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let bytes = from.iter().map(|piece| piece.len()).sum::<usize>();
-        if bytes > AT_ONCE {
-            ready!(self.write_turns.poll_turn(cx));
+        // Over HTTP/2 much is written frame by frame, without an end until the peer takes no more.
+        let much = bytes > AT_ONCE || bytes >= FULL && self.frames.is_some();
+        if much {
+            ready!(self.write_turns.poll_write_turn(cx, bytes, AT_ONCE));
         }
         let inner = Pin::new(&mut self.inner);
         let result = if bytes > AT_ONCE {
@@ -257,9 +260,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedSocket<S> {
         };
         self.written(&result);
         if let Poll::Ready(Ok(written)) = &result
-            && bytes > AT_ONCE
+            && much
         {
-            self.write_turns.pace.note(*written, 0);
+            self.write_turns.note_written(*written);
         }
         result
     }
@@ -377,15 +380,24 @@ mod tests {
     #[tokio::test(flavor = "current_thread")]
     async fn who_are_sent_much_are_sent_so_much_together_between_two_looks_and_who_is_sent_little_at_any_time() {
         const EACH: usize = 500_000;
-        let (pace, lifeline, answer) = (Pace::default(), Lifeline::new(Endpoint::Rest, false), vec![7; EACH]);
+        written_between_looks(Endpoint::Rest, EACH, EACH).await;
+        // Frame by frame.
+        written_between_looks(Endpoint::Grpc, EACH, FULL + 9).await;
+    }
+
+    /// A crowd is sent answers of so many bytes, in writes of so many.
+    async fn written_between_looks(endpoint: Endpoint, each: usize, at_once: usize) {
+        let (pace, lifeline, answer) = (Pace::default(), Lifeline::new(endpoint, false), vec![7; at_once]);
         let socket = || WatchedSocket::new(Writes::default(), lifeline.clone(), pace.clone());
-        let mut crowd: Vec<_> = (0..50).map(|_| (socket(), EACH)).collect();
+        let mut crowd: Vec<_> = (0..50).map(|_| (socket(), each)).collect();
         let mut context = Context::from_waker(Waker::noop());
         while crowd.iter().any(|(_, left)| *left > 0) {
             let mut sent = 0;
             for (socket, left) in &mut crowd {
-                let rest = &answer[..*left];
-                if let Poll::Ready(Ok(written)) = Pin::new(socket).poll_write(&mut context, rest) {
+                while *left > 0
+                    && let Poll::Ready(Ok(written)) =
+                        Pin::new(&mut *socket).poll_write(&mut context, &answer[..at_once.min(*left)])
+                {
                     sent += written;
                     *left -= written;
                 }
