@@ -14,6 +14,7 @@ use tidegate_codec::tensors::{Column, Tensor, Words};
 use tidegate_engine::batching::Batching;
 use tidegate_engine::memory::SMALL;
 use tidegate_engine::serving_map::Change;
+use tidegate_plane::endpoints::grpc::reflection;
 use tidegate_plane::settings::Settings;
 
 const MB: usize = 1 << 20;
@@ -235,16 +236,42 @@ fn what_is_told_of_all_models_is_counted_until_it_is_read() {
     let running = Running::start(&bounded());
     let one = |number| publish(&format!("n{number}"), 1, &Model::half_plus_two(), scalar_signature());
     running.plane.apply((0..500).map(one).collect()).unwrap();
-    let (mut client, mut rest) = (running.grpc(), running.rest());
+    let (mut clients, mut rest) = ((0..60).map(|_| running.grpc()).collect::<Vec<_>>(), running.rest());
     let statistics = "/inference.GRPCInferenceService/ModelStatistics";
-    let calls: Vec<_> = (0..60).map(|_| client.start(statistics, &[], grpc::frame(&[]))).collect();
+    // Two on each connection: the end of the second does not fit into what its client takes unread.
+    let ask = |client: &mut grpc::Client| [(); 2].map(|()| client.start(statistics, &[], grpc::frame(&[])));
+    let calls: Vec<_> = clients.iter_mut().map(ask).collect();
     eventually("answers of calls are counted", || used(&running) > MB as f64);
-    drop((calls, client));
+    drop((calls, clients));
     eventually("they are given back", || used(&running) == 0.0);
     (0..40).for_each(|_| rest.send("GET", "/openapi.json", "", b""));
     let page = rest.receive().body.len();
     eventually("so is a page that waits to be read", || used(&running) >= page as f64);
     drop(rest);
+    eventually("all is given back", || used(&running) == 0.0);
+}
+
+#[test]
+fn a_page_that_many_calls_of_a_connection_have_is_counted_once() {
+    const CALLS: usize = 60;
+    let statistics = "/inference.GRPCInferenceService/ModelStatistics";
+    let (gate, settings) = (Arc::<Gate>::default(), bounded());
+    let running = Running::held(&settings, &gate);
+    let one = |number| publish(&format!("n{number}"), 1, &Model::half_plus_two(), scalar_signature());
+    running.plane.apply((0..500).map(one).collect()).unwrap();
+    let (mut client, mut other) = (running.grpc(), running.grpc());
+    let calls: Vec<_> = (0..CALLS).map(|_| client.start(statistics, &[], grpc::frame(&[]))).collect();
+    eventually("all wait", || used(&running) >= CALLS as f64 * 4096.0);
+    let call = used(&running) / CALLS as f64;
+    assert!((4096.0..8192.0).contains(&call), "{call} bytes for a call that waits");
+    gate.open();
+    let ok = "tidegate_requests_total{endpoint=\"grpc\",model=\"\",version=\"\",status=\"OK\"}";
+    eventually("all are answered", || running.sample(ok) == CALLS as f64);
+    let kept = used(&running);
+    let page = other.call(statistics, &[], &[]).body.len() as f64;
+    assert!(page > 16_384.0, "{page}");
+    assert!((page..=CALLS as f64 * call + 2.0 * page).contains(&kept), "{kept} bytes of a page of {page}");
+    drop((calls, client));
     eventually("all is given back", || used(&running) == 0.0);
 }
 
@@ -282,6 +309,20 @@ fn messages_that_wait_for_python_are_counted() {
     gate.open();
     let refused = calls.into_iter().map(|call| client.finish(call).code).filter(|code| *code == 8).count();
     assert!((40..=52).contains(&refused), "{refused} were refused");
+    eventually("all is given back", || used(&running) == 0.0);
+}
+
+#[test]
+fn what_the_server_tells_of_itself_is_counted_until_it_is_read() {
+    const ANSWER: usize = 100_000;
+    const CALLS: usize = 20;
+    let running = Running::start(&bounded());
+    running.hooks.answers.lock().unwrap().extend((0..CALLS).map(|_| Ok(vec![0; ANSWER])));
+    let mut client = running.grpc();
+    let ask = |_| client.open_ended(reflection::METHODS[0], &[], grpc::frame(b"what"));
+    let calls: Vec<_> = (0..CALLS).map(ask).collect();
+    eventually("what its client does not take is counted", || used(&running) > ((CALLS - 1) * ANSWER) as f64);
+    drop((calls, client));
     eventually("all is given back", || used(&running) == 0.0);
 }
 

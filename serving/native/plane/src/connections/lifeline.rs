@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
+use bytes::Bytes;
 use http::request;
 use tidegate_codec::status::Status;
 use tidegate_engine::memory::{Memory, Reservation, Share};
@@ -15,6 +16,7 @@ use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::sync::lock;
 
 use crate::connections::io_time::{IoTime, TimeTaken};
+use crate::connections::shared_answers::SharedAnswers;
 
 /// Ask the peer whether it is there.
 pub const PING: u8 = 1;
@@ -80,6 +82,7 @@ pub struct Lifeline {
     orders: AtomicU8,
     task: Mutex<Option<Waker>>,
     memory: OnceLock<Arc<Share>>,
+    shared_answers: SharedAnswers,
 }
 
 impl Lifeline {
@@ -107,6 +110,7 @@ impl Lifeline {
             orders: AtomicU8::new(0),
             task: Mutex::new(None),
             memory: OnceLock::new(),
+            shared_answers: SharedAnswers::default(),
         })
     }
 
@@ -336,6 +340,13 @@ impl OpenCall {
         let mut kept = held.share().reservation();
         kept.grow(bytes, usize::MAX)?;
         Ok(Some(kept))
+    }
+
+    /// Counts an answer for as long as its client does not take it, of a call that is counted itself; once where other calls of
+    /// the connection have it, too.
+    pub fn keep_answer(&self, answer: Bytes) -> Result<Bytes, Status> {
+        let Some(held) = &self.held else { return Ok(answer) };
+        self.lifeline.shared_answers.keep(answer, &held.share())
     }
 
     /// Notes whether its answer is due, as it is unless something else is said: its message has come in full, or one of several.

@@ -7,5 +7,6 @@ pub mod io_time;
 pub mod lifeline;
 pub mod pace;
 pub mod peer;
+pub mod shared_answers;
 pub mod socket;
 pub mod tended;

@@ -12,7 +12,6 @@ use tidegate_engine::engine::Engine;
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::{Reply, Tags};
 
-use crate::endpoints::body::counted;
 use crate::endpoints::grpc::fan_in::TaskReply;
 use crate::endpoints::grpc::infer_methods::Method;
 use crate::endpoints::grpc::methods::GrpcMethods;
@@ -98,14 +97,13 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
                 () = call.reply.gone() => return,
             };
             // What nobody reads may be much, of many calls.
-            let answer = answer.and_then(|answer| Ok((call.reply.keep(answer.len())?, answer)));
+            let answer = answer.and_then(|answer| call.reply.keep(answer));
             let tags = Tags { version: None, id: Some(&id) };
             let metrics = &state.engine.metrics;
             metrics.unrouted.count(Endpoint::Grpc, answer.as_ref().err().map_or(Code::Ok, |status| status.code));
             metrics.count_latency(Endpoint::Grpc, call.received.elapsed());
             match answer {
-                Ok((Some(memory), answer)) => call.reply.succeed(counted(answer, memory), tags),
-                Ok((None, answer)) => call.reply.succeed(answer, tags),
+                Ok(answer) => call.reply.succeed(answer, tags),
                 Err(status) => call.reply.fail(&status, tags),
             }
         });

@@ -13,7 +13,7 @@ use tokio::time::{sleep, sleep_until};
 
 use crate::control;
 use crate::endpoints::grpc::conversation::{Conversation, Messages, send};
-use crate::endpoints::grpc::reply::trailers_of;
+use crate::endpoints::grpc::reply::{FRAME_HEAD, keep, trailers_of};
 use crate::state::PlaneState;
 
 /// Both names that tools know it by; its messages are the same.
@@ -53,11 +53,16 @@ pub async fn converse(call: Conversation, state: Arc<PlaneState>, tags: Tags<'_>
             Ok(None) => break Status::new(Code::Ok, ""),
             Err(status) => break status,
         };
-        match answer {
-            Ok(answer) if send(&mut stream, frame(&answer), write).await => sent += answer.len(),
-            Ok(_) => break Status::new(Code::Cancelled, "the client takes nothing"),
+        let answer = answer.and_then(|answer| keep(&open, frame(&answer)));
+        let answer = match answer {
+            Ok(answer) => answer,
             Err(status) => break status,
+        };
+        let bytes = answer.len() - FRAME_HEAD;
+        if !send(&mut stream, answer, write).await {
+            break Status::new(Code::Cancelled, "the client takes nothing");
         }
+        sent += bytes;
         open.note_due(false);
     };
     observation.answered(ending.code, sent);

@@ -11,7 +11,7 @@ use h2::{Reason, SendStream};
 use http::header::{CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, HeaderValue, Response, request};
 use tidegate_codec::status::{Code, Status};
-use tidegate_engine::memory::{Reservation, Share};
+use tidegate_engine::memory::Share;
 use tidegate_engine::request::Tags;
 use tidegate_engine::telemetry::Observation;
 use tokio::time::timeout;
@@ -81,10 +81,12 @@ impl GrpcReply {
         }
     }
 
-    /// Counts bytes of the answer to a call that is counted itself, until the client has taken them; not where they are few.
-    pub fn keep(&self, bytes: usize) -> Result<Option<Reservation>, Status> {
-        let open = self.open.as_ref().filter(|_| bytes > UNCOUNTED);
-        open.map_or(Ok(None), |open| open.keep(bytes))
+    /// Counts the answer to a call that is counted itself, until the client has taken it; not where it is small.
+    pub fn keep(&self, answer: Bytes) -> Result<Bytes, Status> {
+        match &self.open {
+            Some(open) => keep(open, answer),
+            None => Ok(answer),
+        }
     }
 
     /// The call stays no longer than any other.
@@ -172,6 +174,11 @@ impl GrpcReply {
         *response.status_mut() = code;
         let _ = self.respond.send_response(response, true);
     }
+}
+
+/// Counts an answer of an open call, where it is not small.
+pub fn keep(open: &OpenCall, answer: Bytes) -> Result<Bytes, Status> {
+    if answer.len() > UNCOUNTED { open.keep_answer(answer) } else { Ok(answer) }
 }
 
 impl Drop for GrpcReply {
