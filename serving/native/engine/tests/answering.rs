@@ -1,7 +1,7 @@
 //! A finished batch is answered some requests at a time, each of them once, whatever parts it ran in.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::fixture;
 use proptest::prelude::*;
@@ -14,10 +14,16 @@ use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::per_thread::Apart;
 use tidegate_engine::request::inflight::Pending;
 use tidegate_engine::request::{Answering, Dispatcher, Reply, Rows, Tags, Turn};
+use tidegate_engine::request_id::RequestId;
 use tidegate_engine::sync::lock;
+use tokio::runtime::Builder;
+use tokio::time::{sleep, timeout};
 
 /// The way back through the connection of this number.
 struct Nobody(usize);
+
+/// To answer through this connection is a fault of the server.
+const FAULTY: usize = usize::MAX;
 
 impl Reply for Nobody {
     fn endpoint(&self) -> Endpoint {
@@ -36,7 +42,9 @@ impl Reply for Nobody {
         Code::Ok
     }
 
-    fn fail(self, _: &Status, _: Tags<'_>) {}
+    fn fail(self, _: &Status, _: Tags<'_>) {
+        assert_ne!(self.0, FAULTY, "an answer that cannot be written");
+    }
 }
 
 fn dispatcher() -> Dispatcher<Nobody> {
@@ -103,4 +111,29 @@ fn once_there_are_enough_answers_another_connection_waits_until_they_are_sent() 
     assert_eq!(turns, [5, 5, 1]);
     assert!(dispatcher.is_empty());
     dispatcher.end_answers(answering);
+}
+
+#[test]
+fn a_fault_in_the_answer_to_one_late_request_keeps_none_of_the_others_from_theirs() {
+    let (dispatcher, fixture, now) = (Arc::new(dispatcher()), fixture(8, 1 << 20), Instant::now());
+    let add = |connection| {
+        let (reply, id) = (Nobody(connection), RequestId::choose(None, &fixture.ids));
+        let queue = Arc::new(Apart(fixture.queue.clone()));
+        let pending = Pending { reply, id, received: now, deadline: now, queue, place: None };
+        let key = lock(&dispatcher.inflight).insert(pending);
+        let place = fixture.append(0, 1, 4).unwrap().place.unwrap();
+        lock(&dispatcher.inflight).place(key, place);
+    };
+    let runtime = Builder::new_current_thread().enable_time().build().unwrap();
+    let sweeping = dispatcher.clone();
+    runtime.spawn(async move { sweeping.run_sweep().await });
+    for connections in [[1, FAULTY, 2], [FAULTY, 3, 4]] {
+        connections.into_iter().for_each(add);
+        let answered = async {
+            while !dispatcher.is_empty() {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        runtime.block_on(async { timeout(Duration::from_secs(20), answered).await }).unwrap();
+    }
 }

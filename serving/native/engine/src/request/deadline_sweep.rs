@@ -2,6 +2,7 @@
 //! whose deadlines pass together it answers some a little sooner, so that none has to wait for long.
 //! It wakes for the earliest deadline, and every few milliseconds while something waits to look for clients.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -80,17 +81,22 @@ impl<R: Reply> Dispatcher<R> {
         for key in late {
             let pending = lock(&self.inflight).take(*key);
             let Some(pending) = pending else { continue };
-            let Pending { reply, id, received, queue, place, .. } = pending;
-            let waited = place.is_none_or(|place| queue.abandon(&place, None));
+            note(&mut queues, &pending.queue);
+            let waited = pending.place.as_ref().is_none_or(|place| pending.queue.abandon(place, None));
             let late = if waited { &in_queue } else { &in_model };
-            reply::note(&reply, |facts| facts.reached = true);
-            let endpoint = reply.endpoint();
-            queue.served.metrics.count_answer(endpoint, late.code);
-            self.engine.metrics.count_latency(endpoint, now.saturating_duration_since(received));
-            reply.fail(late, Tags { version: Some(&queue.served.version_header), id: Some(&id) });
-            note(&mut queues, &queue);
+            // A fault in one answer must not end the sweep; it has been printed where it happened.
+            let _ = catch_unwind(AssertUnwindSafe(|| self.fail_late(pending, late, now)));
         }
         queues.iter().for_each(|queue| queue.drop_dead(self.lane));
+    }
+
+    fn fail_late(&self, pending: Pending<R>, late: &Status, now: Instant) {
+        let Pending { reply, id, received, queue, .. } = pending;
+        reply::note(&reply, |facts| facts.reached = true);
+        let endpoint = reply.endpoint();
+        queue.served.metrics.count_answer(endpoint, late.code);
+        self.engine.metrics.count_latency(endpoint, now.saturating_duration_since(received));
+        reply.fail(late, Tags { version: Some(&queue.served.version_header), id: Some(&id) });
     }
 
     /// Forgets requests whose client has gone.
@@ -98,19 +104,23 @@ impl<R: Reply> Dispatcher<R> {
         let gone = lock(&self.inflight).take_gone(now);
         let mut queues: Vec<Arc<Queue>> = Vec::new();
         for (slot, pending) in gone {
-            let Pending { reply, id, queue, place, .. } = pending;
-            if let Some(place) = place {
-                queue.abandon(&place, Some(slot));
+            note(&mut queues, &pending.queue);
+            if let Some(place) = &pending.place {
+                pending.queue.abandon(place, Some(slot));
             }
-            let served = &queue.served;
-            served.metrics.count_answer(reply.endpoint(), Code::Cancelled);
-            // One that has only closed its side reads it.
-            let tags = Tags { version: Some(&served.version_header), id: Some(&id) };
-            reply.fail(&reply::given_up(&served.model, served.version), tags);
-            note(&mut queues, &queue);
+            let _ = catch_unwind(AssertUnwindSafe(|| give_up(pending)));
         }
         queues.iter().for_each(|queue| queue.drop_dead(self.lane));
     }
+}
+
+/// One that has only closed its side reads it.
+fn give_up(pending: Pending<impl Reply>) {
+    let Pending { reply, id, queue, .. } = pending;
+    let served = &queue.served;
+    served.metrics.count_answer(reply.endpoint(), Code::Cancelled);
+    let tags = Tags { version: Some(&served.version_header), id: Some(&id) };
+    reply.fail(&reply::given_up(&served.model, served.version), tags);
 }
 
 fn note(queues: &mut Vec<Arc<Queue>>, queue: &Arc<Queue>) {
