@@ -79,6 +79,10 @@ def test_dates_under_columns_are_those_of_the_columns_whatever_time_lies_between
     columns = violins(windows, ("all",), 5)
     assert TEN.dates_of(columns) == ((10.0, "1 Jun"), (30.0, "7 Jun"), (70.0, "9 Jun"), (90.0, "10 Jun UTC"))
     assert TEN.dates_of(columns[:1]) == ((10.0, "1 Jun UTC"),)
+    hour = timedelta(hours=1)
+    two = [Window(day(0) + n * hour, day(0) + (n + 1) * hour, "PASS", 0.1, "", (1.0,)) for n in range(2)]
+    first, second = (f"{one.start:%-d %b %H:%M}" for one in two)
+    assert TEN.dates_of(violins(two, ("all",), 5)) == ((25.0, first), (75.0, f"{second} UTC"))
 
 
 def test_of_many_bins_those_that_changed_are_shown_in_their_order() -> None:

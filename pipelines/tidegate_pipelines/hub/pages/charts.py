@@ -61,17 +61,16 @@ class Span:
         return (*shown[:-1], f"{shown[-1]} UTC")
 
     def dates_of(self, columns: Sequence[Violin]) -> tuple[tuple[float, str], ...]:
-        """A few of the columns, from the first to the last: where the middle of each lies, and when it begins. They are
-        as far apart as they are many, whatever time lies between them."""
+        """A few of the columns, from the first to the last: where the middle of each lies, and when it begins, as
+        exactly as tells them apart. Columns are as wide as they are many, whatever time lies between them."""
         last = len(columns) - 1
-        numbers = dict.fromkeys(round(last * number / (_DATES - 1)) for number in range(_DATES))
-        return tuple(
-            (
-                round(columns[number].x + columns[number].width / 2, 2),
-                f"{columns[number].start:{self._form}}{' UTC' if number == last else ''}",
-            )
-            for number in numbers
-        )
+        shown = [columns[number] for number in dict.fromkeys(round(last * one / (_DATES - 1)) for one in range(_DATES))]
+        for form in (self._form, "%-d %b %H:%M" if self.end - self.start > _YOUNG else "%H:%M:%S"):
+            texts = [f"{one.start:{form}}" for one in shown]
+            if len(set(texts)) == len(texts):
+                break
+        texts[-1] += " UTC"
+        return tuple((round(one.x + one.width / 2, 2), text) for one, text in zip(shown, texts, strict=True))
 
     @property
     def _form(self) -> str:
