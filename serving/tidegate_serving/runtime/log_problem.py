@@ -5,13 +5,15 @@ The data plane writes the log and tells of what goes wrong; that is a problem th
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 from tidegate_serving.contract.errors import TidegateError, Unavailable
-from tidegate_serving.files.state import file_error
+from tidegate_serving.files.state import file_error, require_writable
 from tidegate_serving.sources.problems import Reports
 
 NAME = "inference log"
+_log = logging.getLogger(__name__)
 
 
 class LogProblem:
@@ -20,6 +22,15 @@ class LogProblem:
     def __init__(self, root: Path | None, problems: Reports) -> None:
         self._root = root
         self._problems = problems
+
+    def foretell(self) -> None:
+        """Says at the start what the first block would meet; a problem it is only then, for it may be mended before."""
+        if self._root is None:
+            return
+        try:
+            require_writable(self._root)
+        except OSError as error:
+            _log.warning("the inference log will take nothing: %s", self._in_our_words(error).message)
 
     def __call__(self, error: Exception | None) -> None:
         """Reports it, or that it is over."""

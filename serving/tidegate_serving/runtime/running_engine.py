@@ -97,6 +97,7 @@ class RunningEngine:
 
         self._data_ports = data_ports = DataPorts(config, sources.problems)
         log_problem = LogProblem(config.log_path, parts.problems)
+        log_problem.foretell()
         calls = {RELOAD_CONFIG: reload, REFLECTION: Reflection(DATA_SERVICES).answer}
         if config.trace_endpoint:
             self._traces = TraceExport(config.trace_endpoint, parts.problems)
