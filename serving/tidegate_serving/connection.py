@@ -133,7 +133,9 @@ class EngineConnection:
             return cls(_addresses(value))
         found = urlsplit(value.strip())
         if found.scheme not in (_PLAIN, _TLS):
-            raise InvalidInput(f"address {_shown(value)} begins with {found.scheme}://: use {_PLAIN}:// or {_TLS}://")
+            raise InvalidInput(
+                f"address {_shown(value)} begins with {found.scheme}://: write host:port, or {_TLS}://host:port for TLS"
+            )
         if "@" in found.netloc:
             raise InvalidInput(
                 f"address {_shown(value)} has a name or a token in it: name a token in TIDEGATE_TOKEN_FILE or a profile"

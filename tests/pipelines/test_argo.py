@@ -23,7 +23,7 @@ from tests.support.release.world import NAME, World, make_world
 from tidegate_operators.steps.canary import RECORD_NAME, write_result
 from tidegate_pipelines.argo import CanaryEndpoint, Protection, analysis_template
 from tidegate_serving.admission import Outcome
-from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.repository import report_directory
 from tidegate_validation.canary.judgement import CanaryResult
 from tidegate_validation.canary.numbers import CanaryNumbers
@@ -196,6 +196,8 @@ def test_beyond_loopback_it_needs_tls_and_a_token(world: World) -> None:
         CanaryEndpoint(world.repository, "127.0.0.1:0", Protection(shown.certificate, shown.certificate))
     with pytest.raises(InvalidInput, match="cannot be listened on"):
         CanaryEndpoint(world.repository, "127.0.0.1:http", Protection())
+    with pytest.raises(NotFound, match=r"model repository .*nowhere is no folder here: mend the path, or mount it"):
+        CanaryEndpoint(world.repository / "nowhere", "127.0.0.1:0", Protection())
 
 
 def test_a_plain_text_client_gets_no_answer_and_harms_nobody(world: World) -> None:

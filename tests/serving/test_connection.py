@@ -54,7 +54,7 @@ def test_an_address_names_files_of_certificates() -> None:
         ("", "write host:port"),
         ("engine", "write it so, such as engine.example.com:8502"),
         ("engine:99999", "host:port"),
-        ("https://a:1", "use tidegate:// or tidegates://"),
+        ("https://a:1", "write host:port, or tidegates://host:port for TLS"),
         (f"tidegates://me:{SECRET}@a:1", "TIDEGATE_TOKEN_FILE"),
         (f"tidegates://a:1?token={SECRET}", "use ca, certificate, key, server_name"),
         ("tidegates://a:1/models", "/models"),

@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 from tidegate_operators.steps.canary_turns import last_result
 from tidegate_serving.connection import is_loopback
-from tidegate_serving.contract.errors import InvalidInput, TidegateError
+from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError
 from tidegate_serving.contract.manifest import FILE_NAME
 from tidegate_serving.contract.repository import version_directory
 from tidegate_serving.contract.servable import ServableId, is_name, is_version
@@ -51,10 +51,13 @@ class Protection:
 
 
 class CanaryEndpoint:
-    """Serves the results below a model repository until `close`. Raises InvalidInput for an address that cannot be."""
+    """Serves the results below a model repository until `close`. Raises InvalidInput for an address that cannot be,
+    NotFound for a repository that is no folder here."""
 
     def __init__(self, root: Path, address: str, protection: Protection) -> None:
         protection.check(address)
+        if not root.is_dir():
+            raise NotFound(f"model repository {root} is no folder here: mend the path, or mount it")
         host, _, port = address.rpartition(":")
         try:
             self._server = _Server((host.strip("[]"), int(port)), _handler(root, protection.token))
