@@ -179,17 +179,17 @@ def _gives_away(evidence: Evidence, cause: Cause) -> bool:
 
 
 def _told_by_values(evidence: Evidence, match: Match) -> bool:
-    """Whether the values say that it is this factor; where others of as many digits would land as well, the
-    distributions have to say about the same."""
+    """Whether the values say that it is this factor; where others of as many digits would land as well, they have to
+    land exactly, and the distributions to say about the same."""
     fit = fitted(evidence)
     if _denied(evidence, fit, match.factor):
         return False
     if fit is not None and _always_lands(evidence, match.factor) and _lie_side_by_side(evidence):
         return _fits_alone(evidence, fit, match.factor)
-    by_digits = of_any_digits(evidence.values, evidence.weights, evidence.known, match.factor)
+    by_digits = of_any_digits(evidence.values, evidence.weights, evidence.known, match.factor, match.slack)
     if match.share - by_digits > _HALF * (1 - by_digits):
         return True
-    return _fits(evidence, fit, match.factor, _ABOUT)
+    return not match.slack and _fits(evidence, fit, match.factor, _ABOUT)
 
 
 def _denied(evidence: Evidence, fit: ScaleFit | None, factor: float) -> bool:

@@ -28,7 +28,8 @@ _MOVES = (-7, -3, -1, 1, 3, 7)
 class Match:
     """Served values are `factor` times a training value plus `offset`, for `share` of the rows; `chance` is what any
     other factor or offset nearby would reach, `precision` the relative error of the factor. `covered` is the share of
-    training's rows, between the lowest and highest value landed on, whose value was landed on by something."""
+    training's rows, between the lowest and highest value landed on, whose value was landed on by something. Values may
+    lie off by `slack`, as those that were rounded do."""
 
     factor: float
     offset: float
@@ -36,6 +37,7 @@ class Match:
     chance: float
     precision: float
     covered: float
+    slack: float
 
 
 def find_factor(values: Floats, weights: Floats, known: Floats, known_weights: Floats) -> Match | None:
@@ -128,7 +130,7 @@ def _best(
         nearby = chance(values, weights, known, factor, offset, slack)
         precision = slack / float(np.average(np.abs(values), weights=weights)) if slack else EXACT
         covered = coverage(values, known, known_weights, factor, offset, slack)
-        found.append(Match(factor, offset, share, nearby, precision, covered))
+        found.append(Match(factor, offset, share, nearby, precision, covered, slack))
     if len(values) < min(_TELLING_VALUES, len(known)):
         return None
     good = [match for match in found if match.share - match.chance > 0.5 * (1 - match.chance) and match.chance < _DENSE]
@@ -146,11 +148,11 @@ def chance(values: Floats, weights: Floats, known: Floats, factor: float, offset
     return float(np.mean(nearby))
 
 
-def of_any_digits(values: Floats, weights: Floats, known: Floats, factor: float) -> float:
-    """What share of other values with as many digits would land: of training's tens, any whole number times ten is one,
-    and says nothing about the factor."""
+def of_any_digits(values: Floats, weights: Floats, known: Floats, factor: float, slack: float = 0.0) -> float:
+    """What share of other values with as many digits would land, within the same `slack`: of training's tens, any whole
+    number times ten is one, and says nothing about the factor."""
     moved = [
-        landing(values + move * 2 * half, weights, known, factor, 0.0, 0.0)
+        landing(values + move * 2 * half, weights, known, factor, 0.0, slack)
         for half in _rounding(values)
         for move in _MOVES
     ]
