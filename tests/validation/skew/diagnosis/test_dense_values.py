@@ -22,8 +22,8 @@ def prices(seed: int, *, alike: float, spread: float = 5.0) -> tuple[pd.DataFram
     random = np.random.default_rng(seed)
     level = np.zeros(TRAINED + WINDOW)
     level[0] = random.normal(0, spread)
-    for day in range(1, len(level)):
-        level[day] = alike * level[day - 1] + random.normal(0, spread * (1 - alike**2) ** 0.5)
+    for one in range(1, len(level)):
+        level[one] = alike * level[one - 1] + random.normal(0, spread * (1 - alike**2) ** 0.5)
     day = np.repeat(np.arange(len(level)), ROWS)
     price = np.round(50 + level[day] + random.normal(0, 2, len(day)), 2)
     rows = pd.DataFrame({"at": (19_400 + day) * DAY + random.integers(0, DAY, len(day)), "price": price})

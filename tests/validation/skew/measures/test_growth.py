@@ -75,6 +75,8 @@ def test_what_goes_on_growing_passes_and_is_told_as_such(time: str | None) -> No
     ("column", "change", "words"),
     [
         ("ticket", lambda values: values * 1000, "1000 times those of training (thousandths (metres, grams) against"),
+        ("ticket", lambda values: values * 1000, ", or milliseconds against seconds?)"),
+        ("ticket", lambda values: values / 1000, ", or seconds against milliseconds?)"),
         ("energy", lambda values: values / 3600, "0.0002778 times those of training (hours against seconds?)"),
         ("energy", lambda values: values - values.min(), "it begins again from where training began"),
         ("left", lambda values: values.where(values.index % 20 != 0, 0.0), "5.0 % of the rows hold 0, which training"),
