@@ -11,7 +11,7 @@ fn counters_of_the_newest_versions_that_are_gone_are_kept_and_of_all_that_are_th
     }
     for number in 2..=25 {
         metrics.version("m", number).settle(0);
-        metrics.forget_oldest("m");
+        metrics.forget_oldest("m", number);
     }
     let numbers = |model| -> Vec<i64> {
         let mut samples = Vec::new();
@@ -22,6 +22,27 @@ fn counters_of_the_newest_versions_that_are_gone_are_kept_and_of_all_that_are_th
     };
     assert_eq!(numbers("m"), [1].into_iter().chain(10..=30).collect::<Vec<_>>());
     assert_eq!(numbers("n").len(), 30);
+}
+
+#[test]
+fn counters_of_models_that_come_and_go_are_kept_of_those_that_went_last_and_of_all_that_are_there() {
+    let metrics = Metrics::default();
+    metrics.version("a", 1).observe(Box::new(|| 0));
+    let went = |name: &str, number| {
+        metrics.version(name, number).settle(0);
+        metrics.forget_oldest(name, number);
+    };
+    went("b", 1);
+    metrics.version("b", 1).observe(Box::new(|| 0));
+    for model in 0..3000 {
+        went(&format!("m{model:04}"), 1);
+        went("z", model);
+    }
+    let kept: Vec<String> = metrics.of(None, None).into_iter().map(|((name, _), _)| name).collect();
+    assert_eq!((&*kept[0], &*kept[1], kept.len()), ("a", "b", 2 + 1024));
+    assert_eq!(kept.iter().filter(|name| *name == "z").count(), 16);
+    assert!(kept.contains(&"m2999".to_owned()) && kept.contains(&"m2100".to_owned()), "those that went last");
+    assert!(!kept.contains(&"m0000".to_owned()));
 }
 
 #[test]

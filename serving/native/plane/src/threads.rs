@@ -188,7 +188,7 @@ fn take_apart(remains: Remains, metrics: &Metrics, hooks: &dyn Hooks) {
         let _ = thread.join();
     }
     metrics.version(&model, number).settle(executor.entries());
-    metrics.forget_oldest(&model);
+    metrics.forget_oldest(&model, number);
     drop(executor);
     if retired {
         hooks.released(&model, number);

@@ -1,6 +1,6 @@
 //! The counters of all versions and of the plane, and the samples of them that `/metrics` and `stats()` give.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,6 +19,9 @@ use crate::sync::lock;
 
 /// Versions of a model that are gone and whose counters are kept.
 const GONE_KEPT: usize = 16;
+
+/// The same of all models.
+const ALL_GONE_KEPT: usize = 1024;
 /// Endpoints with connections.
 const SOCKETS: usize = 2;
 
@@ -75,6 +78,8 @@ pub struct HungCall {
 #[derive(Debug, Default)]
 pub struct Metrics {
     versions: Mutex<BTreeMap<(String, i64), Arc<VersionMetrics>>>,
+    /// Versions in the order in which they went, and some that came again or whose counters are dropped.
+    gone: Mutex<VecDeque<(String, i64)>>,
     /// Answers to requests that named no version that we have.
     pub unrouted: Answers,
     /// From a request's last byte to its answer, by endpoint.
@@ -110,13 +115,25 @@ impl Metrics {
         wanted.map(|(key, metrics)| (key.clone(), metrics.clone())).collect()
     }
 
-    /// Drops counters of a model's versions that are gone, but for the newest 16: versions come and go for ever.
-    pub fn forget_oldest(&self, model: &str) {
+    /// A version is gone. Drops counters of its model's versions that are gone, but for the newest 16, and of those of all
+    /// models that went first, but for 1,024: versions come and go for ever, and so do models.
+    pub fn forget_oldest(&self, model: &str, number: i64) {
         let mut versions = lock(&self.versions);
         let gone = |(key, metrics): (&(String, i64), &Arc<VersionMetrics>)| metrics.is_settled().then(|| key.clone());
         let gone: Vec<_> = versions.range(every_version(model)).filter_map(gone).collect();
         for key in &gone[..gone.len().saturating_sub(GONE_KEPT)] {
             versions.remove(key);
+        }
+        let mut went = lock(&self.gone);
+        let own = |(name, version): &(String, i64)| name == model && *version == number;
+        went.retain(|key| !own(key));
+        went.push_back((model.to_owned(), number));
+        if went.len() > ALL_GONE_KEPT {
+            went.retain(|key| versions.get(key).is_some_and(|metrics| metrics.is_settled()));
+        }
+        let too_many = went.len().saturating_sub(ALL_GONE_KEPT);
+        for key in went.drain(..too_many) {
+            versions.remove(&key);
         }
     }
 
