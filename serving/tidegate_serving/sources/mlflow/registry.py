@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -104,12 +105,20 @@ def sign_in(uri: str) -> tuple[str, dict[str, str]]:
     MLFLOW_TRACKING_PASSWORD. InvalidInput for what is no address of a server."""
     try:
         parts = urllib.parse.urlsplit(uri)
-        user, password = parts.username, parts.password
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        user, password, _ = parts.username, parts.password, parts.port
+        if (
+            parts.scheme not in ("http", "https")
+            or not parts.hostname
+            or "@" in parts.path + parts.query + parts.fragment
+        ):
             raise ValueError
-    except ValueError as error:
-        shown = without_secrets(uri)
-        raise InvalidInput(f"MLflow's uri is {shown!r}: write the address of its server, http://HOST:PORT") from error
+    except ValueError:
+        # Neither shown nor in the cause: what stands before the last @ may be a password, of any characters.
+        shown = without_secrets(re.sub(r"(?<=://).*@", "", uri, flags=re.DOTALL))
+        raise InvalidInput(
+            f"MLflow's uri is {shown!r}: write the address of its server, http://HOST:PORT, and in a password / as "
+            "%2F, ? as %3F and # as %23"
+        ) from None
     host = parts.netloc.rpartition("@")[2]
     address = urllib.parse.urlunsplit(parts._replace(netloc=host)).rstrip("/")
     if user is not None:

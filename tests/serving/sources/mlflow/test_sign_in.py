@@ -72,7 +72,16 @@ def test_an_alias_that_is_not_set_is_not_found_and_so_is_one_beside_it() -> None
 
 
 @pytest.mark.parametrize(
-    "uri", ["sqlite:///mlflow.db", "http://", "http://anna:s3cret@", "http://anna:s3cret@[::1", "ftp://mlflow:5000", ""]
+    "uri",
+    [
+        *("sqlite:///mlflow.db", "http://", "http://anna:s3cret@", "http://anna:s3cret@[::1", "ftp://mlflow:5000", ""),
+        *(
+            "http://mlflow:port",
+            "http://anna:s3cret/x@mlflow",
+            "http://anna:1/s3cret@mlflow",
+            "http://anna:1#s3cret@mlflow",
+        ),
+    ],
 )
 def test_what_is_no_address_of_a_server_is_refused(uri: str) -> None:
     with pytest.raises(InvalidInput, match="write the address of its server") as told:
