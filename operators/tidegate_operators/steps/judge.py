@@ -100,10 +100,10 @@ class UnpublishedModels:
     def of_its_own_kind(self, model: Path) -> UnpublishedModels:
         """The same, but for a model that tells another platform by its name, or how it begins: it is of that one, and
         tells its signature itself."""
-        found = recognised_platform(model) if model.exists() else None
-        if self.platform is None or found in (None, self.platform):
+        if self.platform is None or not model.exists():
             return self
-        return replace(self, platform=found, signature=None)
+        found = "sklearn" if model.suffix in PICKLES else recognised_platform(model)
+        return self if found in (None, self.platform) else replace(self, platform=None, signature=None)
 
     @property
     def _allow_pickle(self) -> bool:

@@ -149,6 +149,24 @@ def test_a_python_model_is_judged_against_one_of_another_platform(tmp_path: Path
     assert not judged.verdict.first
 
 
+def test_a_python_model_is_judged_against_a_pickle_where_the_policy_lets_it(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(
+        "import numpy as np\n\n\nclass Model:\n    def predict(self, inputs):\n"
+        "        one = 1 / (1 + np.exp(-1.7 * inputs['a']))\n"
+        "        return {'predict_proba': np.stack([1 - one, one], axis=1)}\n"
+    )
+    training = rows(1)
+    estimator = LogisticRegression().fit(training[["a", "b"]], training["late"])
+    (tmp_path / "before.pkl").write_bytes(pickle.dumps(estimator))
+    policy = replace(QUALITY, robustness=RobustnessLimits(allow_pickle=True))
+    evidence = Evidence(rows(2), "late", baseline=tmp_path / "before.pkl", policy=policy)
+    judged = judge(tmp_path / "model.py", evidence, platform="python", signature=SIGNATURE)
+    assert judged.verdict.outcome is Outcome.PASS
+    refused = replace(evidence, policy=QUALITY)
+    with pytest.raises(InvalidInput, match=r"before\.pkl is a pickle, which can run any code"):
+        judge(tmp_path / "model.py", refused, platform="python", signature=SIGNATURE)
+
+
 def test_the_policy_says_which_of_several_outputs_is_judged(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(
         "class Model:\n    def __init__(self, directory):\n        pass\n\n"
