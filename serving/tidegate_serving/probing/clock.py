@@ -7,9 +7,11 @@ library got of `datetime` while it was imported. Clocks that only measure how lo
 
 from __future__ import annotations
 
+import copyreg
 import datetime
 import sys
 import time
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -38,6 +40,13 @@ def move(seconds: int) -> None:
     for name, function in moved.items():
         setattr(time, name, function)
     datetime.__class__ = _Datetime
+    copyreg.pickle(_DATE, partial(_kept, _MovedDate))
+    copyreg.pickle(_DATETIME, partial(_kept, _MovedDatetime))
+
+
+def _kept(moved: Any, one: Any) -> tuple[Any, ...]:
+    """How a date is pickled: what makes it and of what. The name of its own class leads to the one in its place now."""
+    return moved, one.__reduce_ex__(4)[1]
 
 
 def move_pandas() -> None:
@@ -68,7 +77,14 @@ class _Datetime(ModuleType):
 
 
 class _StandIn(type):
-    """Of a class in another's place: whatever is of that one is of this one; classes derived from it are as usual."""
+    """Of a class in another's place: whatever is of that one is of this one, and whoever looks for that one finds it;
+    classes derived from it are as usual."""
+
+    def __eq__(cls, other: object) -> bool:
+        return cls is other or other is vars(cls).get("in_place_of", cls)
+
+    def __hash__(cls) -> int:
+        return type.__hash__(vars(cls).get("in_place_of", cls))
 
     def __instancecheck__(cls, one: object) -> bool:
         kind = vars(cls).get("in_place_of")

@@ -69,5 +69,30 @@ print(json.dumps(checks))
     assert found == [True] * 13
 
 
+def test_dates_and_their_classes_are_kept_sent_and_looked_up_as_they_were() -> None:
+    found = run("""
+import copy, functools, pickle
+from pydantic import BaseModel
+class Flight(BaseModel):
+    departs: moment
+    day: date
+@functools.singledispatch
+def kind(one):
+    return "unknown"
+kind.register(date)(lambda one: "date")
+kind.register(moment)(lambda one: "moment")
+flight, made = Flight(departs="2020-02-29T12:00", day="2020-02-29"), moment(2020, 2, 29, 12, tzinfo=datetime.UTC)
+whole = [made, made.date(), moment, date]
+checks = [
+    flight.departs == moment(2020, 2, 29, 12), flight.day == date(2020, 2, 29), [kind(made), kind(made.date())],
+    {moment: 1, date: 2}[type(made)], {type(made.date()): 3}[date], type(made) == moment, type(made) != date,
+    all(pickle.loads(pickle.dumps(whole, version)) == whole for version in range(6)), copy.deepcopy(whole) == whole,
+    type(pickle.loads(pickle.dumps(made))) is type(made), pickle.loads(pickle.dumps(made)).tzinfo == datetime.UTC,
+]
+print(json.dumps(checks))
+""")
+    assert found == [True, True, ["moment", "date"], 1, 3, True, True, True, True, True, True]
+
+
 def test_a_native_library_that_was_imported_before_goes_by_the_moved_clock_too() -> None:
     assert run("print(json.dumps(round((pandas.Timestamp.now().timestamp() - before) / 86400)))", "pandas") == 400
