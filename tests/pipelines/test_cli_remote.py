@@ -82,6 +82,13 @@ def test_an_option_of_tidegate_itself_after_the_command_is_told_where_it_goes(ti
     assert "write it before the command: tidegate --profile NAME skew ..." in done.stderr
 
 
+def test_an_option_of_the_command_that_lacks_its_value_is_not_called_one_of_tidegate_itself(tidegate: Command) -> None:
+    done = tidegate("predict", "flights", "--version")
+    assert done.returncode == 2
+    assert "Option '--version' requires an argument." in done.stderr
+    assert "before the command" not in done.stderr
+
+
 def test_what_is_not_allowed_is_one_sentence(tidegate: Command) -> None:
     done = tidegate("--profile", "look", "disable", "flights", "--reason", "late")
     assert (done.returncode, done.stdout) == (1, "")

@@ -107,7 +107,8 @@ class CommandGroups(TyperGroup):
         try:
             return super().invoke(ctx)
         except Exception as error:
-            given = getattr(error, "option_name", None)
+            # An option that the command does not have; one that it has may only lack its value.
+            given = getattr(error, "option_name", None) if hasattr(error, "possibilities") else None
             mine = next((one for one in self.params if given in one.opts), None)
             if mine is not None and hasattr(error, "message"):
                 shown = f"{given} {mine.metavar}" if isinstance(mine, TyperOption) and mine.metavar else given

@@ -15,6 +15,7 @@ from tidegate_serving.contract.errors import ModelFailed, Tampered, TidegateErro
 from tidegate_serving.contract.manifest import Manifest, read_manifest, verify_files
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.words import words_of
+from tidegate_serving.files import NO_MORE_OPEN, file_error
 from tidegate_serving.platforms.directory_state import DirectoryState
 from tidegate_serving.platforms.loader import LoadedVersion, device_bytes
 from tidegate_serving.platforms.memory_need import RAM, estimate_by_files
@@ -136,6 +137,8 @@ class VersionLoader:
             self._verify(manifest, self._path.directory)
         except OSError as error:
             # All that there is to say; a traceback in the engine's log would hide it.
+            if error.errno in NO_MORE_OPEN:
+                raise file_error(error, Path(error.filename or self._path.directory)) from None
             raise Unavailable(
                 f"{error.filename or self._path.directory} of {self._id} cannot be read ({error.strerror}): let the "
                 "user that the engine runs as read it, or mend the disk"

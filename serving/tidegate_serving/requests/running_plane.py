@@ -253,6 +253,8 @@ def usable() -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if not str(error).startswith("cannot listen on"):
+            raise
         raise OSError(f"{error}: end what listens there, or name another address of this machine") from error
     except ValueError as error:
         raise InvalidInput(f"the data ports cannot use what their files say: {error}") from error

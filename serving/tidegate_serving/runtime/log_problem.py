@@ -30,7 +30,12 @@ class LogProblem:
         try:
             require_writable(self._root)
         except OSError as error:
-            _log.warning("the inference log will take nothing: %s", self._in_our_words(error).message)
+            _log.warning(
+                "the inference log will take nothing, %s cannot be written into (%s): have log_path name a folder that "
+                "the engine's user may write into",
+                self._root,
+                error.strerror,
+            )
 
     def __call__(self, error: Exception | None) -> None:
         """Reports it, or that it is over."""

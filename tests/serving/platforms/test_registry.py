@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
@@ -57,16 +59,22 @@ def test_a_platform_is_added_while_versions_load(tmp_path: Path) -> None:
     assert outputs(loader.load(), {"x": np.array([3], "f4")})["y"].tolist() == [6.0]
 
 
-def test_files_that_cannot_be_read_are_named_with_what_to_do(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (errno.EACCES, r" of m:1 cannot be read \(Permission denied\): let the user that the engine runs as read it"),
+        (errno.EMFILE, r" cannot be opened, .* has too many files open: raise that limit"),
+    ],
+)
+def test_files_that_cannot_be_read_are_named_with_what_to_do(tmp_path: Path, number: int, words: str) -> None:
     directory = publish(tmp_path, "m", 1)
     path = VersionReference(1, directory, read_manifest(directory)[1])
 
     def forbidden(manifest: Manifest, directory: Path) -> None:
-        raise PermissionError(13, "Permission denied", str(directory / "model.onnx"))
+        raise OSError(number, os.strerror(number), str(directory / "model.onnx"))
 
     loader = VersionLoader(ID, path, installed_platforms(PlatformOptions()), admit, verify=forbidden)
-    words = r"m/1/model.onnx of m:1 cannot be read \(Permission denied\): let the user that the engine runs as read it"
-    with pytest.raises(Unavailable, match=words):
+    with pytest.raises(Unavailable, match=f"m/1/model.onnx{words}"):
         loader.load()
 
 

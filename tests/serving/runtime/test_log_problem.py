@@ -26,4 +26,5 @@ def test_a_log_that_cannot_be_written_is_told_at_the_start(
             one.getMessage() for one in caplog.records if "the inference log will take nothing" in one.getMessage()
         ]
         assert len(lines) == told, root
-    assert "locked cannot be kept, it is read-only for this process: mend the permissions" in lines[0]
+    locked = tmp_path / "locked"
+    assert f"nothing, {locked} cannot be written into (Permission denied): have log_path name a folder" in lines[0]

@@ -167,6 +167,16 @@ def test_an_address_that_is_taken_is_told_with_what_to_do(port: str) -> None:
         engine.stop()
 
 
+def test_a_file_that_cannot_be_written_is_no_address_that_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    ports: dict[str, Any] = {"grpc_address": ANY, "rest_address": ANY, "control_address": ANY}
+    engine = Engine(EngineConfig(**ports, access_log_path=tmp_path / "file" / "access.jsonl"))
+    with pytest.raises(OSError, match=r"cannot write the access log .*access\.jsonl: Not a directory") as told:
+        engine.start()
+    engine.stop()
+    assert "address" not in str(told.value)
+
+
 def test_ready_only_once_the_first_versions_are_there(tmp_path: Path) -> None:
     gate = Gate.make(tmp_path / "gate")
     publish(tmp_path / "r", "m", 1, Draft(files={"model.py": gate.source(AT_LOAD, 1)}))
