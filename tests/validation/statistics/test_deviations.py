@@ -147,6 +147,24 @@ def test_where_days_differ_by_factors_how_many_times_smaller_a_value_is_tells_it
     assert (cold.min() > 0, steady[0].smallest) == (True, None)
 
 
+@pytest.mark.parametrize("lowest", [0.0, -3.0])
+def test_the_lowest_value_may_be_one_of_a_day_of_few_rows(lowest: float) -> None:
+    random = np.random.default_rng(3)
+    block = np.repeat(np.arange(100, 108 + BLOCKS), ROWS)
+    values = np.exp(random.normal(3, 1, 8 + BLOCKS))[block - 100] * random.uniform(0.5, 1.5, len(block))
+    before, first = block < 100 + BLOCKS, np.arange(len(block)) % ROWS == 0
+    short = np.append(values[before], lowest), np.append(block[before], 99)
+    now = sample_of(np.where(first, -400.0, values)[~before], block[~before])
+
+    for training in (short, (values[before], block[before])):  # A sample of very many rows may lack the lowest one.
+        found = deviations_of(sample_of(*training))
+        assert found is not None
+        apart = rows_beyond(now, found[0], -1, lowest, 8)
+        assert apart is not None
+        assert apart[0].sum() == (0 if found[0].smallest and lowest else 8)
+        assert apart[0].tolist() == apart[1].tolist()
+
+
 def test_too_few_days_or_rows_of_a_day_tell_nothing() -> None:
     values, block = days(8)
     few = block < 109

@@ -76,7 +76,7 @@ def deviations_of(sample: ValueSample) -> Deviations | None:
     blocks = _Blocks.of(sample)
     if blocks is None or blocks.number < _LEAST_BLOCKS:
         return None
-    smallest = float(blocks.values.min())
+    smallest = float(sample.values[0])
     scales = blocks, _Blocks.of(sample, smallest) if smallest > 0 else None
     steadier = min(filter(None, scales), key=lambda one: one.spread(-1))
     return steadier.deviation(-1), blocks.deviation(1)
@@ -92,7 +92,7 @@ def rows_beyond(
     if blocks is None:
         return None
     away = blocks.away(side)
-    beyond = side * (blocks.values - (limit if known.smallest is None else np.log(limit))) > 0
+    beyond = side * (blocks.values - _scaled(np.float64(limit), known.smallest)) > 0
     scatter = _steadied(blocks.scatter(side), known.usual, known.kept)
     limits = zip((known.furthest, known.times), known.growth, strict=True)
     furthest, times = (now + ahead * more for now, more in limits)
@@ -122,8 +122,7 @@ class _Blocks:
 
     @classmethod
     def of(cls, sample: ValueSample, smallest: float | None = None) -> _Blocks | None:
-        """The blocks of a sample that have enough rows; None without one. What is less than half training's `smallest`
-        value, as the nought to which it may be rounded, counts as half of it, and what is below nought as far away."""
+        """The blocks of a sample that have enough rows; None without one."""
         if not len(sample.values):
             return None
         place = places_of(sample.blocks)[1]
@@ -132,9 +131,7 @@ class _Blocks:
             return None
         blocks, place = places_of(sample.blocks[kept])
         order = np.argsort(place, kind="stable")
-        values = np.clip(sample.values[kept][order], -_LARGEST, _LARGEST)
-        if smallest is not None:
-            values = np.where(values < 0, -_LARGEST, np.log(np.maximum(values, smallest / 2)))
+        values = _scaled(sample.values[kept][order], smallest)
         n, place = sample.n[kept][order].astype(np.float64), place[order]
         rows = np.bincount(place, n)
         halves = np.cumsum(rows) - rows / 2
@@ -191,6 +188,15 @@ class _Blocks:
             growth=(_growth(most), _growth(times)),
             smallest=self.smallest,
         )
+
+
+def _scaled(values: Floats | np.float64, smallest: float | None) -> Floats:
+    """Values, or their logarithms where training's `smallest` one is told. What is less than half of it, as the nought
+    to which that may be rounded, counts as half of it, and what is below nought as far away."""
+    values = np.clip(values, -_LARGEST, _LARGEST)
+    if smallest is None:
+        return np.asarray(values)
+    return np.where(values < 0, -_LARGEST, np.log(np.maximum(values, max(smallest / 2, np.finfo(np.float64).tiny))))
 
 
 def _steadied(scatter: Floats, usual: float, kept: float) -> Floats:
