@@ -30,6 +30,7 @@ from tidegate_serving.platforms.tensor_checks import check_inputs
 from tidegate_serving.platforms.version_loader import VersionLoader
 from tidegate_serving.probing import clock
 from tidegate_serving.probing.calls import at_once, one_call
+from tidegate_serving.probing.packages import lacking
 from tidegate_serving.probing.state import OwnState, resident_bytes
 from tidegate_serving.probing.tries import Tries
 
@@ -59,7 +60,7 @@ class Probe:
         try:
             self._loaded = self._loads.call(self._load)
         except TidegateError as error:
-            return Frame("failed", "", _words(error))
+            return Frame("failed", "", self._words(error))
         if self._clock is not None:
             clock.move_pandas()
         head = self._head(time.monotonic() - begun)
@@ -80,7 +81,7 @@ class Probe:
                 return self._stop(request)
             raise Unsupported(f"frame {request.kind!r} is unknown: send predict, concurrent or stop")
         except BaseException as error:  # a thread of the engine survives all of these too
-            return Frame("error", request.token, {**_words(error), **self._head(0.0)})
+            return Frame("error", request.token, {**self._words(error), **self._head(0.0)})
 
     def _load(self) -> LoadedVersion:
         manifest, digest = read_manifest(self._directory)
@@ -121,6 +122,16 @@ class Probe:
     def _head(self, seconds: float) -> dict[str, object]:
         state = {**self._state.look(), **self._tries.look(), "integers": list(self._integers)}
         return {"seconds": seconds, "resident_bytes": resident_bytes(), "state": state}
+
+    def _words(self, error: BaseException) -> dict[str, object]:
+        """An error for a frame: its code and text, the names of the classes of what the model itself raised, and what
+        it lacks here."""
+        cause = error.__cause__ if isinstance(error, TidegateError) and error.__cause__ is not None else error
+        raised = [kind.__name__ for kind in type(cause).__mro__ if kind not in (object, BaseException)]
+        more = {"raised": raised, "lacks": lacking(error, self._directory)}
+        if isinstance(error, TidegateError):
+            return {"code": error.code, "message": error.message, **more}
+        return {"code": "internal", "message": f"the model raised {words_of(error)}", **more}
 
 
 class OwnThread:
@@ -187,15 +198,6 @@ def _take_standard_streams() -> tuple[BinaryIO, BinaryIO]:
     os.close(nothing)
     os.dup2(2, 1)
     return requests, answers
-
-
-def _words(error: BaseException) -> dict[str, object]:
-    """An error for a frame: its code and text, and the names of the classes of what the model itself raised."""
-    cause = error.__cause__ if isinstance(error, TidegateError) and error.__cause__ is not None else error
-    raised = [kind.__name__ for kind in type(cause).__mro__ if kind not in (object, BaseException)]
-    if isinstance(error, TidegateError):
-        return {"code": error.code, "message": error.message, "raised": raised}
-    return {"code": "internal", "message": f"the model raised {words_of(error)}", "raised": raised}
 
 
 def _admit(manifest: Manifest, digest: str) -> None:

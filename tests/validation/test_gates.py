@@ -185,6 +185,47 @@ def test_what_a_gate_lacks_is_said_without_a_traceback(
     assert [record.exc_info for record in caplog.records if "could not finish" in record.message] == [None]
 
 
+WITHOUT_XGBOOST = "import sys\nsys.modules['xgboost'] = None\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "installed_by"),
+    [
+        (f"{WITHOUT_XGBOOST}import xgboost\n{HONEST}", "pip install 'tidegate[xgboost]'"),
+        (f"import no_such_library\n{HONEST}", "pip install no_such_library"),
+        (before_return("import no_such_library"), "pip install no_such_library"),
+    ],
+)
+def test_a_package_that_is_missing_where_a_version_is_judged_is_no_fault_of_the_version(
+    tmp_path: Path, source: str, installed_by: str
+) -> None:
+    asked = request(tmp_path, 6, Draft(source, training=training(6))).changed(baseline=None)
+    verdict = validate(asked)
+    assert (verdict.allowed, verdict.outcome) == (False, Outcome.ERROR), verdict.sentence
+    for name in ("quality", "robustness"):
+        told = gate(verdict, name)
+        assert told.outcome is Outcome.ERROR, told.sentence
+        assert f"{tmp_path / world.NAME / '6'} needs " in told.sentence
+        assert f"`{installed_by}`" in told.sentence
+
+
+def test_a_module_of_a_versions_own_that_is_not_among_its_files_is_its_fault(tmp_path: Path) -> None:
+    policy = replace(POLICY, run=("robustness",), required=("robustness",))
+    source = f"from . import features\n{HONEST}"
+    verdict = validate(request(tmp_path, 6, Draft(source, training=training(6)), policy).changed(baseline=None))
+    assert verdict.outcome is Outcome.FAIL, verdict.sentence
+    assert "features" in verdict.sentence
+
+
+def test_a_package_that_only_some_rows_ask_for_is_asked_for_too_late(tmp_path: Path) -> None:
+    policy = replace(POLICY, run=("robustness",), required=("robustness",))
+    source = before_return(
+        f"if np.isinf(inputs['weight']).any(): {WITHOUT_XGBOOST.splitlines()[0]}; import no_such_one"
+    )
+    verdict = validate(request(tmp_path, 6, Draft(source, training=training(6)), policy).changed(baseline=None))
+    assert verdict.outcome is Outcome.FAIL, verdict.sentence
+
+
 def test_a_version_without_a_profile_is_not_called_the_same_as_served(tmp_path: Path) -> None:
     policy = replace(POLICY, run=("skew",), required=("skew",))
     verdict = validate(request(tmp_path, 7, Draft(), policy).changed(baseline=None))

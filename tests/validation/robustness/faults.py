@@ -74,7 +74,7 @@ def crash_on_load(random: Random) -> Case:
         [
             death(random),
             accident(random),
-            ("import no_such_library", "no_such_library"),
+            ("from . import no_such_module", "no_such_module"),
             ("open('weights.bin')", "weights.bin"),
         ]
     )

@@ -60,7 +60,8 @@ class Answer:
     """One answer. `words` says how the process ended or why it refused; `log` is the end of what it wrote to stderr.
 
     `raised` holds, for a refusal, the names of the classes of what the model raised, its own first; `left` the names of
-    processes that stay after the version was unloaded and its own process ended.
+    processes that stay after the version was unloaded and its own process ended; `lacks` says which package is to be
+    installed here, where the model raised for want of one.
     """
 
     kind: AnswerKind
@@ -71,6 +72,7 @@ class Answer:
     log: str = ""
     raised: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
+    lacks: str = ""
     state: ProcessState = field(default_factory=ProcessState)
 
     @property

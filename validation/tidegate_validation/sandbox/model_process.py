@@ -207,11 +207,12 @@ class ModelProcess:
 
 def _answer(frame: Frame, log: str) -> Answer:
     """What a frame says. One of MALFORMED for a head that lacks something or holds what cannot be."""
+    lacks = str(frame.head.get("lacks", ""))
     if frame.kind == "failed":
-        return Answer(AnswerKind.NOT_LOADED, words=str(frame.head["message"]), log=log)
+        return Answer(AnswerKind.NOT_LOADED, words=str(frame.head["message"]), log=log, lacks=lacks)
     if frame.kind == "error":
         raised = tuple(str(name) for name in frame.head.get("raised", ()))
-        return Answer(AnswerKind.REFUSED, words=str(frame.head["message"]), raised=raised)
+        return Answer(AnswerKind.REFUSED, words=str(frame.head["message"]), raised=raised, lacks=lacks)
     seconds = float(frame.head.get("seconds", 0.0))
     if frame.kind not in _ANSWERED or not 0.0 <= seconds < math.inf:
         raise ValueError(f"kind {frame.kind!r}, {seconds:g} s")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
+from tidegate_serving.contract.errors import Unsupported
 from tidegate_serving.contract.signature import SERVING_DEFAULT
 from tidegate_serving.contract.tensors import Array
 from tidegate_validation.sandbox.answer import Answer, AnswerKind
@@ -41,6 +42,7 @@ class Session:
         self._probe = probe
         self._place = USUAL
         self._process: ModelProcess | None = None
+        self._answered = False
         self.deaths = 0
         self.ended = 0
         self.calls = 0
@@ -59,7 +61,8 @@ class Session:
         self.renew()
 
     def load(self, seconds: float | None = None) -> Answer:
-        """Loads the version, unless it is; the answer says whether it did."""
+        """Loads the version, unless it is; the answer says whether it did. Unsupported where it needs a package that is
+        not installed here, which is no fault of the version."""
         if self._process is not None:
             return Answer(AnswerKind.OUTPUTS)
         process = ModelProcess(self._directory, self._limits, self._probe, self._place)
@@ -70,7 +73,7 @@ class Session:
         if answer.kind is not AnswerKind.OUTPUTS:
             self.deaths += 1
             self._forget(process)
-        return answer
+        return self._told(answer)
 
     def ask(self, tensors: Mapping[str, Array], seconds: float | None = None, signature: str = "") -> Answer:
         """One call, in a fresh process if the last one is gone; NOT_LOADED where it does not load any more. By another
@@ -133,6 +136,13 @@ class Session:
         if answer.fatal:
             self.deaths += 1
             self._forget(process)
+        self._answered |= answer.kind is AnswerKind.OUTPUTS
+        return self._told(answer)
+
+    def _told(self, answer: Answer) -> Answer:
+        """The answer; what a version lacks counts as long as it answered nothing."""
+        if answer.lacks and not self._answered:
+            raise Unsupported(f"the version in {self._directory} {answer.lacks}")
         return answer
 
     def _forget(self, process: ModelProcess) -> None:
