@@ -114,6 +114,10 @@ def check_source(manifest: Manifest, directory: Path) -> None:
         ) from error
     except ValueError as error:
         raise InvalidInput(f"{file.name} is not valid Python, so that it cannot be loaded: {error}") from error
+    except (RecursionError, MemoryError) as error:
+        raise InvalidInput(
+            f"{file.name} is nested too deeply for Python, so that it cannot be loaded: split its longest expressions"
+        ) from error
 
 
 def _as_lists(spec: TensorSpec) -> str:

@@ -71,7 +71,7 @@ def _found(hub: str, answer: httpx.Response) -> Any:
 
 
 def _trusted() -> ssl.SSLContext:
-    """Whose certificates count: this machine's authorities, or those that SSL_CERT_FILE or SSL_CERT_DIR names."""
+    """Whose certificates count: those of public authorities, or those that SSL_CERT_FILE or SSL_CERT_DIR names."""
     import httpx
 
     from tidegate_serving.contract.errors import InvalidInput

@@ -128,6 +128,8 @@ def test_publishing_the_same_again_changes_nothing(model: Path, tmp_path: Path) 
         (b"class Model:\n\treturn\n        pass\n", r"^model\.py, line \d is not valid Python"),
         (b"name = '\xff'\n", r"^model\.py.* is not valid Python.*decode"),
         (b"class Model:\n    pass\0\n", r"^model\.py is not valid Python.*null bytes"),
+        pytest.param(b"one = " + b"-" * 100_000 + b"1\n", r"^model\.py is nested too deeply", id="signs"),
+        pytest.param(b"one = " + b"+".join([b"1"] * 200_000) + b"\n", r"^model\.py is nested too deeply", id="sum"),
     ],
 )
 def test_a_python_model_that_is_no_python_is_refused(model: Path, tmp_path: Path, source: bytes, words: str) -> None:
