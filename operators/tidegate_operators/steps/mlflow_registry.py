@@ -23,6 +23,7 @@ from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable
 from tidegate_serving.contract.manifest import FILE_NAME, read_manifest
 from tidegate_serving.contract.repository import report_directory, verdict_path
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature
+from tidegate_serving.sources.mlflow.registry import sign_in
 from tidegate_validation.progress import SILENT, Progress
 
 if TYPE_CHECKING:
@@ -226,6 +227,8 @@ def _find(registered: RegisteredVersion) -> tuple[MlflowClient, Any]:
         from mlflow.exceptions import MlflowException
     except ImportError as error:
         raise Unsupported("MLflow's registry needs mlflow: install it with `pip install 'tidegate[mlflow]'`") from error
+    if registered.uri.startswith(("http://", "https://")):
+        sign_in(registered.uri)  # refuses what is no server's, without what may be a password
     try:
         client = MlflowClient(registered.uri)
     except MlflowException as error:

@@ -255,6 +255,15 @@ def test_what_is_no_address_of_a_server_is_said(tmp_path: Path) -> None:
         publish_registered(RegisteredVersion("nonsense", "walk", "1"), repository=tmp_path)
 
 
+def test_a_password_that_makes_an_address_unreadable_is_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with pytest.raises(TidegateError, match="in a password / as %2F") as told:
+        publish_registered(RegisteredVersion("http://anna:s3/cret@127.0.0.1", "walk", "1"), repository=tmp_path)
+    assert "cret" not in told.value.message
+
+
 @pytest.mark.parametrize("path", ["model-versions/get-download-uri", "runs/get"])
 def test_a_server_that_fails_in_the_middle_is_said_to_be_away(
     registered: RegisteredVersion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
