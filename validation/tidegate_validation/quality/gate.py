@@ -22,6 +22,7 @@ from tidegate_validation.quality.data.outputs import Prediction, as_scores, pred
 from tidegate_validation.quality.data.predictions import Predictions, Read, predict, predict_table
 from tidegate_validation.quality.evaluation import Evaluation
 from tidegate_validation.quality.judgement.by_heart import judge_unknown
+from tidegate_validation.quality.judgement.further_outputs import judge_further_outputs
 from tidegate_validation.quality.judgement.guessing import judge_guessing
 from tidegate_validation.quality.judgement.history import against_history
 from tidegate_validation.quality.judgement.scores import judge_scores
@@ -86,6 +87,20 @@ class _Pair:
         """A sandbox for one of the models."""
         return Session(model.directory, self.limits, model.signature_name, self.case.probe)
 
+    def ask(self, model: Model, session: Session, held: HeldOut, rule: QualityRule) -> Predictions:
+        """A model's answers to the held-out rows, with those outputs that both models have."""
+        read = model.reader(held.evaluation)
+        return predict_table(session, model.signature, held.table, read, rule.batch_rows, self._both())
+
+    def _both(self) -> list[str]:
+        """Outputs of numbers that both models have, alike but for the sizes of axes."""
+        if self.baseline is None:
+            return []
+        before = {(one.name, one.dtype, len(one.shape)) for one in self.baseline.signature.outputs}
+        outputs = [one for one in self.candidate.signature.outputs if one.dtype != "string"]
+        names = [one.name for one in outputs if (one.name, one.dtype, len(one.shape)) in before]
+        return names if names != [self.candidate.prediction.output.name] else []
+
 
 def judge_quality(case: Case, limits: SandboxLimits, rule: QualityRule) -> list[Finding]:
     """All findings; `limits` hold for the processes that models run in. InvalidInput where labels or columns cannot be
@@ -100,11 +115,11 @@ def judge_quality(case: Case, limits: SandboxLimits, rule: QualityRule) -> list[
     if little is not None:
         return [little, *held.notes]
     with subject.session(subject.candidate) as session:
-        made = _ask(subject.candidate, session, held, rule)
+        made = subject.ask(subject.candidate, session, held, rule)
         unusable = _unusable(made, held, subject.candidate)
         if unusable:
             return unusable
-        scored, trouble = _score(subject, held, made, rule)
+        scored, trouble, further = _score(subject, held, made, rule)
         if case.report is not None:
             write_roc(scored.evaluation, scored.candidate, case.report)
         found = judge_scores(scored, rule)
@@ -112,7 +127,7 @@ def judge_quality(case: Case, limits: SandboxLimits, rule: QualityRule) -> list[
         shared = overlap(scored.held_out.table, case.training) if case.training is not None else None
         leakage = after_overlap(judge_leakage(scored, model, rule), shared)
         guessed = judge_guessing(scored, model, rule)
-    found += [leakage, *guessed, *against_history(subject.candidate.directory, found, rule), *held.notes]
+    found += [leakage, *guessed, *against_history(subject.candidate.directory, found, rule), *further, *held.notes]
     if shared is not None:
         refused = any(one.outcome is Outcome.FAIL for one in found)
         found += [shared.finding] if refused else [*judge_unknown(scored, shared.known, rule), shared.finding]
@@ -125,10 +140,6 @@ def _known_labels(case: Case) -> list[str]:
         return distinct_texts(case.training, case.label)
     profile = case.candidate.profile()
     return [] if profile is None else profiled_texts(profile, case.label)
-
-
-def _ask(model: Model, session: Session, held: HeldOut, rule: QualityRule) -> Predictions:
-    return predict_table(session, model.signature, held.table, model.reader(held.evaluation), rule.batch_rows)
 
 
 def _unusable(made: Predictions, held: HeldOut, model: Model) -> list[Finding]:
@@ -147,23 +158,38 @@ def _unusable(made: Predictions, held: HeldOut, model: Model) -> list[Finding]:
     return []
 
 
-def _score(subject: _Pair, held: HeldOut, mine: Predictions, rule: QualityRule) -> tuple[ScoredExamples, list[Finding]]:
+def _score(
+    subject: _Pair, held: HeldOut, mine: Predictions, rule: QualityRule
+) -> tuple[ScoredExamples, list[Finding], list[Finding]]:
     """Both models' scores on the rows that both answer with a number; a baseline that fails on some of them is a
-    finding, and one that leaves too few to compare is none."""
+    finding, and one that leaves too few to compare is none. Then what further outputs say."""
     labels = not subject.candidate.prediction.output.dtype.startswith("float")
     alone = ScoredExamples(_rows(held, mine.rows), mine.scores, None, subject.candidate.inputs, labels)
     if subject.baseline is None:
-        return alone, []
+        return alone, [], []
     with subject.session(subject.baseline) as session:
-        theirs = _ask(subject.baseline, session, held, rule)
+        theirs = subject.ask(subject.baseline, session, held, rule)
     finite = np.delete(np.arange(len(theirs.scores)), theirs.strange())
     common, first, second = np.intersect1d(mine.rows, theirs.rows[finite], return_indices=True)
     compared = _rows(held, common)
     if not len(common) or (not theirs.usable and compared.too_little(rule) is not None):
-        return alone, [_baseline_unusable(theirs.failure)]
+        return alone, [_baseline_unusable(theirs.failure)], []
     pair: tuple[Floats, Floats] = mine.scores[first], theirs.scores[finite][second]
     trouble = [] if theirs.usable else [_baseline_in_part(theirs, len(mine.rows) - len(common), len(mine.rows))]
-    return ScoredExamples(compared, *pair, subject.candidate.inputs, labels), trouble
+    further = _further(mine, theirs, subject.candidate.prediction)
+    return ScoredExamples(compared, *pair, subject.candidate.inputs, labels), trouble, further
+
+
+def _further(mine: Predictions, theirs: Predictions, prediction: Prediction) -> list[Finding]:
+    """About the outputs beside the prediction, on rows that both models answered."""
+    _, first, second = np.intersect1d(mine.kept_rows, theirs.kept_rows, return_indices=True)
+    widths = [{name: array.shape[1:] for name, array in made.kept.items()} for made in (mine, theirs)]
+    names = [name for name, width in widths[0].items() if widths[1].get(name) == width]
+    return judge_further_outputs(
+        {name: mine.kept[name][first] for name in names},
+        {name: theirs.kept[name][second] for name in names},
+        prediction.output.name,
+    )
 
 
 def _rows(held: HeldOut, rows: Any) -> HeldOut:

@@ -5,7 +5,7 @@ Rows of a table become tensors one batch at a time, so that only the scores take
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,14 +26,18 @@ _IN_VAIN, _PLACES = 30, 4
 """A batch is given up after so many halvings by which none of its rows was answered, and a table after so many places
 where none was."""
 
+_KEPT_ROWS, _KEPT_WIDTH = 20_000, 64
+"""Of outputs that are kept beside the scores, so many rows, and only those with so many numbers a row."""
+
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
     """`scores` per example, shape [n] or [n, k], of the table's `rows`, shape [n].
 
     `refused` rows have none, for they were refused one by one, and `untried` rows, of batches that were not halved
-    further; `failure` is the first refusal, and `at_once` how many rows the smallest batch had that was refused. Where
-    a batch ended the process, `failure` is what came of it, and no more was asked.
+    further; `kept` holds further outputs of the first rows asked by name, shape [m, k], of the table's `kept_rows`,
+    shape [m]. `failure` is the first refusal, and `at_once` how many rows the smallest batch had that was refused.
+    Where a batch ended the process, `failure` is what came of it, and no more was asked.
     """
 
     scores: Floats
@@ -42,6 +46,8 @@ class Predictions:
     refused: int = 0
     untried: int = 0
     at_once: int = 0
+    kept: Mapping[str, Array] = field(default_factory=dict)
+    kept_rows: Integers = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     def strange(self) -> Integers:
         """Places of examples with NaN or infinity."""
@@ -54,13 +60,16 @@ class Predictions:
         return self.failure is None and not len(self.strange())
 
 
-def predict_table(session: Session, signature: Signature, table: Any, read: Read, batch_rows: int) -> Predictions:
-    """Asks for all rows of a pyarrow.Table that can be sent; the scores are in the table's order.
+def predict_table(
+    session: Session, signature: Signature, table: Any, read: Read, batch_rows: int, keep: Sequence[str] = ()
+) -> Predictions:
+    """Asks for all rows of a pyarrow.Table that can be sent; the scores are in the table's order. `keep` names outputs
+    that are wanted as they are, too.
 
     Batches that are refused are halved, so that one bad row does not cost the others. They are asked from all over the
     table in turn: one that is sorted has the rows that are refused in one place.
     """
-    asked = _Asked(session, read)
+    asked = _Asked(session, read, keep)
     places = -(-table.num_rows // batch_rows)
     in_vain = 0
     for done, place in enumerate(_spread(places)):
@@ -76,7 +85,7 @@ def predict_table(session: Session, signature: Signature, table: Any, read: Read
 
 def predict(session: Session, examples: Examples, read: Read, batch_rows: int) -> Predictions:
     """Asks for all examples, in order, until a batch is refused."""
-    asked = _Asked(session, read)
+    asked = _Asked(session, read, ())
     for start in range(0, len(examples), batch_rows):
         asked.ask(examples.take(np.arange(start, min(start + batch_rows, len(examples)))), 0)
         if asked.failure is not None:
@@ -96,6 +105,7 @@ class _Asked:
 
     session: Session
     read: Read
+    keep: Sequence[str]
     parts: list[Floats] = field(default_factory=list)
     rows: list[Integers] = field(default_factory=list)
     failure: Answer | None = None
@@ -105,6 +115,8 @@ class _Asked:
     halved: int = 0
     halved_seconds: float = 0.0
     over: bool = False
+    kept: list[dict[str, Array]] = field(default_factory=list)
+    kept_rows: list[Integers] = field(default_factory=list)
 
     def ask(self, batch: Examples, most: int) -> None:
         """Halves what is refused until `halved` is `most`. As long as none of the rows is answered the largest part is
@@ -118,6 +130,7 @@ class _Asked:
             if answer.kind is AnswerKind.OUTPUTS:
                 self.parts.append(self.read(dict(answer.outputs)))
                 self.rows.append(part.rows)
+                self._keep(answer.outputs, part.rows)
                 continue
             self.over = answer.kind is not AnswerKind.REFUSED
             self.failure = answer if self.failure is None or self.over else self.failure
@@ -132,9 +145,22 @@ class _Asked:
             else:
                 self.untried += len(part)
 
+    def _keep(self, outputs: Mapping[str, Array], rows: Integers) -> None:
+        if self.keep and sum(map(len, self.kept_rows)) < _KEPT_ROWS:
+            flat = {name: outputs[name].reshape(len(rows), -1) for name in self.keep}
+            self.kept.append({name: array for name, array in flat.items() if array.shape[1] <= _KEPT_WIDTH})
+            self.kept_rows.append(rows)
+
+    def _kept(self) -> dict[str, Array]:
+        """Of outputs that have as many numbers in every row."""
+        widths = {name: {part[name].shape[1] if name in part else 0 for part in self.kept} for name in self.keep}
+        alike = [name for name, found in widths.items() if len(found) == 1 and 0 not in found]
+        return {name: np.concatenate([part[name] for part in self.kept]) for name in alike}
+
     def predictions(self) -> Predictions:
         """In the order of the rows."""
         rows = np.concatenate([np.empty(0, dtype=np.int64), *self.rows])
         scores = np.concatenate(self.parts) if self.parts else np.empty(0)
         order = np.argsort(rows, kind="stable")
-        return Predictions(scores[order], rows[order], self.failure, self.refused, self.untried, self.at_once)
+        kept = self._kept(), np.concatenate([np.empty(0, dtype=np.int64), *self.kept_rows])
+        return Predictions(scores[order], rows[order], self.failure, self.refused, self.untried, self.at_once, *kept)

@@ -1,0 +1,187 @@
+"""Holds the outputs beside the prediction against the baseline's: no label says what is right for them.
+
+A retrain moves them a little. What a mistake does shows on the same rows: one that is constant now, outputs that are
+swapped, another unit, answers that lie elsewhere or have nothing to do any more with those of before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.quality.metrics.gains import SERVING
+from tidegate_validation.statistics.arrays import Floats
+
+CHECK = "outputs"
+_LEAST_ROWS = 50
+_SAME = 1e-6
+_MOSTLY = 0.9
+"""What the baseline answers alike for so many rows tells nothing of what the candidate should."""
+_NEARER = 0.5
+"""Outputs are swapped where each lies so much nearer to another one's answers of before than to its own."""
+_FACTOR, _ALIKE = 1.5, 0.8
+"""A unit is at least such a factor, by which so many rows changed, each within half of its logarithm."""
+_FEW = 20
+"""Whole numbers of so few values may be names of classes, whose order says nothing."""
+_BEYOND = 0.5
+_RELATED, _UNRELATED = 0.5, 0.2
+_Outputs = Mapping[str, Floats]
+
+
+def judge_further_outputs(candidate: _Outputs, baseline: _Outputs, prediction: str) -> list[Finding]:
+    """A WARN for each output but the `prediction` that is no longer what it was, or for several that are swapped.
+
+    Both hold the same outputs of the same rows, shape [n, k]; the prediction among them where it has numbers.
+    """
+    if not candidate.keys() - {prediction}:
+        return []
+    every = [values for outputs in (candidate, baseline) for values in outputs.values()]
+    rows = np.all([np.isfinite(values).all(axis=1) for values in every], axis=0)
+    if rows.sum() < _LEAST_ROWS:
+        return []
+    mine = {name: values[rows].astype(np.float64) for name, values in candidate.items()}
+    theirs = {name: values[rows].astype(np.float64) for name, values in baseline.items()}
+    others = [name for name in mine if name != prediction and _varied(theirs[name])]
+    found = {name: told for name in others if (told := _constant(name, mine[name], theirs[name])) is not None}
+    swapped = _swapped({name: values for name, values in mine.items() if name not in found}, theirs)
+    moved = {name for cycle in swapped for name in cycle}
+    usual = _factor(mine[prediction], theirs[prediction]) if prediction in mine else None
+    for name in others:
+        if name in found or name in moved or _are_names(candidate[name], baseline[name]):
+            continue
+        told = (
+            _another_unit(name, mine[name], theirs[name], usual)
+            or _elsewhere(name, mine[name], theirs[name])
+            or _unrelated(name, mine, theirs, prediction)
+        )
+        if told is not None:
+            found[name] = told
+    return [*(_of_cycle(cycle) for cycle in swapped), *found.values()]
+
+
+def _are_names(*arrays: np.ndarray) -> bool:
+    return any(array.dtype.kind in "iub" and len(np.unique(array)) <= _FEW for array in arrays)
+
+
+def _varied(values: Floats) -> bool:
+    _, counts = np.unique(values, axis=0, return_counts=True)
+    return bool(counts.max() <= _MOSTLY * len(values))
+
+
+def _constant(name: str, mine: Floats, theirs: Floats) -> Finding | None:
+    room = _SAME * max(float(np.ptp(theirs, axis=0).max()), _SAME * float(np.abs(theirs).max()))
+    if np.ptp(mine, axis=0).max() > room:
+        return None
+    answer = ", ".join(f"{value:.6g}" for value in mine[0][:4])
+    sentence = (
+        f"the output `{name}` is constant, {answer}, for all {len(mine):,} held-out examples compared; those of "
+        f"{SERVING} differ"
+    )
+    return _finding(name, sentence, {"kind": "constant"})
+
+
+def _swapped(mine: _Outputs, theirs: _Outputs) -> list[dict[str, str]]:
+    """For each cycle what its outputs answer: the name that this had before."""
+    nearest = {name: _nearest(name, mine[name], theirs) for name in mine}
+    found: list[dict[str, str]] = []
+    seen: set[str] = set()
+    for start in mine:
+        cycle, name = [start], nearest[start]
+        while name is not None and name in mine and name not in cycle:
+            cycle.append(name)
+            name = nearest[name]
+        if len(cycle) > 1 and name == start and start not in seen:
+            seen.update(cycle)
+            found.append({one: str(nearest[one]) for one in cycle})
+    return found
+
+
+def _nearest(name: str, values: Floats, theirs: _Outputs) -> str | None:
+    """The output whose answers of before lie far nearer to these than those of the same name."""
+    own = float(np.abs(values - theirs[name]).mean())
+    others = {
+        other: float(np.abs(values - before).mean())
+        for other, before in theirs.items()
+        if other != name and before.shape == values.shape
+    }
+    best = min(others, key=lambda other: others[other], default=None)
+    return best if best is not None and others[best] < _NEARER * own else None
+
+
+def _of_cycle(answered: dict[str, str]) -> Finding:
+    names = list(answered)
+    if len(names) == 2:
+        what = f"the output `{names[0]}` is swapped with `{names[1]}`: each lies"
+    else:
+        shown = ", ".join(f"`{name}` answers what was `{before}`" for name, before in answered.items())
+        what = f"outputs are in another order: {shown}; each lies"
+    sentence = f"{what} far nearer to the other's answers of {SERVING} than to its own"
+    return _finding(", ".join(names), sentence, {"kind": "swapped", "outputs": answered})
+
+
+def _factor(mine: Floats, theirs: Floats) -> float | None:
+    """By which nearly all answers were multiplied, where it is as large as that of a unit, or turns the sign."""
+    if mine.shape != theirs.shape:
+        return None
+    used = (mine != 0) & (theirs != 0)
+    if used.sum() < _LEAST_ROWS or used.mean() < _ALIKE:
+        return None
+    ratios = mine[used] / theirs[used]
+    factor = float(np.median(ratios))
+    if factor < 0:
+        return factor if mine.shape[1] == 1 and (ratios < 0).mean() >= _ALIKE else None
+    size = abs(float(np.log(factor)))
+    within = (ratios > factor * np.exp(-size / 2)) & (ratios < factor * np.exp(size / 2))
+    return factor if size >= np.log(_FACTOR) and within.mean() >= _ALIKE else None
+
+
+def _another_unit(name: str, mine: Floats, theirs: Floats, usual: float | None) -> Finding | None:
+    """Unless the prediction, which labels judge, moved by as much."""
+    factor = _factor(mine, theirs)
+    if factor is None or (usual is not None and abs(factor / usual - 1) < 1 - 1 / _FACTOR):
+        return None
+    sentence = f"the output `{name}` is {factor:.4g} times that of {SERVING}: another unit?"
+    return _finding(name, sentence, {"kind": "factor", "factor": factor})
+
+
+def _elsewhere(name: str, mine: Floats, theirs: Floats) -> Finding | None:
+    """Where single numbers lie further from all of before than these reach."""
+    low, high = float(theirs.min()), float(theirs.max())
+    room = (high - low) / 2
+    share = float(((mine < low - room) | (mine > high + room)).mean())
+    if mine.shape[1] != 1 or not room or share < _BEYOND:
+        return None
+    sentence = (
+        f"the output `{name}` lies beyond that of {SERVING} ({low:.4g} to {high:.4g}) for {100 * share:.0f} % of the "
+        f"held-out examples: its median is {float(np.median(mine)):.4g} in place of {float(np.median(theirs)):.4g}"
+    )
+    return _finding(name, sentence, {"kind": "beyond"}, share)
+
+
+def _unrelated(name: str, mine: _Outputs, theirs: _Outputs, prediction: str) -> Finding | None:
+    """Where single numbers went with the prediction, and go neither with that nor with those of before."""
+    if prediction not in mine or mine[prediction].shape[1] != 1 or mine[name].shape[1] != 1:
+        return None
+    before, now = (abs(_ranked(one[name], one[prediction])) for one in (theirs, mine))
+    alike = _ranked(mine[name], theirs[name])
+    if before < _RELATED or now >= _UNRELATED or abs(alike) >= _UNRELATED:
+        return None
+    sentence = (
+        f"the output `{name}` has little to do with that of {SERVING} (rank correlation {alike:.2f}), and no longer "
+        f"goes with the prediction `{prediction}` ({now:.2f} in place of {before:.2f})"
+    )
+    return _finding(name, sentence, {"kind": "unrelated"}, alike)
+
+
+def _ranked(one: Floats, other: Floats) -> float:
+    from scipy import stats
+
+    if not np.ptp(one) or not np.ptp(other):
+        return 0.0
+    return float(stats.spearmanr(one[:, 0], other[:, 0]).statistic)
+
+
+def _finding(name: str, sentence: str, cause: dict[str, object], number: float | None = None) -> Finding:
+    return Finding(CHECK, name, Outcome.WARN, sentence, number=number, cause=cause)
