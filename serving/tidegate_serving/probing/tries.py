@@ -20,6 +20,7 @@ from typing import Any
 from tidegate_serving.probing.own_code import asked_for_by_own, done_by_own, looked_for_by_own
 
 _MOST = 16
+_MOST_MADE = 1024
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _FIRST_IS_WRITTEN = ("os.remove", "os.rmdir", "os.truncate", "os.chmod", "os.chown", "os.utime")
 _COMMON = ("/tmp", "/var/tmp", "/dev", "/proc/self", f"/proc/{os.getpid()}")
@@ -48,6 +49,7 @@ class Tries:
         self._writes: dict[str, None] = {}
         self._reads: dict[str, None] = {}
         self._absent: dict[str, None] = {}
+        self._made: dict[str, None] = {}
         self._environment: dict[str, None] = {}
         self._events: Mapping[str, Callable[[tuple[Any, ...]], None]] = {
             "socket.connect": lambda arguments: self._address(arguments[1]),
@@ -59,7 +61,7 @@ class Tries:
             "os.mkdir": self._mkdir,
             "os.listdir": lambda arguments: self._look_for(arguments[0]),
             "os.scandir": lambda arguments: self._look_for(arguments[0]),
-            "os.rename": lambda arguments: self._write(*arguments[:2]),
+            "os.rename": self._rename,
             "os.link": lambda arguments: self._write(arguments[1]),
             "os.symlink": lambda arguments: self._write(arguments[1]),
             **dict.fromkeys(_FIRST_IS_WRITTEN, lambda arguments: self._write(arguments[0])),
@@ -73,14 +75,14 @@ class Tries:
 
     def look(self) -> dict[str, list[str]]:
         """`addresses`, as `host:port`; `writes`, as absolute paths, or from `~` where a library would be free to;
-        `reads`, as absolute paths; `absent`, files that it would have read and that are not there yet, from `~` or `.`
-        (the working folder) where they lie there; `environment`, names of variables.
+        `reads`, as absolute paths; `absent`, files that it would have read, that are not there yet and that it did not
+        make itself, from `~` or `.` (the working folder) where they lie there; `environment`, names of variables.
         """
         found = {
             "addresses": self._addresses,
             "writes": self._writes,
             "reads": self._reads,
-            "absent": [self._shown(path) for path in list(self._absent) if not _is_there(path)],
+            "absent": [self._shown(path) for path in list(self._absent) if not self._is_found(path)],
             "environment": self._environment,
         }
         return {kind: list(names) for kind, names in found.items()}
@@ -132,6 +134,8 @@ class Tries:
     def _open(self, arguments: tuple[Any, ...]) -> None:
         path, mode, flags = arguments
         if isinstance(flags, int) and flags & _WRITING:
+            if flags & os.O_CREAT:
+                self._make(path)
             self._write(path)
         elif mode is not None or os.fsdecode(path).startswith("/"):  # os.open has no mode, and tells no dir_fd
             self._read(path)
@@ -139,7 +143,29 @@ class Tries:
     def _mkdir(self, arguments: tuple[Any, ...]) -> None:
         path = arguments[0]
         if isinstance(path, (str, bytes)) and not os.path.lexists(path):
+            self._make(path)
             self._write(path)
+
+    def _rename(self, arguments: tuple[Any, ...]) -> None:
+        self._make(arguments[1])
+        self._write(*arguments[:2])
+
+    def _make(self, path: object) -> None:
+        """Remembers the latest files and folders that it made: such as it removes again, as temporary ones, are not
+        what another machine may lack."""
+        whole = _whole(path) if isinstance(path, (str, bytes, os.PathLike)) else None
+        if whole is None or whole in (self._home, self._working):
+            return
+        self._made[whole] = None
+        while len(self._made) > _MOST_MADE:
+            self._made.pop(next(iter(list(self._made))), None)
+
+    def _is_found(self, path: str) -> bool:
+        return self._is_made(path) or any(os.path.lexists(f"{path}{suffix}") for suffix in ("", *_DATABASE))
+
+    def _is_made(self, path: str) -> bool:
+        """Whether a path is, or lies in, what the version made."""
+        return any(one in self._made for one in (path, *map(str, Path(path).parents)))
 
     def _read(self, path: object) -> None:
         """Notes a file that is there, but neither the version's, nor the system's, nor Python's and its libraries'; and
@@ -175,7 +201,7 @@ class Tries:
         of_libraries = (self._cache, *(one for one in self._installed if one not in (*_MACHINE, self._working)))
         if not _within(whole, self._directory) and any(_within(whole, one) for one in of_libraries):
             return
-        if "/__pycache__/" in whole:
+        if "/__pycache__/" in whole or self._is_made(whole):
             return
         folder = _closest(whole, (self._directory, self._working, self._home, *_MACHINE))
         asked = by or (done_by_own if folder in (self._home, *_MACHINE) else asked_for_by_own)
@@ -216,10 +242,6 @@ def _first_outside(frame: FrameType | None) -> FrameType | None:
     while frame is not None and frame.f_code.co_filename == __file__:
         frame = frame.f_back
     return frame
-
-
-def _is_there(path: str) -> bool:
-    return any(os.path.lexists(f"{path}{suffix}") for suffix in ("", *_DATABASE))
 
 
 def _closest(path: str, folders: Iterable[str]) -> str | None:

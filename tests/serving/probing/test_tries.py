@@ -128,6 +128,43 @@ assert os.stat in os.supports_dir_fd and os.access in os.supports_effective_ids
     assert found_absent(program, tmp_path) == []
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        "Path('out').write_text('1'), os.remove('out')",
+        "os.close(os.open('out', os.O_WRONLY | os.O_CREAT)), os.remove('out')",
+        "Path('in').touch(), os.rename('in', 'out'), os.remove('out')",
+        "os.mkdir('out'), os.path.exists('out/found'), os.rmdir('out')",
+    ],
+)
+def test_a_file_that_it_asks_for_before_it_makes_it_is_not_told_of_once_it_is_gone(tmp_path: Path, made: str) -> None:
+    program = f"os.path.exists('out'), {made}, os.path.exists('out'), os.path.exists('other')"
+    assert found_absent(program, tmp_path) == ["./other"]
+
+
+def test_a_folder_that_it_made_holds_what_it_put_there(tmp_path: Path) -> None:
+    program = """
+import subprocess, tempfile
+with tempfile.TemporaryDirectory() as folder:
+    file = Path(folder, "found")
+    assert not file.exists()
+    subprocess.run(["touch", file], check=True)
+    assert file.exists()
+assert not file.exists() and not os.path.exists(folder)
+"""
+    assert found_absent(program, tmp_path) == []
+
+
+def test_what_it_opens_in_vain_to_change_it_is_not_what_it_made(tmp_path: Path) -> None:
+    program = """
+try:
+    os.path.exists("kept"), open("kept", "r+")
+except FileNotFoundError:
+    pass
+"""
+    assert found_absent(program, tmp_path) == ["./kept"]
+
+
 def test_names_that_python_tries_one_after_the_other_are_not_told_of(tmp_path: Path) -> None:
     program = """
 import dbm.dumb, netrc, shelve
