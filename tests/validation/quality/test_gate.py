@@ -145,6 +145,29 @@ def test_an_input_that_tells_the_label_to_a_candidate_that_makes_nothing_of_it_i
     assert (outcome(found) is Outcome.FAIL) is failed
 
 
+@pytest.mark.parametrize("inputs", ["hint", "hint and its copy"])
+def test_an_input_that_tells_the_label_and_is_lived_on_in_part_is_no_input_of_which_nothing_is_made(
+    tmp_path: Path, inputs: str
+) -> None:
+    """Where another tells it as well, shuffling one of them costs nothing."""
+    signature, table = WITH_HINT, leaking(held_out(), 0.0)
+    example = {"weight": 4.0, "size": 3.0, "depot": "north", "hint": 0.5}
+    line = "score = score + 0.8 * inputs['hint']"
+    if inputs != "hint":
+        signature = Signature((*WITH_HINT.inputs, TensorSpec("copy", "float32")), world.OUTPUT)
+        table, example["copy"] = world.with_column(table, "copy", table["hint"].to_numpy()), 0.5
+        line = "score = score + 0.8 * np.maximum(inputs['hint'], inputs['copy'])"
+    found = judged(tmp_path, Draft(before_return(line), signature, example=example), None, table)
+    told = named(found, "too good")
+    assert (told.subject, told.outcome) == ("hint", Outcome.WARN)
+    assert told.cause is not None
+    assert told.number == told.cause["alone"] == 1.0
+    assert f"{told.cause['without']:.3f} is left of the candidate's" in told.sentence
+    assert 0.65 < told.cause["without"] < 0.75
+    assert "nothing" not in told.sentence
+    assert ("as 1 more input does;" in told.sentence) is (inputs != "hint")
+
+
 def test_two_classes_in_place_of_probabilities_are_refused_and_told_so(tmp_path: Path) -> None:
     """As by a model whose `predict` is asked, where its predecessor's `predict_proba` was."""
     found = judged(tmp_path, Draft(before_return("score = 1e9 * np.where(score > 0, 1.0, -1.0)")), Draft(), held_out())

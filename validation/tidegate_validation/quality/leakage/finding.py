@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.quality.evaluation import Evaluation
 from tidegate_validation.quality.leakage.investigation import Suspect, Suspicion
@@ -19,14 +21,30 @@ def believable(evaluation: Evaluation, power: float, limit: float) -> Finding:
     return Finding(TOO_GOOD, EVERYTHING, Outcome.PASS, sentence, number=power, limit=limit)
 
 
-def unused(evaluation: Evaluation, power: float, name: str, alone: float) -> Finding:
-    """An input that gives the label away, and a candidate that makes nothing of it."""
+def tells(
+    evaluation: Evaluation,
+    told: Mapping[str, float],
+    power: float,
+    left: tuple[float, float] | None,
+    rule: QualityRule,
+) -> Finding:
+    """Inputs that each tell the label, by what each can do alone, the first named; `left` is what the candidate reaches
+    with them, and with their values shuffled: it makes nothing of them where that is as much, by the margin."""
+    name, alone = max(told.items(), key=lambda one: one[1])
+    others = len(told) - 1
+    more = f", as {others} more input{'s do' if others > 1 else ' does'}" if others else ""
+    cause: dict[str, object] = {"kind": LEAK, "feature": name, "alone": alone}
+    if left is None or left[0] - left[1] <= rule.margin:
+        made = f", of which the candidate makes nothing ({power:.3f})"
+    else:
+        whose = "their" if others else "its"
+        made = f"; with {whose} values shuffled, {left[1]:.3f} is left of the candidate's {left[0]:.3f}"
+        cause["without"] = left[1]
     sentence = (
-        f"`{name}` alone tells the label of the held-out examples ({measure(evaluation)} {alone:.3f}), of which the "
-        f"candidate makes nothing ({power:.3f}): see that it is known before the label is, or leave it out (if it is, "
-        f"{_TRUST})"
+        f"`{name}` alone tells the label of the held-out examples ({measure(evaluation)} {alone:.3f}){more}{made}: see "
+        f"that it is known before the label is, or leave it out (if it is, {_TRUST})"
     )
-    return Finding(TOO_GOOD, name, Outcome.WARN, sentence, number=alone, cause={"kind": LEAK, "feature": name})
+    return Finding(TOO_GOOD, name, Outcome.WARN, sentence, number=alone, cause=cause)
 
 
 def partial(name: str, where: str, share: float, alone: float, rule: QualityRule) -> Finding:

@@ -5,7 +5,7 @@ What it finds names the input, what that can do alone, and what is left of the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -123,6 +123,21 @@ def _strongest_suspect(
     if len(suspects) > 1 and not any(one.alone - unexpected.reference >= _LEAST * gain for one in suspects):
         return None
     return min(suspects, key=lambda one: one.without, default=None)
+
+
+def power_without(
+    evaluation: Evaluation, examples: Examples, model: CandidateModel, names: Collection[str]
+) -> tuple[float, float] | None:
+    """The candidate's power with these inputs, and with the values of all of them shuffled; None where it fails."""
+    rows = evaluation.sample(_ROWS)
+    evaluation, examples = evaluation.take(rows), examples.take(rows)
+    shuffled = examples
+    for name in names:
+        shuffled = shuffled.replaced(name, _shuffled(examples.arrays[name]))
+    scores = model.score(examples), model.score(shuffled)
+    if scores[0] is None or scores[1] is None:
+        return None
+    return power(evaluation, scores[0]).value, power(evaluation, scores[1]).value
 
 
 def _shuffled(array: Array) -> Array:

@@ -6,7 +6,12 @@ from tidegate_serving.admission import Finding
 from tidegate_validation.quality.data.held_out import ScoredExamples
 from tidegate_validation.quality.evaluation import Evaluation, Task
 from tidegate_validation.quality.leakage import finding as words
-from tidegate_validation.quality.leakage.investigation import CandidateModel, UnexpectedPower, investigate
+from tidegate_validation.quality.leakage.investigation import (
+    CandidateModel,
+    UnexpectedPower,
+    investigate,
+    power_without,
+)
 from tidegate_validation.quality.leakage.partial import Answers, partial_leak
 from tidegate_validation.quality.leakage.single_feature import single_feature_powers
 from tidegate_validation.quality.metrics.gains import chance, power
@@ -48,7 +53,8 @@ def judge_leakage(scored: ScoredExamples, model: CandidateModel, rule: QualityRu
     theirs = None if scored.baseline is None else scored.baseline[rows]
     leak = partial_leak(Answers(part, examples, scored.candidate[rows], theirs), model, rule)
     if leak is None and told:
-        return words.unused(evaluation, reached.value, *max(told.items(), key=lambda one: one[1]))
+        left = power_without(part, examples, model, told)
+        return words.tells(evaluation, told, reached.value, left, rule)
     return leak or words.believable(evaluation, reached.value, limit)
 
 
