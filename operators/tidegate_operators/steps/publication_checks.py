@@ -5,9 +5,9 @@ Everything here reads and raises InvalidInput naming the column or input; nothin
 
 from __future__ import annotations
 
-import ast
 import math
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -99,18 +99,20 @@ def check_training(
 
 
 def check_source(manifest: Manifest, directory: Path) -> None:
-    """InvalidInput unless a Python model has one file that can be read as Python; nothing of it is run."""
+    """InvalidInput unless a Python model has one file that Python compiles, as it does to import it; nothing of it is
+    run."""
     from tidegate_serving.platforms.platform import model_file
 
     if manifest.platform != "python":
         return
     file = model_file(manifest, directory, "python.file", (".py",))
     try:
-        ast.parse(file.read_bytes(), file.name)
+        compile(file.read_bytes(), file.name, "exec", dont_inherit=True)
     except SyntaxError as error:
         line = f", line {error.lineno}" if error.lineno else ""
+        python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
         raise InvalidInput(
-            f"{file.name}{line} is not valid Python, so that it cannot be loaded: {error.msg}"
+            f"{file.name}{line} is not valid {python}, so that it cannot be loaded: {error.msg}"
         ) from error
     except ValueError as error:
         raise InvalidInput(f"{file.name} is not valid Python, so that it cannot be loaded: {error}") from error

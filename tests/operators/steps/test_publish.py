@@ -128,6 +128,7 @@ def test_publishing_the_same_again_changes_nothing(model: Path, tmp_path: Path) 
         (b"class Model:\n\treturn\n        pass\n", r"^model\.py, line \d is not valid Python"),
         (b"name = '\xff'\n", r"^model\.py.* is not valid Python.*decode"),
         (b"class Model:\n    pass\0\n", r"^model\.py is not valid Python.*null bytes"),
+        (b"class Model:\n    pass\nreturn 1\n", r"^model\.py, line 3 is not valid Python 3\.\d+,.*outside function"),
         pytest.param(b"one = " + b"-" * 100_000 + b"1\n", r"^model\.py is nested too deeply", id="signs"),
         pytest.param(b"one = " + b"+".join([b"1"] * 200_000) + b"\n", r"^model\.py is nested too deeply", id="sum"),
     ],
