@@ -60,6 +60,20 @@ def test_the_one_that_has_grown_by_what_is_lost_is_told_and_of_those_that_are_go
     assert np.mean([one is not None for one in gone]) <= 0.04
 
 
+def test_of_shares_that_wander_hardly_any_that_is_gone_is_told_as_counted_as_another() -> None:
+    told = []
+    for seed in range(150):
+        random = np.random.default_rng(seed)
+        level = random.normal(0, 0.5, (1, len(SHARES)))
+        for _ in range(TRAINED + 2 * WINDOW - 1):
+            level = np.vstack([level, 0.97 * level[-1] + random.normal(0, 0.2, len(SHARES))])
+        shares = SHARES * np.exp(level)
+        n = np.array([random.multinomial(250, one / one.sum()) for one in shares])
+        now = counts(without(n[TRAINED:], LOST, None), TRAINED)
+        told.append(merged_into(counts(n[:TRAINED]), now, len(NAMES), [LOST]))
+    assert np.mean([one is not None for one in told]) <= 0.06
+
+
 def test_too_little_training_tells_nothing() -> None:
     n = rows_by_day(1, "alike", 250)
     now = counts(without(n[TRAINED:], LOST, INTO), TRAINED)

@@ -11,10 +11,12 @@ from collections.abc import Collection
 
 import numpy as np
 
-from tidegate_validation.statistics.arrays import Floats
+from tidegate_validation.statistics.arrays import Floats, Mask
 from tidegate_validation.statistics.counts import FeatureCounts
 
 _BY_CHANCE = 0.005
+_ALIKE = 1.645
+"""Days that are independent of each other are that much alike, in standard deviations, once in twenty times."""
 _LEAST_STRETCHES = 4
 _LEAST_DAYS = 10
 
@@ -22,8 +24,6 @@ _LEAST_DAYS = 10
 def merged_into(reference: FeatureCounts, current: FeatureCounts, known: int, gone: Collection[int]) -> int | None:
     """The code of the category, of those `known`, that the ones with the codes `gone` are counted as; None where none
     is. What training never held, or hardly, may be a new name of theirs: it must not have grown as much."""
-    from scipy import special
-
     groups = [(code,) for code in range(known)]
     rest = tuple(code for code in {*reference.codes.tolist(), *current.codes.tolist()} if code >= known)
     before, now = (part.grouped([*groups, rest]).astype(np.float64) for part in (reference, current))
@@ -36,31 +36,42 @@ def merged_into(reference: FeatureCounts, current: FeatureCounts, known: int, go
     usual, served = usual / usual.sum(), served / served.sum()
     lost = float(before[:, list(gone)].sum() / before.sum())
     wanted = usual * (1 - lost) + lost
-    error = _error(before[kept][:, left], now[:, left])
-    grown = np.divide(served - usual, error, out=np.zeros(len(left)), where=error > 0)
+    margin = _margin(before[kept][:, left], now[:, left])
+    grown = np.divide(served - usual, margin, out=np.zeros(len(left)), where=margin > 0)
     best = int(grown.argmax())
-    surely = grown[best] > -special.ndtri(_BY_CHANCE / len(left))
     by_stretch = _by_stretch(before[kept][:, left[best]], before[kept][:, left].sum(axis=1), len(now))
     half = (usual[best] + wanted[best]) / 2
     as_much = half < served[best] < 2 * wanted[best] - half and served[best] - by_stretch[-1] > half - usual[best]
-    found = surely and as_much and served[best] > by_stretch.max() and left[best] < known
+    found = grown[best] > 1 and as_much and served[best] > by_stretch.max() and left[best] < known
     return int(left[best]) if found else None
 
 
-def _error(before: Floats, now: Floats) -> Floats:
-    """The standard error of the share that each category has of a window's rows, less that of training's: by its days
-    or by its stretches of as many, whichever differ more, and no less than rows do by chance."""
+def _margin(before: Floats, now: Floats) -> Floats:
+    """How far above training's share of each category that of a window may be by chance: as its days differ, as its
+    stretches of as many days do, or as rows do, whichever is most. Where days hang together the stretches alone tell,
+    and a few of them tell little."""
+    from scipy import special
+
     days, rows = len(now), now.sum()
     shares = before / before.sum(axis=1, keepdims=True)
     stretches = before[len(before) % days :].reshape(-1, days, before.shape[1]).sum(axis=1)
     by_stretch = stretches / stretches.sum(axis=1, keepdims=True)
     usual = before.sum(axis=0) / before.sum()
-    variances = [
-        shares.var(axis=0, ddof=1) / days,
-        by_stretch.var(axis=0, ddof=1),
-        usual * (1 - usual) / rows,
+    chance = _BY_CHANCE / before.shape[1]
+    surely, of_few = -special.ndtri(chance), -special.stdtrit(len(stretches) - 1, chance)
+    margins = [
+        surely * shares.std(axis=0, ddof=1) / days**0.5,
+        np.where(_hang_together(shares), of_few, surely) * by_stretch.std(axis=0, ddof=1),
+        surely * np.sqrt(usual * (1 - usual) / rows),
     ]
-    return np.asarray(np.sqrt(np.max(variances, axis=0) * (1 + days / len(before))))
+    return np.asarray(np.max(margins, axis=0) * (1 + days / len(before)) ** 0.5)
+
+
+def _hang_together(shares: Floats) -> Mask:
+    """Which categories have shares that are more like those of the day before than chance makes them."""
+    away = shares - shares.mean(axis=0)
+    alike, squares = (away[1:] * away[:-1]).sum(axis=0), (away**2).sum(axis=0)
+    return np.asarray(alike > _ALIKE * squares / len(shares) ** 0.5)
 
 
 def _by_stretch(rows: Floats, everything: Floats, days: int) -> Floats:
