@@ -51,9 +51,13 @@ def test_an_edited_suite_is_not_overwritten(tidegate: Command, tmp_path: Path) -
     [
         (("infer", "--out", "suites"), "give one of the two"),
         (("infer", "models/1", "--out", "suites"), "profile.json is missing"),
-        (("show", "nowhere"), "has no suite.json"),
+        (("show", "models/parcels/9"), "models/parcels/9 is no folder, of a version or of suites: check the path"),
+        (("show", "."), "holds neither a version nor a suite.json"),
+        (("show", "version"), "`tidegate expectations infer version --out FOLDER`"),
     ],
 )
-def test_a_mistake_is_said(tidegate: Command, arguments: tuple[str, ...], words: str) -> None:
+def test_a_mistake_is_said(tidegate: Command, tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+    (tmp_path / "version").mkdir()
+    (tmp_path / "version" / "manifest.json").write_text("{}")
     done = tidegate("expectations", *arguments)
     assert (done.returncode, words in done.stderr) == (2, True), done.stderr

@@ -146,3 +146,13 @@ def test_a_version_or_a_log_in_the_place_of_a_table_is_told_what_to_do(
         done = tidegate_command("skew", table, root)
         assert done.returncode == 2
         assert f"tidegate skew models/NAME/VERSION --log {root}" in done.stderr
+
+
+def test_a_column_of_the_reference_alone_may_be_the_label(tidegate_command: Command, tmp_path: Path) -> None:
+    before = write(training(), tmp_path / "before.parquet")
+    now = write(served().drop_columns([world.LABEL]), tmp_path / "now.parquet")
+    done = tidegate_command("skew", before, now, "--time", world.TIME)
+    assert done.returncode == 1
+    assert "name it with --label where it is the label, or leave it out with --ignore" in done.stderr
+    named = tidegate_command("skew", before, now, "--time", world.TIME, "--label", world.LABEL)
+    assert named.returncode == 0, named.stderr

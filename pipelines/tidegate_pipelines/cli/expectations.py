@@ -94,13 +94,21 @@ def show(
 
 def _suites(target: Path) -> Suites:
     from tidegate_serving.contract.errors import NotFound
+    from tidegate_serving.contract.manifest import FILE_NAME
     from tidegate_serving.contract.repository import expectations_directory
     from tidegate_validation.expectations import read_suites
 
     for folder in (expectations_directory(target), target):
         if (suites := read_suites(folder)) is not None:
             return suites
-    raise NotFound(f"{target} has no suite.json: make one with `tidegate expectations infer`")
+    if not target.is_dir():
+        raise NotFound(f"{target} is no folder, of a version or of suites: check the path")
+    if (target / FILE_NAME).is_file():
+        raise NotFound(
+            f"the version in {target} carries no suites, so that the gate infers them from its training profile: write "
+            f"those with `tidegate expectations infer {target} --out FOLDER`, and show FOLDER"
+        )
+    raise NotFound(f"{target} holds neither a version nor a suite.json: check the path")
 
 
 def _profile(version: Path) -> Profile:

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.support.file_limit import no_file_beyond
 from tests.validation import world
 
 from tidegate_serving.admission import Finding, Outcome
-from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.errors import InvalidInput, ResourceExhausted
 from tidegate_validation.expectations import (
     DataSet,
     Expectation,
@@ -61,6 +62,16 @@ def test_data_of_the_same_world_meet_everything_and_docs_are_written(profile: Pr
     assert (tmp_path / "docs" / "index.html").is_file()
     pages = [page.read_text() for page in (tmp_path / "docs").rglob("*.html")]
     assert any("weight: median" in page for page in pages), "the statistics table has docs too"
+
+
+@pytest.mark.parametrize("largest", [1_000, 60_000], ids=["no page", "pages, and no fonts"])
+def test_docs_that_cannot_be_written_are_told_without_a_traceback(
+    profile: Profile, tmp_path: Path, caplog: pytest.LogCaptureFixture, largest: int
+) -> None:
+    told = r"Data Docs cannot be written into .*docs \(File too large\): free"
+    with no_file_beyond(largest), pytest.raises(ResourceExhausted, match=told):
+        checked(profile, world.parcels(500, seed=2), tmp_path / "docs")
+    assert [one.name for one in caplog.records] == []
 
 
 def test_the_library_does_not_fill_a_tasks_log_where_info_is_on(

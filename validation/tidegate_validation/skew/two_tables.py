@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_validation.skew.columns.schema import NOT_SERVED
 from tidegate_validation.skew.compare import compare
 from tidegate_validation.skew.events.calendar_columns import (
     CalendarColumn,
@@ -178,10 +179,18 @@ def _report(
     comparison = told_of_stamps(comparison, profile, relation, delays, columns.time or "", clocks)
     comparison = told_of_dates(comparison, profile, now, dates, columns.time or "")
     comparison = told_of_calendar(comparison, profile, now, calendar, columns.time or "")
-    findings = {name: list(found) for name, found in comparison.findings.items()}
+    findings = {name: [_with_cure(one, now) for one in found] for name, found in comparison.findings.items()}
     for finding in further:
         findings.setdefault(finding.subject, []).insert(0, finding)
     return make_report(profile, replace(comparison, findings=findings), "the current table")
+
+
+def _with_cure(finding: Finding, now: Relation) -> Finding:
+    """A column of the reference alone may be no feature: no manifest says so here."""
+    if not finding.sentence.endswith(NOT_SERVED) or finding.subject.partition(".")[0] in now.types:
+        return finding
+    sentence = f"{finding.sentence}: name it with --label where it is the label, or leave it out with --ignore"
+    return replace(finding, sentence=sentence)
 
 
 def _without_index(relation: Relation, columns: Columns) -> Relation:

@@ -14,6 +14,7 @@ from tidegate_validation.statistics.sql import Family, family
 from tidegate_validation.statistics.vectors import is_vector
 
 CHECK = "schema"
+NOT_SERVED = "an input in training, it is not served"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ def compare_schema(
     for feature in features:
         column = columns.get(feature.name, feature.name)
         if column not in types:
-            findings.append(_finding(feature.name, Outcome.FAIL, "an input in training, it is not served"))
+            findings.append(_finding(feature.name, Outcome.FAIL, NOT_SERVED))
         elif not _same(feature.family, family(types[column])):
             was = f"was {feature.family.value}" if feature.missing < feature.rows else "held nothing"
             now = family(types[column]).value
