@@ -130,6 +130,20 @@ def test_a_first_version_that_knows_the_held_out_rows_by_heart_is_told_so_and_no
     assert "no one input explains it; was it trained on the held-out data?" in told.sentence
 
 
+def test_a_first_version_that_guesses_what_it_does_not_know_by_heart_is_told_so(tmp_path: Path) -> None:
+    table = held_out(1500)
+    weights, labels = (table[one].to_pylist()[:700] for one in ("weight", world.LABEL))
+    known = {weight: 6 * late - 3 for weight, late in zip(weights, labels, strict=True)}
+    line = f"known = {known}; score = np.array([known.get(float(w), np.sin(1e4 * w)) for w in inputs['weight']])"
+    found = judged(tmp_path, Draft(before_return(line)), None, table, training=table.slice(0, 700))
+    told = named(found, "by heart")
+    assert told.outcome is Outcome.WARN
+    assert told.sentence.startswith(
+        "700 of 1,500 held-out examples stand in the training data as well; on the others, a"
+    )
+    assert "cannot be told from chance" in told.sentence
+
+
 @pytest.mark.parametrize(
     ("line", "failed"), [("score = 0 * score", True), ("score = score - 0.1 * inputs['hint']", False)]
 )

@@ -15,18 +15,21 @@ from tidegate_validation.statistics.arrays import Mask
 
 def judge_unknown(scored: ScoredExamples, known: Mask, rule: QualityRule) -> list[Finding]:
     """What refuses the candidate on the rows that training did not hold, where these are enough: what it knows by heart
-    hides there what it does not know. `known` are the others, shape [n]."""
+    hides there what it does not know; a WARN where a first version is not surely better than chance there. `known` are
+    the others, shape [n]."""
     rows = np.flatnonzero(~known)
     rest = scored.take(rows)
     if rest.held_out.too_little(rule) is not None:
         return []
+    outcomes = {Outcome.FAIL: Outcome.FAIL}
     if rest.baseline is None:
+        outcomes[Outcome.INCONCLUSIVE] = Outcome.WARN
         found = judge_alone(rest.evaluation, rest.candidate, rest.held_out.groups, rule)
     else:
         found = judge_against(rest, rest.baseline, rule)
     sentence = f"{known.sum():,} of {len(known):,} held-out examples stand in the training data as well; on the others,"
     return [
-        replace(one, check="by heart", sentence=f"{sentence} {one.sentence}")
+        replace(one, check="by heart", outcome=outcomes[one.outcome], sentence=f"{sentence} {one.sentence}")
         for one in found
-        if one.outcome is Outcome.FAIL
+        if one.outcome in outcomes
     ]
