@@ -22,6 +22,7 @@ from tidegate_validation.skew.events.calendar_columns import (
     told_of_calendar,
 )
 from tidegate_validation.skew.events.clocks import clocks_of, known_clocks
+from tidegate_validation.skew.events.epochs import epochs_of, known_epochs
 from tidegate_validation.skew.events.event_dates import (
     days_after,
     is_date,
@@ -145,6 +146,7 @@ def _profile(before: Relation, columns: Columns, served: Sequence[str], window_r
         calendar = calendar_columns(before, numbers, columns.time)
         further |= distances(calendar, columns.time, before.types)
         clocks = clocks_of(before, numbers, columns.time)
+        clocks |= epochs_of(before, numbers, columns.time)
         further |= {delay_name(name, columns.time): sql for name, sql in clocks.items()}
         further |= {name: days_after(name, columns.time, before.types) for name in dates if name not in stamps}
     relation = _prepared(before, columns, further, calendar)
@@ -166,7 +168,8 @@ def _report(
         clocks = known_clocks(profile, list(delays.values()), now, columns.time)
         known = {delay_name(stamp, columns.time): stamp for stamp in _stamps(now, columns)}
         added = {name: delay_of(stamp, columns.time, now.types) for name, stamp in known.items() if name in delays}
-        added |= {delay_name(name, columns.time): sql for name, sql in clocks.items()}
+        epochs = known_epochs(profile, {*delays.values()} - clocks.keys(), now, columns.time)
+        added |= {delay_name(name, columns.time): sql for name, sql in {**clocks, **epochs}.items()}
         dates = running_dates(profile, _dates(now, columns))
         added |= {name: days_after(name, columns.time, now.types) for name in dates}
         calendar = known_calendar_columns(profile.features, columns.time)
