@@ -4,6 +4,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -108,43 +109,33 @@ impl WholeRequest {
             true => Ok(None),
             false => self.plain(limit.min(LARGE), &mut soon(), share),
         };
-        match here {
+        let refused = match here {
             Ok(Some(plain)) => return self.call(plain, &**service),
-            Ok(None) => {}
-            Err(why) => return self.refuse(&why, &**service),
+            here => here.err(),
+        };
+        let unread = Awaited(Unread::new(service, &self.observation));
+        if let Some(why) = refused {
+            return unread.0.refuse(&why);
         }
         // What comes out of compressed bytes may be as large as the limit.
         let bytes = if self.encoding().is_some() { limit } else { self.sent.0.len() };
-        let (service, share, deadline) = (service.clone(), share.clone(), self.deadline);
+        let (own, share, deadline) = (unread.0.clone(), share.clone(), self.deadline);
         let (lifeline, received) = (self.lifeline.clone(), self.received);
         let work = move |is_unwanted: &mut dyn FnMut() -> bool| {
             let mut has_gone = || is_unwanted() || lifeline.is_half_closed() && received.elapsed() >= GONE;
             match self.plain(limit, &mut has_gone, &share) {
-                Ok(Some(plain)) => self.call(plain, &*service),
-                Ok(None) if has_gone() => self.refuse(&self.given_up(), &*service),
-                Ok(None) => {
+                Ok(Some(plain)) if own.end() => self.call(plain, &*own.service),
+                Ok(None) if !has_gone() => {
                     let too_large = too_large_inflated(limit);
-                    self.count(&too_large, &*service);
+                    own.count(too_large.code);
                     RestAnswer::Ready(with_status(StatusCode::PAYLOAD_TOO_LARGE, &too_large))
                 }
-                Err(why) => self.refuse(&why, &*service),
+                Ok(_) => own.refuse(&self.given_up()),
+                Err(why) => own.refuse(&why),
             }
         };
         let answer = peer.aside.run_while_awaited(bytes, deadline, work).await;
-        answer.unwrap_or_else(|status| RestAnswer::Ready(failure(&status, Tags::default())))
-    }
-
-    fn refuse<S: RestService>(&self, why: &Status, service: &S) -> RestAnswer {
-        self.count(why, service);
-        RestAnswer::Ready(match why.code {
-            Code::Unimplemented => with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, why),
-            _ => failure(why, Tags::default()),
-        })
-    }
-
-    fn count<S: RestService>(&self, why: &Status, service: &S) {
-        self.observation.note(|facts| facts.code = Some(why.code));
-        service.count_unread(why.code);
+        answer.unwrap_or_else(|status| unread.0.refuse(&status))
     }
 
     /// What a client reads that has only closed its side.
@@ -194,6 +185,50 @@ impl WholeRequest {
         };
         // Once that returns the body is decoded, or else its memory taken over.
         service.call(RestCall { head, body, received, deadline, lifeline, observation }, &mut memory)
+    }
+}
+
+/// A request that is not handed over yet. If it never is, it is counted once, with what its client sees.
+struct Unread<S> {
+    service: Arc<S>,
+    observation: Observation,
+    is_over: AtomicBool,
+}
+
+impl<S: RestService> Unread<S> {
+    fn new(service: &Arc<S>, observation: &Observation) -> Arc<Unread<S>> {
+        let is_over = AtomicBool::new(false);
+        Arc::new(Unread { service: service.clone(), observation: observation.clone(), is_over })
+    }
+
+    /// It is handed over, or answered. False where it was before.
+    fn end(&self) -> bool {
+        !self.is_over.swap(true, Ordering::AcqRel)
+    }
+
+    fn refuse(&self, why: &Status) -> RestAnswer {
+        self.count(why.code);
+        RestAnswer::Ready(match why.code {
+            Code::Unimplemented => with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, why),
+            _ => failure(why, Tags::default()),
+        })
+    }
+
+    fn count(&self, code: Code) {
+        if self.end() {
+            self.observation.note(|facts| facts.code = Some(code));
+            self.service.count_unread(code);
+        }
+    }
+}
+
+/// Held by whoever waits for its answer.
+struct Awaited<S: RestService>(Arc<Unread<S>>);
+
+impl<S: RestService> Drop for Awaited<S> {
+    /// Its client has gone, unless it is over.
+    fn drop(&mut self) {
+        self.0.count(Code::Cancelled);
     }
 }
 
