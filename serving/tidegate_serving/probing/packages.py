@@ -27,8 +27,10 @@ def lacking(error: BaseException, directory: Path) -> str:
     """What to install, in words, where an error came of a package that is not here; empty where it did not, and where
     the module would be one of the version's own, in `directory`."""
     cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, ModuleNotFoundError) and cause.name:
+    seen = set[int]()
+    while cause is not None and id(cause) not in seen:  # a model's own errors may be each other's cause
+        seen.add(id(cause))
+        if isinstance(cause, ModuleNotFoundError) and isinstance(cause.name, str) and cause.name:
             package = cause.name.partition(".")[0]
             return "" if _is_here(package) or _is_own(package, directory) else _cure(package)
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)

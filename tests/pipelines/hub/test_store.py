@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import socket
 import threading
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -14,6 +16,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import create_engine, select, text
 from sqlalchemy.exc import IntegrityError, StatementError
+from tests.support.neighbours.postgresql import PostgreSQL
 
 from tidegate_pipelines.hub.decisions.labels import newest_labels
 from tidegate_pipelines.hub.store import Base, Database, ReleaseRow, ReleaseState
@@ -154,3 +157,19 @@ def test_what_is_no_database_is_refused(url: str) -> None:
 def test_a_folder_that_is_missing_is_said(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="unable to open"):
         Database(f"sqlite:///{tmp_path}/none/hub.db").migrate()
+
+
+def test_a_connection_is_lost_where_the_servers_machine_is_not_heard_of(postgresql_server: PostgreSQL) -> None:
+    database = Database(postgresql_server.database("postgres"))
+    with database.reading() as session:
+        connection: Any = session.connection().connection.dbapi_connection
+        with socket.socket(fileno=os.dup(connection.fileno())) as wire:
+            told = wire.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+            idle, between, times = (
+                wire.getsockopt(socket.IPPROTO_TCP, option)
+                for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+            )
+            assert wire.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+    database.close()
+    assert told == 20_000
+    assert idle + between * times <= 20

@@ -58,6 +58,8 @@ def test_the_extra_of_a_platform_is_named(tmp_path: Path, monkeypatch: pytest.Mo
         "from numpy import no_such_name",
         "raise ModuleNotFoundError('no part', name='tidegate_version_1.days')",
         "raise ValueError('of a model')",
+        "raise ModuleNotFoundError('of a model', name=5)",
+        "one, other = ValueError('one'), ValueError('other')\none.__cause__, other.__cause__ = other, one\nraise one",
         "try:\n    import no_such_library\nexcept ImportError:\n    pass\nopen('/no/such/file')",
         "try:\n    import no_such_library\nexcept ImportError:\n    raise ValueError('mine') from None",
     ],

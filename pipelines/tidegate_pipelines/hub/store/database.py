@@ -37,6 +37,8 @@ _CURES = {
 }
 _BUSY_SECONDS = 30
 _CONNECT_SECONDS = 5
+_LOST_SECONDS = 20
+"""A connection of which nothing was heard for so long, though it was asked, is lost: its machine may be gone."""
 _POOL = 10
 MOST_AT_ONCE = 2 * _POOL
 """Connections for whoever reads and writes; another one waits until one of them is free."""
@@ -141,6 +143,10 @@ class Database:
                 "connect_timeout": _CONNECT_SECONDS,
                 "options": "-c TimeZone=UTC",
                 "client_encoding": "utf8",
+                "keepalives_idle": _LOST_SECONDS // 2,
+                "keepalives_interval": _LOST_SECONDS // 4,
+                "keepalives_count": 2,
+                "tcp_user_timeout": 1000 * _LOST_SECONDS,
             }
             options |= {"pool_pre_ping": True, "connect_args": arguments}
         else:

@@ -4,6 +4,9 @@
 
 use std::time::{Duration, Instant};
 
+/// The payload of a full frame of data, unless the client takes larger ones.
+pub const FULL: usize = 16 << 10;
+
 const PREFACE: usize = 24;
 const HEAD: usize = 9;
 const DATA: u8 = 0;

@@ -9,11 +9,8 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
+use crate::connections::frames::FULL;
 use crate::connections::socket::Ends;
-
-/// What is written at once is followed by more, as a rule, where it has so many bytes: the payload of a frame, unless the
-/// client takes larger ones.
-pub const FULL: usize = 16 << 10;
 
 #[cfg(target_os = "linux")]
 const MORE: i32 = libc::MSG_MORE;
@@ -82,6 +79,7 @@ impl AsyncWrite for FullFrames {
         cx: &mut Context<'_>,
         from: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        // So much is followed by more, as a rule.
         if MORE == 0 || from.iter().map(|slice| slice.len()).sum::<usize>() < FULL {
             let result = ready!(Pin::new(&mut self.inner).poll_write_vectored(cx, from));
             self.wrote(false);

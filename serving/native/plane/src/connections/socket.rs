@@ -16,8 +16,7 @@ use tokio::time::{Sleep, sleep};
 use tokio_rustls::server::TlsStream;
 
 use crate::connections::chunks::Chunks;
-use crate::connections::frames::{Fault, Frames};
-use crate::connections::full_frames::FULL;
+use crate::connections::frames::{FULL, Fault, Frames};
 use crate::connections::lifeline::{CALM_DOWN, Lifeline, PROTOCOL_ERROR};
 use crate::connections::pace::{Pace, Turns};
 
