@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 import typer
@@ -68,45 +68,26 @@ def _text(connection: EngineConnection) -> str:
     return f"tidegates://{connection}{f'?{query}' if query else ''}" if connection.tls else str(connection)
 
 
+def _control_option(told: str) -> Any:
+    """`--control` of commands that differ in what they ask the engine for, which `told` says in their help."""
+    return typer.Option("--control", metavar="HOST:PORT", parser=EngineConnection.of, callback=_control, help=told)
+
+
 Control = Annotated[
     EngineConnection,
-    typer.Option(
-        "--control",
-        metavar="HOST:PORT",
-        parser=EngineConnection.of,
-        callback=_control,
-        help="The engine's control address, or TIDEGATE_CONTROL, or what --profile names.",
-    ),
+    _control_option("The engine's control address, or TIDEGATE_CONTROL, or what --profile names."),
 ]
 MaybeControl = Annotated[
     EngineConnection | None,
-    typer.Option(
-        "--control",
-        metavar="HOST:PORT",
-        parser=EngineConnection.of,
-        callback=_control,
-        help="Ask the engine that takes pushes here.",
-    ),
+    _control_option("Ask the engine that takes pushes here."),
 ]
 LogOf = Annotated[
     EngineConnection | None,
-    typer.Option(
-        "--control",
-        metavar="HOST:PORT",
-        parser=EngineConnection.of,
-        callback=_control,
-        help="Take the log of this engine; else of the one that TIDEGATE_CONTROL or --profile names.",
-    ),
+    _control_option("Take the log of this engine; else of the one that TIDEGATE_CONTROL or --profile names."),
 ]
 Serving = Annotated[
     EngineConnection | None,
-    typer.Option(
-        "--control",
-        metavar="HOST:PORT",
-        parser=EngineConnection.of,
-        callback=_control,
-        help="Take baseline and log from the engine that serves.",
-    ),
+    _control_option("Take baseline and log from the engine that serves."),
 ]
 Grpc = Annotated[
     EngineConnection,

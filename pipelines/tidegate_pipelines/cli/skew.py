@@ -116,13 +116,8 @@ def skew(
             {**of_log, "previous": previous, "labels": labels},
             "of the log of an engine, and two tables were given: leave CURRENT out, or that",
         )
-        columns: dict[str, Any] = {
-            "time": time or None,
-            "keys": key or (),
-            "prediction": prediction or None,
-            "label": label or None,
-        }
-        columns |= {"ignore": ignore or (), "columns": _renamed(column or [])}
+        columns: dict[str, Any] = {"time": time or None, "keys": key or (), "prediction": prediction or None}
+        columns |= {"label": label or None, "ignore": ignore or (), "columns": _renamed(column or [])}
         found = skew_of_tables(reference, current, report=report, **columns)
     else:
         engine = control or (named_engine(context) if log is None else None)

@@ -144,7 +144,8 @@ def test_a_python_model_is_read_and_not_run(model: Path, tmp_path: Path) -> None
     """Beside it may lie what is no Python, such as a template."""
     (model / "extra" / "template.py.txt").write_text("{{ this }}")
     (model / "model.py").write_text("# -*- coding: latin-1 -*-\nraise SystemExit(f'{1!r}')\n", encoding="latin-1")
-    put(model, tmp_path / "models")
+    published = put(model, tmp_path / "models")
+    assert (published.directory / "model.py").read_bytes() == (model / "model.py").read_bytes()
 
 
 def test_a_python_model_of_several_files_names_which_one_it_is(model: Path, tmp_path: Path) -> None:
