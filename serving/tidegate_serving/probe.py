@@ -30,7 +30,7 @@ from tidegate_serving.platforms.tensor_checks import check_inputs
 from tidegate_serving.platforms.version_loader import VersionLoader
 from tidegate_serving.probing import clock
 from tidegate_serving.probing.calls import at_once, one_call
-from tidegate_serving.probing.packages import lacking
+from tidegate_serving.probing.packages import lacking, unpublished
 from tidegate_serving.probing.state import OwnState, resident_bytes
 from tidegate_serving.probing.tries import Tries
 
@@ -129,9 +129,11 @@ class Probe:
         cause = error.__cause__ if isinstance(error, TidegateError) and error.__cause__ is not None else error
         raised = [kind.__name__ for kind in type(cause).__mro__ if kind not in (object, BaseException)]
         more = {"raised": raised, "lacks": lacking(error, self._directory)}
+        code, message = "internal", f"the model raised {words_of(error)}"
         if isinstance(error, TidegateError):
-            return {"code": error.code, "message": error.message, **more}
-        return {"code": "internal", "message": f"the model raised {words_of(error)}", **more}
+            code, message = error.code, error.message
+        cure = unpublished(error, self._directory)
+        return {"code": code, "message": f"{message}; {cure}" if cure else message, **more}
 
 
 class OwnThread:

@@ -192,8 +192,8 @@ WITHOUT_XGBOOST = "import sys\nsys.modules['xgboost'] = None\n"
     ("source", "installed_by"),
     [
         (f"{WITHOUT_XGBOOST}import xgboost\n{HONEST}", "pip install 'tidegate[xgboost]'"),
-        (f"import no_such_library\n{HONEST}", "pip install no_such_library"),
-        (before_return("import no_such_library"), "pip install no_such_library"),
+        (f"import catboost\n{HONEST}", "pip install catboost"),
+        (before_return("import catboost"), "pip install catboost"),
     ],
 )
 def test_a_package_that_is_missing_where_a_version_is_judged_is_no_fault_of_the_version(
@@ -209,9 +209,10 @@ def test_a_package_that_is_missing_where_a_version_is_judged_is_no_fault_of_the_
         assert f"`{installed_by}`" in told.sentence
 
 
-def test_a_module_of_a_versions_own_that_is_not_among_its_files_is_its_fault(tmp_path: Path) -> None:
+@pytest.mark.parametrize("statement", ["from . import features", "import our_features"])
+def test_a_module_of_a_versions_own_that_is_not_among_its_files_is_its_fault(tmp_path: Path, statement: str) -> None:
     policy = replace(POLICY, run=("robustness",), required=("robustness",))
-    source = f"from . import features\n{HONEST}"
+    source = f"{statement}\n{HONEST}"
     verdict = validate(request(tmp_path, 6, Draft(source, training=training(6)), policy).changed(baseline=None))
     assert verdict.outcome is Outcome.FAIL, verdict.sentence
     assert "features" in verdict.sentence

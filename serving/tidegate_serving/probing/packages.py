@@ -1,8 +1,16 @@
-"""Which package a version needs that is not installed where it is tried: that is no fault of the version."""
+"""What a version needs that is not here where it is tried: a package that is not installed, which is no fault of the
+version, or a module of its own that nobody published with it, which is.
+
+A module counts as a package where the version's own requirements, those of what is installed (with all their extras)
+or the list here name it: no register is asked.
+"""
 
 from __future__ import annotations
 
+import importlib.metadata
+import re
 import sys
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,25 +24,82 @@ _DISTRIBUTIONS = {
     "bs4": "beautifulsoup4",
     "cv2": "opencv-python-headless",
     "dateutil": "python-dateutil",
+    "dotenv": "python-dotenv",
+    "imblearn": "imbalanced-learn",
     "skimage": "scikit-image",
     "sklearn": "scikit-learn",
     "yaml": "pyyaml",
 }
 """Modules whose package has another name."""
+_USUAL = """
+    catboost category-encoders dask feature-engine gensim geopandas h3 hdbscan implicit interpret jax keras lifelines
+    lightfm mord ngboost nltk optbinning pmdarima prophet pyod pytorch-tabnet rapidfuzz scikit-survival
+    sentence-transformers sentencepiece shap sktime spacy statsforecast statsmodels surprise swifter textblob tokenizers
+    transformers umap-learn unidecode vadersentiment vowpalwabbit xlrd
+"""
+"""Packages that models often need, and that nothing installed may name."""
+_REQUIREMENTS = ("requirements.txt", "conda.yaml", "python_env.yaml", "pyproject.toml")
+_NAME = re.compile(r"^[\s\-\"']*([A-Za-z0-9][A-Za-z0-9._-]*)")
 
 
 def lacking(error: BaseException, directory: Path) -> str:
-    """What to install, in words, where an error came of a package that is not here; empty where it did not, and where
-    the module would be one of the version's own, in `directory`."""
+    """What to install, in words, where an error came of a package that is not here; empty where it did not."""
+    module = _missing(error, directory)
+    return _cure(module) if module and _is_package(module, directory) else ""
+
+
+def unpublished(error: BaseException, directory: Path) -> str:
+    """What to publish, in words, where an error came of a module that is neither here nor a package that is known;
+    empty where it did not."""
+    module = _missing(error, directory)
+    if not module or _is_package(module, directory):
+        return ""
+    return (
+        f"it needs the module {module}, which is neither among its files nor a package that is known here: publish the "
+        f"module with it (a Python model has it beside itself and writes `from . import {module}`; MLflow takes "
+        "code_paths), or, where it is a package, name it in a requirements.txt among its files, and run "
+        f"`pip install {module}` here and where it is to serve"
+    )
+
+
+def _missing(error: BaseException, directory: Path) -> str:
+    """The module without which an error came, unless it is here or among the version's own files, in `directory`."""
     cause: BaseException | None = error
     seen = set[int]()
     while cause is not None and id(cause) not in seen:  # a model's own errors may be each other's cause
         seen.add(id(cause))
         if isinstance(cause, ModuleNotFoundError) and isinstance(cause.name, str) and cause.name:
-            package = cause.name.partition(".")[0]
-            return "" if _is_here(package) or _is_own(package, directory) else _cure(package)
+            module = cause.name.partition(".")[0]
+            return "" if _is_here(module) or _is_own(module, directory) else module
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
     return ""
+
+
+def _is_package(module: str, directory: Path) -> bool:
+    package = _plain(_DISTRIBUTIONS.get(module, module))
+    return (
+        module in _EXTRAS
+        or module in _DISTRIBUTIONS
+        or package in _USUAL.split()
+        or package in _required_by_version(directory)
+        or package in _required_by_installed()
+    )
+
+
+def _required_by_version(directory: Path) -> set[str]:
+    files = [path for name in _REQUIREMENTS for path in directory.rglob(name)]
+    lines = [line for path in files for line in path.read_text(encoding="utf-8", errors="replace").splitlines()]
+    return {_plain(found[1]) for line in lines if (found := _NAME.match(line))}
+
+
+@cache
+def _required_by_installed() -> frozenset[str]:
+    lines = [line for one in importlib.metadata.distributions() for line in one.requires or ()]
+    return frozenset(_plain(found[1]) for line in lines if (found := _NAME.match(line)))
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[._-]+", "-", name).lower()
 
 
 def _is_here(package: str) -> bool:
@@ -55,7 +120,4 @@ def _cure(package: str) -> str:
     needs = f"needs {package}, which is not installed where it is judged: run"
     if extra is not None:
         return f"{needs} `pip install 'tidegate[{extra}]'` there"
-    return (
-        f"{needs} `pip install {_DISTRIBUTIONS.get(package, package)}` there, and where it is to serve, or publish the "
-        "version with it where it is a module of its own"
-    )
+    return f"{needs} `pip install {_DISTRIBUTIONS.get(package, package)}` there, and where it is to serve"

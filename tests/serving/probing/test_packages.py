@@ -1,4 +1,4 @@
-"""What a version lacks where it is tried: packages that are not installed, and no module of its own."""
+"""What a version lacks where it is tried: packages that are not installed, and modules of its own."""
 
 from __future__ import annotations
 
@@ -8,35 +8,61 @@ import pytest
 
 from tidegate_serving.contract.errors import ModelFailed, TidegateError
 from tidegate_serving.platforms.platform import library
-from tidegate_serving.probing.packages import lacking
+from tidegate_serving.probing import packages
+from tidegate_serving.probing.packages import lacking, unpublished
 
 
-def of_importing(statement: str, version: Path) -> str:
-    """What the words are where a model's file with this statement cannot be imported."""
+def of_importing(statement: str, version: Path) -> tuple[str, str]:
+    """What to install, and what to publish, where a model's file with this statement cannot be imported."""
     try:
         try:
             exec(statement, {"__name__": "tidegate_version_1.model", "__package__": "tidegate_version_1"})
         except Exception as error:
             raise ModelFailed("model.py cannot be imported") from error
     except ModelFailed as error:
-        return lacking(error, version)
-    return "imported"
+        return lacking(error, version), unpublished(error, version)
+    return "imported", "imported"
 
 
 @pytest.mark.parametrize(
     ("statement", "installed_by"),
     [
-        ("import no_such_library.parts", "pip install no_such_library`"),
-        ("raise ModuleNotFoundError('gone', name='xgboost_of_nobody')", "pip install xgboost_of_nobody`"),
-        ("import no_such_library as yaml", "pip install no_such_library`"),
+        ("raise ModuleNotFoundError('gone', name='catboost.core')", "pip install catboost`"),
+        ("raise ModuleNotFoundError('gone', name='imblearn')", "pip install imbalanced-learn`"),
+        ("import required_by_it.parts", "pip install required_by_it`"),
+        ("import required_by_it as yaml", "pip install required_by_it`"),
         (
-            "try:\n    import no_such_library\nexcept ImportError:\n    raise RuntimeError('install it')",
-            "pip install no_such_library`",
+            "try:\n    import required_by_it\nexcept ImportError:\n    raise RuntimeError('install it')",
+            "pip install required_by_it`",
         ),
     ],
 )
 def test_a_package_that_is_not_installed_is_named(tmp_path: Path, statement: str, installed_by: str) -> None:
-    assert installed_by in of_importing(statement, tmp_path)
+    (tmp_path / "requirements.txt").write_text("numpy>=2\nrequired-by-it==1.2 ; python_version > '3'\n")
+    installed, published = of_importing(statement, tmp_path)
+    assert installed_by in installed
+    assert published == ""
+
+
+def test_what_something_installed_may_require_is_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "other-1.dist-info").mkdir()
+    (tmp_path / "other-1.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: other\nVersion: 1\nRequires-Dist: No.Such_Library (>=3) ; extra == 'all'\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    packages._required_by_installed.cache_clear()
+    version = tmp_path / "version"
+    assert "pip install no_such_library`" in of_importing("import no_such_library", version)[0]
+    packages._required_by_installed.cache_clear()
+
+
+@pytest.mark.parametrize("statement", ["import my_features", "import my_features.days", "from my_features import day"])
+def test_a_module_that_nobody_published_is_the_versions_own(tmp_path: Path, statement: str) -> None:
+    (tmp_path / "requirements.txt").write_text("numpy>=2\n# my_features is ours\n")
+    installed, published = of_importing(statement, tmp_path)
+    assert installed == ""
+    assert "needs the module my_features" in published
+    assert "publish the module with it" in published
 
 
 def test_the_extra_of_a_platform_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,4 +92,4 @@ def test_the_extra_of_a_platform_is_named(tmp_path: Path, monkeypatch: pytest.Mo
 )
 def test_modules_of_its_own_and_other_faults_are_the_versions(tmp_path: Path, statement: str) -> None:
     (tmp_path / "code" / "features").mkdir(parents=True)
-    assert of_importing(statement, tmp_path) == ""
+    assert of_importing(statement, tmp_path) == ("", "")

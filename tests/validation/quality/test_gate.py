@@ -185,7 +185,9 @@ def test_an_input_that_tells_the_label_and_is_lived_on_in_part_is_no_input_of_wh
 def test_two_classes_in_place_of_probabilities_are_refused_and_told_so(tmp_path: Path) -> None:
     """As by a model whose `predict` is asked, where its predecessor's `predict_proba` was."""
     found = judged(tmp_path, Draft(before_return("score = 1e9 * np.where(score > 0, 1.0, -1.0)")), Draft(), held_out())
-    assert next(one.subject for one in found if one.outcome is Outcome.FAIL) == "decisions"
+    first = next(one for one in found if one.outcome is Outcome.FAIL)
+    assert first.subject == "decisions"
+    assert "a tree grown to its last example has no others" in first.sentence
     assert named(found, "AUC").outcome is Outcome.FAIL
 
 

@@ -113,6 +113,21 @@ def test_a_fault_of_texts_that_begin_with_one_character_is_named() -> None:
     assert told(found) == [("left(postcode, 1)=0", Outcome.FAIL)]
 
 
+@pytest.mark.parametrize("web_is_turned_round", [False, True])
+def test_declared_labels_are_judged_in_slices_by_what_they_decide(web_is_turned_round: bool) -> None:
+    """However good they are, they rank less than the probabilities before them, in every slice."""
+    world = World()
+    odds = np.where(world.where(shop="web") & web_is_turned_round, -world.odds, world.odds)
+    mine, theirs = (odds > 0).astype(np.float64), 1 / (1 + np.exp(-world.other))
+    held = HeldOut(world.table, world.evaluation, "40 random buckets")
+    rule = QualityRule() if not web_is_turned_round else QualityRule(margin=0.5)
+    found = judge_scores(ScoredExamples(held, mine, theirs, COLUMNS, labels=True), rule)
+    assert named(found, "accuracy").outcome is Outcome.PASS
+    refused = [(subject, outcome) for subject, outcome in told(found) if outcome is not Outcome.PASS]
+    assert refused == ([("shop=web", Outcome.FAIL)] if web_is_turned_round else [])
+    assert "AUC" not in " ".join(one.sentence for one in found if one.check == "slice")
+
+
 def test_columns_are_cut_by_value_or_by_quantile() -> None:
     world = World()
     shop, age, vip, day = partitions_of(world.table, world.evaluation, COLUMNS)

@@ -155,7 +155,8 @@ def only_decisions() -> Finding:
     """The candidate decides for a class, where the baseline says how sure it is."""
     sentence = (
         f"the candidate answers 0 and 1 alone, {SERVING} probabilities: call predict_proba in place of predict, or, "
-        "where classes are meant, answer their names"
+        "where it has none, calibrate it; a tree grown to its last example has no others, so limit its depth; where "
+        "classes are meant, answer their names"
     )
     return Finding("predictions", "decisions", Outcome.WARN, sentence, cause={"kind": "decisions"})
 

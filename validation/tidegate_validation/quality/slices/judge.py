@@ -10,7 +10,7 @@ from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.outcomes import worst
 from tidegate_validation.quality.allowance import Allowance
 from tidegate_validation.quality.data.held_out import ScoredExamples
-from tidegate_validation.quality.evaluation import Evaluation
+from tidegate_validation.quality.evaluation import Evaluation, is_hard, is_probability
 from tidegate_validation.quality.metrics.gains import Gain
 from tidegate_validation.quality.rule import QualityRule, slice_outcome
 from tidegate_validation.quality.slices import finding as words
@@ -60,6 +60,8 @@ def judge_slices(
     scored: ScoredExamples, baseline: Floats, partitions: Sequence[Partition], rule: QualityRule
 ) -> list[Finding]:
     """The slices that are worse in their own right, that none is, a table of all, and those without enough rows."""
+    if _by_accuracy(scored, baseline, rule):
+        rule = replace(rule, metrics=("accuracy",))
     measured = gains_by_slice(scored.evaluation, scored.candidate, baseline, partitions, rule)
     left_out = max(len(measured) - rule.max_slices, 0)
     known = [*measured[: rule.max_slices], *_searched(scored, baseline, rule)]
@@ -94,6 +96,13 @@ def judge_slices(
         if rows < rule.slice_rows
     ]
     return found + ([words.empty_slices(empty, rule)] if empty else [])
+
+
+def _by_accuracy(scored: ScoredExamples, baseline: Floats, rule: QualityRule) -> bool:
+    """Whether labels that the candidate is to answer are held against probabilities: what these rank within a slice no
+    label can, so that slices are judged as all examples are."""
+    declared = scored.labels and is_hard(scored.candidate) and not rule.metrics
+    return declared and is_probability(baseline) and not is_hard(baseline)
 
 
 def _small(
