@@ -117,9 +117,15 @@ def test_a_model_that_tells_no_signature_is_judged_by_a_given_one(
     done = tidegate("validate", tmp_path / "model.py", *given)
     assert done.returncode == 2
     assert "name the platform" in done.stderr
-    done = tidegate("validate", world.publish(1, name="called"), *given, *called[2:], "--key", world.private_key)
-    assert done.returncode == 2
-    assert "--signature" in done.stderr
+    theirs = ("--baseline-platform", "python", "--baseline-signature", tmp_path / "signature.json")
+    against = ("--baseline", tmp_path / "model.py")
+    directory = world.publish(1, name="called")
+    done = tidegate("validate", directory, *given, *against, *theirs)
+    assert done.returncode == 0, done.stderr
+    for option in (called[2:], theirs[:2]):
+        done = tidegate("validate", directory, *given, *option, "--key", world.private_key)
+        assert done.returncode == 2
+        assert option[0] in done.stderr
 
 
 def test_a_release_and_a_skew_report_in_one_command_each(tidegate: Command, world: World, endpoints: Endpoints) -> None:

@@ -36,14 +36,17 @@ def judge(
     *,
     platform: str | None = None,
     signature: GivenSignature | None = None,
+    baseline_platform: str | None = None,
+    baseline_signature: GivenSignature | None = None,
     report: Path | None = None,
     progress: Progress = SILENT,
 ) -> Judgement:
     """Runs the gates over `model` and says what they found; nothing is signed, so no engine admits it for this.
 
     `model` is a version directory, or a model's file or directory that nobody published, whose `platform` is told by
-    its name, or how it begins, where it is None; so is `evidence.baseline`. Where that one tells another platform,
-    `platform` and `signature` are those of `model` alone. `signature` (a JSON file, what one holds, or signatures) says
+    its name, or how it begins, where it is None; so is `evidence.baseline`. Where that one tells another platform, or
+    `baseline_platform` or `baseline_signature` is given for it, `platform` and `signature` are those of `model` alone.
+    `signature` (a JSON file, what one holds, or signatures) says
     how what nobody published is called: a Python model does not tell, and a pickle only to a policy with
     `allow_pickle`. `report` is a directory for the page and the Data Docs.
     NotFound or InvalidInput for a model or evidence that cannot be read, OSError at once for a report that cannot be
@@ -61,7 +64,10 @@ def judge(
         directory = unpublished.version(Path(model), 1 if evidence.baseline is None else 2)
         if evidence.baseline is not None:
             before = Path(evidence.baseline)
-            evidence = replace(evidence, baseline=unpublished.of_its_own_kind(before).version(before, 1))
+            theirs = unpublished.of_its_own_kind(before)
+            if baseline_platform is not None or baseline_signature is not None:
+                theirs = replace(unpublished, platform=baseline_platform, signature=baseline_signature)
+            evidence = replace(evidence, baseline=theirs.version(before, 1))
         verdict = run_gates(directory, evidence, report=report, progress=progress)
     page = None if report is None else write_report(verdict, report)
     return Judgement(verdict, page)
@@ -122,9 +128,11 @@ class UnpublishedModels:
                     f"{model} is a pickle, which can run any code: save it with skops, or give a policy with "
                     "allow_pickle = true under [robustness], where you trust it"
                 )
+            is_baseline = self.evidence.baseline is not None and Path(self.evidence.baseline) == model
+            own = ": of the baseline these are baseline_platform and baseline_signature" if is_baseline else ""
             raise InvalidInput(
                 f"{model} does not tell its platform by its name or how it begins: name the platform "
-                f"({recognisable()}, python), and give a signature where the model does not tell how it is called"
+                f"({recognisable()}, python), and give a signature where the model does not tell how it is called{own}"
             )
         return found
 

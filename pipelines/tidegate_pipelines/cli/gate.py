@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -52,6 +53,12 @@ def validate(
         str | None, typer.Option("--platform", help="Of a model's file, where its name does not tell.")
     ] = None,
     signature: FileSignature = None,
+    baseline_platform: Annotated[
+        str | None, typer.Option("--baseline-platform", help="Of the baseline's file, where it is another one's.")
+    ] = None,
+    baseline_signature: Annotated[
+        Path | None, typer.Option("--baseline-signature", metavar="FILE", help="How the baseline's file is called.")
+    ] = None,
     report: Annotated[
         Path | None,
         typer.Option("--report", metavar="DIRECTORY", file_okay=False, help="Where the page goes without --key."),
@@ -68,6 +75,8 @@ def validate(
     Examples:
       tidegate validate model.onnx --data june.csv --label late --baseline serving.onnx
       tidegate validate model.py --platform python --signature signature.json --data june.csv --label late
+      tidegate validate model.onnx --data june.csv --label late --baseline model.py --baseline-platform python \\
+          --baseline-signature signature.json
       tidegate validate models/flights/2 --held-out june.parquet --key keys/validator.key \\
           --baseline models/flights/1
       tidegate validate models/flights/2 --held-out june.parquet --key keys/validator.key \\
@@ -79,11 +88,19 @@ def validate(
     evidence = Evidence(held_out, label, baseline, training, log, policy, entity, golden)
     if control is not None:
         evidence = against_serving(evidence, directory=model, control=control)
+    unsigned: dict[str, Any] = {
+        "platform": platform,
+        "signature": signature,
+        "baseline_platform": baseline_platform,
+        "baseline_signature": baseline_signature,
+        "report": report,
+    }
     if key is None:
-        _judge(model, evidence, platform, signature, report)
+        _judge(model, evidence, unsigned)
         return
-    for option, given in (("--platform", platform), ("--signature", signature), ("--report", report)):
+    for name, given in unsigned.items():
         if given is not None:
+            option = f"--{name.replace('_', '-')}"
             raise typer.BadParameter("is for judging without --key: leave one of the two out", param_hint=option)
     with progress() as shown:
         validated = run(model, evidence, private_key=key, progress=shown)
@@ -92,12 +109,12 @@ def validate(
     require_allowed(validated)
 
 
-def _judge(model: Path, evidence: Evidence, platform: str | None, signature: Path | None, report: Path | None) -> None:
+def _judge(model: Path, evidence: Evidence, unsigned: Mapping[str, Any]) -> None:
     from tidegate_operators.steps import judge
     from tidegate_serving.contract.errors import Refused
 
     with progress() as shown:
-        judged = judge(model, evidence, platform=platform, signature=signature, report=report, progress=shown)
+        judged = judge(model, evidence, progress=shown, **unsigned)
     _show_gates(judged.verdict)
     _show_steps(judged.verdict, place=None)
     say("nothing is signed, so no engine admits it for this" + (f"; report {judged.report}" if judged.report else ""))

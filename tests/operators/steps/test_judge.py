@@ -149,6 +149,22 @@ def test_a_python_model_is_judged_against_one_of_another_platform(tmp_path: Path
     assert not judged.verdict.first
 
 
+def test_a_model_of_another_platform_is_judged_against_a_python_model(tmp_path: Path) -> None:
+    """Which tells neither its platform nor its signature, while the candidate tells both."""
+    (tmp_path / "before.py").write_text(
+        "import numpy as np\n\n\nclass Model:\n    def predict(self, inputs):\n"
+        "        one = 1 / (1 + np.exp(-1.7 * inputs['a']))\n"
+        "        return {'predict_proba': np.stack([1 - one, one], axis=1)}\n"
+    )
+    candidate = model(tmp_path / "good.skops")
+    evidence = Evidence(rows(2), "late", baseline=tmp_path / "before.py", policy=QUALITY)
+    judged = judge(candidate, evidence, baseline_platform="python", baseline_signature=SIGNATURE)
+    assert judged.verdict.outcome is Outcome.PASS, judged.verdict.sentence
+    assert not judged.verdict.first
+    with pytest.raises(InvalidInput, match=r"before\.py does not tell its platform.* baseline_platform"):
+        judge(candidate, evidence)
+
+
 def test_a_python_model_is_judged_against_a_pickle_where_the_policy_lets_it(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(
         "import numpy as np\n\n\nclass Model:\n    def predict(self, inputs):\n"
