@@ -27,6 +27,10 @@ _COMMON = ("/tmp", "/var/tmp", "/dev", "/proc/self", f"/proc/{os.getpid()}")
 _SYSTEM = ("/bin", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var")
 _MACHINE = ("/etc", "/run", "/var")
 """Of the system, but a file of the model's may be meant to lie there."""
+_RUNNING = ("/run", "/var/run")
+_ADDED = "/opt"
+"""Where the machine says what runs on it and what was added to it: questions whether something is there, such as
+whether this is a container, are about the machine. What lies deeper in /opt may be a model's."""
 _DATABASE = (".db", ".dat", ".pag")
 """What dbm adds to the name of a database, one after the other, until it finds the file."""
 _TIDEGATE = str(Path(__file__).parents[2])
@@ -41,6 +45,7 @@ class Tries:
         self._home = os.path.realpath(home)
         self._working = os.path.realpath(Path.cwd())
         self._cache = os.path.realpath(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+        self._settings = os.path.realpath(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
         own = (Path.cwd(), os.environ.get("TMPDIR", ""), self._cache, *_COMMON)
         self._own = tuple(os.path.realpath(path) for path in own if path)
         libraries = (sys.prefix, sys.base_prefix, _TIDEGATE, *sys.path)
@@ -115,11 +120,13 @@ class Tries:
 
     def _look_for(self, path: object, *, dir_fd: int | None = None, **_: object) -> None:
         """Notes what the model's own code asks for where nothing is, but for the version's folder, which is the same on
-        every machine."""
+        every machine, what the user may have set, and what the machine is."""
         if dir_fd is not None or not isinstance(path, (str, bytes, os.PathLike)):
             return
         whole = _whole(path)
         if whole is None or os.path.lexists(whole) or _within(whole, self._directory):
+            return
+        if _is_of_the_machine(whole) or _within(whole, self._settings):
             return
         self._note_absent(whole, looked_for_by_own)
 
@@ -242,6 +249,12 @@ def _first_outside(frame: FrameType | None) -> FrameType | None:
     while frame is not None and frame.f_code.co_filename == __file__:
         frame = frame.f_back
     return frame
+
+
+def _is_of_the_machine(path: str) -> bool:
+    """Whether it lies where the machine tells of itself: a hidden file in the root, such as /.dockerenv, among them."""
+    folder, name = os.path.split(path)
+    return any(_within(path, one) for one in _RUNNING) or folder == _ADDED or (folder == "/" and name.startswith("."))
 
 
 def _closest(path: str, folders: Iterable[str]) -> str | None:

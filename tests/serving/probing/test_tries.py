@@ -114,6 +114,29 @@ def test_a_file_that_is_only_asked_for_is_told_of_where_it_is_not_there(tmp_path
     assert found_absent(look.format(path="/srv/no/such"), tmp_path) == ["/srv/no/such"]
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/opt/rocm",
+        "/run/secrets/kubernetes.io/serviceaccount/token",
+        "/var/run/secrets/kubernetes.io",
+        "/.nosuchenv",
+        "/run/.containerenv",
+        "home/.config/some/settings.toml",
+    ],
+)
+def test_questions_about_the_machine_and_the_users_settings_are_not_told_of(tmp_path: Path, path: str) -> None:
+    """Unless the model opens what it asks for."""
+    assert found_absent(f"os.path.exists({path!r}), os.access({path!r}, os.R_OK)", tmp_path) == []
+    opened = found_absent(f"try: open({path!r})\nexcept OSError: pass", tmp_path)
+    assert opened == [os.path.realpath(path) if path.startswith("/") else f"~/{path.removeprefix('home/')}"]
+
+
+@pytest.mark.parametrize("path", ["/opt/ml/model/weights.npy", "/srv/override.json", "/etc/model.conf"])
+def test_what_a_model_may_have_laid_elsewhere_is_told_of(tmp_path: Path, path: str) -> None:
+    assert found_absent(f"os.path.exists({path!r})", tmp_path) == [path]
+
+
 def test_what_says_nothing_of_the_machine_is_not_told_of(tmp_path: Path) -> None:
     """The version's own folder, what is made later, a device, and what Python's library looks for."""
     program = """
