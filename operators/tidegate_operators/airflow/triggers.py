@@ -89,11 +89,14 @@ class RegisteredModelTrigger(BaseEventTrigger):
 
     The event's payload has `name`, `version`, `alias` and `uri`. After a restart the present version is announced
     again, so that no change is lost; to release what serves already changes nothing. A registry that does not answer is
-    asked again.
+    asked again, and the triggerer's log says so once; a `uri` that is no server's address is InvalidInput at once.
     """
 
     def __init__(self, *, name: str, uri: str, alias: str = "champion", poll_seconds: float = 30.0) -> None:
+        from tidegate_serving.sources.mlflow.registry import sign_in
+
         super().__init__()  # type: ignore[no-untyped-call]
+        sign_in(uri)
         self.name = name
         self.uri = uri
         self.alias = alias
@@ -109,12 +112,15 @@ class RegisteredModelTrigger(BaseEventTrigger):
         from tidegate_serving.contract.errors import TidegateError
 
         known: str | None = None
+        complained = ""
         while True:
             try:
                 version = await asyncio.to_thread(self._look)
+                complained = ""
             except TidegateError as error:
-                self.log.warning("%s", error.message)
-                version = None
+                if error.message != complained:
+                    self.log.warning("%s; it is asked every %g s", error.message, self.poll_seconds)
+                version, complained = None, error.message
             if version not in (None, known):
                 known = version
                 payload = {"name": self.name, "version": version, "alias": self.alias, "uri": self.uri}

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
 from mlflow.deployments import BaseDeploymentClient, PredictionsResponse
 from mlflow.exceptions import MlflowException
 from mlflow.protos import databricks_pb2
@@ -211,6 +212,10 @@ class TidegateDeploymentClient(BaseDeploymentClient):
         return EngineConnection.grpc_from_environment({**self._environment, **named}, otherwise=address)
 
 
+class DeploymentError(MlflowException, click.ClickException):  # type: ignore[misc]  # MLflow sets `message` too
+    """An MlflowException, of which MLflow's commands print the sentence alone: they show others with a traceback."""
+
+
 @contextmanager
 def mlflow_errors() -> Iterator[None]:
     """Our errors as MLflow's own, with our sentence and the nearest of its codes."""
@@ -218,7 +223,7 @@ def mlflow_errors() -> Iterator[None]:
         yield
     except TidegateError as error:
         code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), databricks_pb2.INVALID_STATE)
-        raise MlflowException(error.message, error_code=code) from error
+        raise DeploymentError(error.message, error_code=code) from error
 
 
 def _environment(target_uri: str) -> tuple[dict[str, str], bool]:

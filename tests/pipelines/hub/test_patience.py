@@ -22,6 +22,7 @@ from tidegate_pipelines.hub.access.patience import PatientProtocol
 
 SHORT = 0.3
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+UNTAKEN = GET.replace(b" / ", b" /unread ")
 LARGE = 32 << 20
 UNREAD = 8 << 20
 MOST = 20
@@ -49,6 +50,7 @@ def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 @pytest.fixture
 def crowded_port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     monkeypatch.setattr(patience, "MOST_CONNECTIONS", MOST)
+    monkeypatch.setattr(patience, "HEAD_SECONDS", 600.0)
     yield from serving()
 
 
@@ -59,6 +61,16 @@ def sealed(tmp_path: Path) -> Iterator[Sealed]:
     for port in serving(ssl_certfile=hub.certificate, ssl_keyfile=hub.key):
         with socket.create_connection(("127.0.0.1", port), timeout=60) as stream:
             yield Sealed(stream, ssl.create_default_context(cafile=authority.file))
+
+
+class Watched(PatientProtocol):
+    """Tells of each connection that the server is done with."""
+
+    done = threading.Semaphore(0)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.done.release()
 
 
 class Sealed:
@@ -92,7 +104,7 @@ class Sealed:
 
 def serving(**tls: Path) -> Iterator[int]:
     """The port of a server."""
-    protocol: Any = {"http": PatientProtocol, "loop": "asyncio", **tls}
+    protocol: Any = {"http": Watched, "loop": "asyncio", **tls}
     settings = uvicorn.Config(application, **protocol, lifespan="off", log_config=None, timeout_keep_alive=60)
     server = uvicorn.Server(settings)
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -179,12 +191,12 @@ def is_answered(one: socket.socket, request: bytes = GET) -> bool:
     return said.startswith(b"HTTP/1.1 200")
 
 
-def taken(port: int) -> int:
-    """Bytes of a large answer to a client that does not read it at first."""
+def taken(port: int, wait: Callable[[], object]) -> int:
+    """Bytes of a large answer to a client that does not read it before `wait` has ended."""
     with socket.create_connection(("127.0.0.1", port), timeout=60) as one:
         one.sendall(GET.replace(b" / ", b" /large ").replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
         assert one.recv(1, socket.MSG_PEEK)
-        threading.Event().wait(3 * SHORT)
+        wait()
         came = 0
         with contextlib.suppress(ConnectionError):
             while data := one.recv(1 << 20):
@@ -211,16 +223,17 @@ def test_nobody_waits_for_a_body_of_crumbs_to_be_read(crowded_port: int) -> None
 
 def test_an_answer_that_nobody_takes_is_given_up(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "ANSWER_SECONDS", SHORT)
-    assert taken(port) < LARGE
+    monkeypatch.setattr(Watched, "done", threading.Semaphore(0))
+    assert taken(port, lambda: Watched.done.acquire(timeout=60)) < LARGE
 
 
 def test_whoever_takes_an_answer_slowly_gets_all_of_it(port: int) -> None:
-    assert taken(port) > LARGE
+    assert taken(port, lambda: threading.Event().wait(3 * SHORT)) > LARGE
 
 
 @pytest.mark.parametrize(
     "first",
-    [b"", GET[:9], POST, GET.replace(b" / ", b" /unread ")],
+    [b"", GET[:9], POST, UNTAKEN],
     ids=["nothing", "half a head", "no body", "an answer that nobody takes"],
 )
 def test_many_who_are_waited_for_keep_nobody_out(crowded_port: int, first: bytes) -> None:
@@ -231,9 +244,14 @@ def test_many_who_are_waited_for_keep_nobody_out(crowded_port: int, first: bytes
         early = connect()
         assert is_answered(early)
         crowd = [connect() for _ in range(5 * MOST)]
+        eventually(lambda: sum(map(is_open, crowd)) < MOST)  # all of them were accepted
         for one in crowd:
+            one.setblocking(True)
             with contextlib.suppress(ConnectionError):
                 one.sendall(first)
+        for one in crowd if first == UNTAKEN else []:
+            with contextlib.suppress(ConnectionError):
+                one.recv(1, socket.MSG_PEEK)  # before its answer has begun, it is not waited for
         late = connect()
         assert is_answered(late)
         eventually(lambda: sum(map(is_open, crowd)) < MOST)

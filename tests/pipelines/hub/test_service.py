@@ -1,16 +1,22 @@
-"""Where a hub listens, and where it finds its engines."""
+"""Where a hub listens, where it finds its engines, and how many requests it answers at once."""
 
 from __future__ import annotations
 
+import asyncio
 import socket
+import threading
 from pathlib import Path
 
+import httpx
 import pytest
+from anyio.to_thread import current_default_thread_limiter
+from tests.support.eventually import eventually
 from tests.support.neighbours.certificates import DAY, Authority
 
 from tidegate_pipelines.hub.config import EngineConfig, HubConfig
 from tidegate_pipelines.hub.people_config import AccessConfig
-from tidegate_pipelines.hub.service import listen, run
+from tidegate_pipelines.hub.service import Service, listen, run
+from tidegate_pipelines.hub.store import MOST_AT_ONCE
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, TidegateError
 
 
@@ -52,3 +58,28 @@ def test_tls_files_that_cannot_be_used_are_named_before_the_hub_starts(tmp_path:
             run(HubConfig(directory=tmp_path / "hub", address="127.0.0.1:0", access=access))
     assert not (tmp_path / "hub").exists()
     AccessConfig(certificate=good.certificate, key=good.key).check_certificate()
+
+
+def test_a_hub_answers_as_many_requests_at_once_as_its_database_has_connections(tmp_path: Path) -> None:
+    service, go, many = Service(HubConfig(directory=tmp_path)), threading.Event(), 5 * MOST_AT_ONCE
+    service.prepare()
+
+    @service.app.get("/slow")
+    def slow() -> None:
+        assert go.wait(60)
+
+    async def ask() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(service.app)
+        async with (
+            service.app.router.lifespan_context(service.app),
+            httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8600") as client,
+        ):
+            pages = [asyncio.create_task(client.get("/slow")) for _ in range(many)]
+            threads = current_default_thread_limiter()
+            try:
+                await asyncio.to_thread(eventually, lambda: threads.statistics().tasks_waiting == many - MOST_AT_ONCE)
+            finally:
+                go.set()
+            return await asyncio.gather(*pages)
+
+    assert [one.status_code for one in asyncio.run(ask())] == [200] * many

@@ -206,10 +206,10 @@ def nondeterminism(random: Random) -> Case:
 def differs_between_processes(random: Random) -> Case:
     value = random.choice(
         [
-            "__import__('uuid').uuid4().int % 97 / 97",
-            "hash('depot') % 97 / 97",
+            "__import__('uuid').uuid4().int / 2**128",
+            "hash('depot') / 2**63",
             "np.random.default_rng().normal()",
-            "__import__('time').monotonic_ns() % 97 / 97",
+            "hash(str(__import__('time').monotonic_ns())) / 2**63",
         ]
     )
     line = f"self.own = self.__dict__.setdefault('own', {value}); score = score + 0.1 * self.own"

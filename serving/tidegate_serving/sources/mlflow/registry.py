@@ -9,6 +9,8 @@ import base64
 import json
 import os
 import re
+import socket
+import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -21,6 +23,7 @@ from tidegate_serving.redaction import without_secrets
 
 _API = "/api/2.0/mlflow"
 _PAGE = 200
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,9 @@ class Registry:
         except urllib.error.HTTPError as error:
             raise _refused(error, what) from error
         except (OSError, ValueError) as error:
-            raise Unavailable(f"{what} does not answer ({error}), what it last proposed stays: is it up?") from error
+            raise Unavailable(
+                f"{what} does not answer ({error}), what it last proposed stays: {_cure(error)}"
+            ) from error
         if not isinstance(document, dict):
             raise Unavailable(f"{what} answered what is no MLflow: mend the uri")
         return document
@@ -134,6 +139,18 @@ def _basic(user: str, password: str) -> dict[str, str]:
     return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
 
 
+def _cure(error: Exception) -> str:
+    """What to do about an error of the network."""
+    reason = getattr(error, "reason", error)
+    if isinstance(reason, socket.gaierror) and reason.errno != socket.EAI_AGAIN:
+        return "nobody has that name here, mend the uri"
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        return "have SSL_CERT_FILE name the certificate of who signed its own"
+    if isinstance(reason, ssl.SSLError) and reason.reason in _NO_TLS:
+        return "it speaks no TLS there, write http:// in the uri"
+    return "is it up?"
+
+
 def _refused(error: urllib.error.HTTPError, what: str) -> TidegateError:
     try:
         document = json.load(error)
@@ -146,4 +163,6 @@ def _refused(error: urllib.error.HTTPError, what: str) -> TidegateError:
         return PermissionRefused(
             f"{what} refuses the engine ({message}): set MLFLOW_TRACKING_TOKEN, or name and password"
         )
-    return Unavailable(f"{what} failed with HTTP {error.code} ({message}), what it last proposed stays")
+    stays = f"{what} failed with HTTP {error.code} ({message}), what it last proposed stays"
+    is_another = error.code in (400, 404, 405) and not code
+    return Unavailable(f"{stays}: it is no MLflow, mend the uri" if is_another else stays)
