@@ -206,8 +206,20 @@ def test_a_profile_of_another_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "profile.json"
     document = json.loads(path.read_text())
     path.write_text(json.dumps({**document, "format": "tidegate.profile/99"}))
-    with pytest.raises(Unsupported, match=r"tidegate\.profile/2"):
+    with pytest.raises(Unsupported, match=r"this build reads tidegate\.profile/3"):
         read_profile(tmp_path)
     path.unlink()
     with pytest.raises(NotFound, match="publish the version with its training data"):
+        read_profile(tmp_path)
+
+
+def test_a_profile_from_before_the_growth_of_extremes_is_refused_by_its_number_with_the_cure(tmp_path: Path) -> None:
+    rows = pa.table({"day": np.repeat(np.arange(30), 50) * 86_400, "x": np.arange(1_500.0)})
+    build_profile(rows, features=["x"], label=None, event_time="day", directory=tmp_path)
+    path = tmp_path / "profile.json"
+    document = json.loads(path.read_text())
+    for deviation in document["features"][0]["deviations"]:
+        del deviation["growth"]
+    path.write_text(json.dumps({**document, "format": "tidegate.profile/2.3"}))
+    with pytest.raises(Unsupported, match=r"has format tidegate\.profile/2\.3.*or write it again with this one"):
         read_profile(tmp_path)

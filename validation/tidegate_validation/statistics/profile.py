@@ -28,7 +28,7 @@ from tidegate_validation.statistics.sql import Family
 
 FILE_NAME = "profile.json"
 COUNTS_NAME = "counts.parquet"
-VERSION = "2.3"
+VERSION = "3"
 STREAM = "training"
 _MEASURED = "\x1fmeasured\x1f"
 
