@@ -114,6 +114,7 @@ _BY_KIND: Mapping[str, str] = {
     "missing values": (
         "Find out why {name} comes empty{when}: a source that is down, a join that misses, a field renamed upstream."
     ),
+    "missing values as text": "Find out what writes missing values of {name} as text{when}, and send them as missing.",
     "no time": "Find out why rows come without a time in {name}, or with one in another unit: they count for no day.",
     "missing categories": (
         "Find out where the rows of the missing categories of {name} went{when}: a source that is down, a filter."

@@ -10,7 +10,7 @@ from typing import Any
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.columns.copied import copied_columns
 from tidegate_validation.skew.columns.growing import Growing, told_of_growth
-from tidegate_validation.skew.columns.missing import said_where
+from tidegate_validation.skew.columns.missing import said_as_text, said_where
 from tidegate_validation.skew.columns.narrowed import narrowed
 from tidegate_validation.skew.columns.one_hot import broken_groups
 from tidegate_validation.skew.columns.renamed import with_new_names
@@ -101,6 +101,8 @@ def compare(profile: Profile, window: Window, rule: SkewRule, derived: Collectio
             gone = vanished(feature, profile.counts[feature.name], counts[feature.name], alpha)
             if gone is not None:
                 causes[feature.name], found = gone[0], finding_of(*gone, feature, found)
+        before, now = profile.counts[feature.name], counts[feature.name]
+        found = said_as_text(found, feature, before, now, samples[feature.name])
         findings[feature.name] = list(_beside_tests(feature, profile, counts, samples, found, feature.name in grown))
     for finding in broken_groups(schema.comparable, profile, counts, rule):
         findings[finding.subject].insert(0, finding)
