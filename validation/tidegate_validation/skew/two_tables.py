@@ -22,6 +22,14 @@ from tidegate_validation.skew.events.calendar_columns import (
     told_of_calendar,
 )
 from tidegate_validation.skew.events.clocks import clocks_of, known_clocks
+from tidegate_validation.skew.events.dates_in_texts import (
+    as_dates,
+    dates_in_texts,
+    kept_in_texts,
+    known_in_texts,
+    told_of_writing,
+    ways_of,
+)
 from tidegate_validation.skew.events.epochs import epochs_of, known_epochs
 from tidegate_validation.skew.events.event_dates import (
     days_after,
@@ -135,6 +143,8 @@ def report_on_table(
 
 
 def _profile(before: Relation, columns: Columns, served: Sequence[str], window_rows: int | None) -> Profile:
+    texts = dates_in_texts(before, _features(before, columns))
+    before = as_dates(before, texts)
     before = with_dates(before, stamps_of_dates(before, _stamps(before, columns)))
     further: dict[str, str] = {}
     calendar: list[CalendarColumn] = []
@@ -153,12 +163,16 @@ def _profile(before: Relation, columns: Columns, served: Sequence[str], window_r
     features = [name for name in relation.types if name != columns.time]
     if columns.label is not None and columns.label not in served:
         features.remove(columns.label)
-    return profile_relation(relation, features=features, label=None, event_time=columns.time, window_rows=window_rows)
+    found = profile_relation(relation, features=features, label=None, event_time=columns.time, window_rows=window_rows)
+    return kept_in_texts(found, texts)
 
 
 def _report(
     profile: Profile, now: Relation, columns: Columns, rule: SkewRule | None, further: Sequence[Finding]
 ) -> SkewReport:
+    texts, came = known_in_texts(profile, _features(now, columns)), now
+    written = ways_of(now, profile, texts)
+    now = as_dates(now, written.keys(), written)
     rule, alone = rule or SkewRule(), known_dates(profile, _stamps(now, columns))
     further = [*further, *told_of_times_of_day(now, alone, rule.unseen_floor)]
     now = with_dates(now, alone)
@@ -182,6 +196,7 @@ def _report(
     comparison = told_of_stamps(comparison, profile, relation, delays, columns.time or "", clocks)
     comparison = told_of_dates(comparison, profile, now, dates, columns.time or "")
     comparison = told_of_calendar(comparison, profile, now, calendar, columns.time or "")
+    comparison = told_of_writing(comparison, came, texts, written, rule.unseen_floor)
     findings = {name: [_with_cure(one, now) for one in found] for name, found in comparison.findings.items()}
     for finding in further:
         findings.setdefault(finding.subject, []).insert(0, finding)
@@ -216,16 +231,20 @@ def _prepared(
     return relation.view(f"{relation.name}_prepared", {**kept, **further})
 
 
+def _features(relation: Relation, columns: Columns) -> list[str]:
+    """What is compared: all columns but the event's time and what is to be left out."""
+    out = (*_left_out(relation, columns), columns.time)
+    return [name for name in relation.types if name not in out]
+
+
 def _stamps(relation: Relation, columns: Columns) -> list[str]:
     """Columns of time stamps beside the event's."""
-    out = (*_left_out(relation, columns), columns.time)
-    return [name for name, kind in relation.types.items() if is_stamp(kind) and name not in out]
+    return [name for name in _features(relation, columns) if is_stamp(relation.types[name])]
 
 
 def _dates(relation: Relation, columns: Columns) -> list[str]:
     """Columns of dates beside the event's."""
-    out = (*_left_out(relation, columns), columns.time)
-    return [name for name, kind in relation.types.items() if is_date(kind) and name not in out]
+    return [name for name in _features(relation, columns) if is_date(relation.types[name])]
 
 
 def _examples(relation: Relation, columns: Columns) -> pa.Table:
