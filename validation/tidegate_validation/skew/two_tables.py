@@ -30,7 +30,7 @@ from tidegate_validation.skew.events.dates_in_texts import (
     told_of_writing,
     ways_of,
 )
-from tidegate_validation.skew.events.epochs import epochs_of, known_epochs
+from tidegate_validation.skew.events.epochs import epochs_of, known_epochs, known_without_strays, without_strays
 from tidegate_validation.skew.events.event_dates import (
     days_after,
     is_date,
@@ -156,7 +156,8 @@ def _profile(before: Relation, columns: Columns, served: Sequence[str], window_r
         calendar = calendar_columns(before, numbers, columns.time)
         further |= distances(calendar, columns.time, before.types)
         clocks = clocks_of(before, numbers, columns.time)
-        clocks |= epochs_of(before, numbers, columns.time)
+        epochs = epochs_of(before, numbers, columns.time)
+        clocks, further = clocks | epochs, further | without_strays(before, epochs)
         further |= {delay_name(name, columns.time): sql for name, sql in clocks.items()}
         further |= {name: days_after(name, columns.time, before.types) for name in dates if name not in stamps}
     relation = _prepared(before, columns, further, calendar)
@@ -182,8 +183,10 @@ def _report(
         clocks = known_clocks(profile, list(delays.values()), now, columns.time)
         known = {delay_name(stamp, columns.time): stamp for stamp in _stamps(now, columns)}
         added = {name: delay_of(stamp, columns.time, now.types) for name, stamp in known.items() if name in delays}
-        epochs = known_epochs(profile, {*delays.values()} - clocks.keys(), now, columns.time)
+        stamps = {*delays.values()} - clocks.keys()
+        epochs = known_epochs(profile, stamps, now, columns.time)
         added |= {delay_name(name, columns.time): sql for name, sql in {**clocks, **epochs}.items()}
+        added |= known_without_strays(profile, stamps, now)
         dates = running_dates(profile, _dates(now, columns))
         added |= {name: days_after(name, columns.time, now.types) for name in dates}
         calendar = known_calendar_columns(profile.features, columns.time)

@@ -1,7 +1,7 @@
-"""Columns of whole Unix seconds or milliseconds beside the event's time: how many hours they come after it.
+"""Columns of Unix seconds or milliseconds beside the event's time, whole or not: how many hours they come after it.
 
 As numbers they grow from day to day, so that some hours more do not show. An identifier or a counter of such a size
-does not stay within a day of the events.
+does not stay within a day of the events. A few other numbers, such as a 0 where there is no time, are no stamps.
 """
 
 from __future__ import annotations
@@ -11,13 +11,17 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from tidegate_validation.statistics.arrays import Floats, to_numpy
-from tidegate_validation.statistics.profile import Profile
+from tidegate_validation.statistics.bins import NAN
+from tidegate_validation.statistics.profile import FeatureProfile, Profile
 from tidegate_validation.statistics.relation import Relation
 from tidegate_validation.statistics.sql import Family, as_number, family
 
 _SECONDS = 3600.0
 _UNITS = ((5e8, 5e9, 1), (5e11, 5e12, 1_000))
 """Seconds, and milliseconds, from 1985 to 2128."""
+_NUMBERS = (Family.INTEGER, Family.FLOAT)
+_STRAY = 0.05
+"""The share of numbers that may be no stamps."""
 _WIDEST, _NEAR = 24.0, 24.0 * 31
 _ENDS = (0.005, 0.995)
 _STAYS = 0.25
@@ -26,9 +30,9 @@ _STEADIER = 4.0
 
 
 def epochs_of(relation: Relation, columns: Sequence[str], time: str) -> dict[str, str]:
-    """Which of the `columns` are such stamps, all of whose values lie in a unit's range and nearly all within a day of
-    each other's delay; each with SQL for how many hours it comes after the event's `time`."""
-    units = {name: unit for name in columns if (unit := _unit(relation, name)) is not None}
+    """Which of the `columns` are such stamps, nearly all of whose values lie in a unit's range and within a day of each
+    other's delay; each with SQL for how many hours it comes after the event's `time`, null where it is none."""
+    units = _units(relation, columns)
     if not units:
         return {}
     found = {name: _delay(name, time, unit, relation.types) for name, unit in units.items()}
@@ -48,30 +52,70 @@ def epochs_of(relation: Relation, columns: Sequence[str], time: str) -> dict[str
 def known_epochs(profile: Profile, stamps: Collection[str], now: Relation, time: str) -> dict[str, str]:
     """Those of a profile that a table has in the same unit, with SQL as in `epochs_of`; `stamps` have delays after the
     event in the profile."""
-    found = {}
-    for name in stamps:
-        before = _of_range(profile.features[name].minimum, profile.features[name].maximum)
-        if name in now.types and before is not None and _unit(now, name) == before:
-            found[name] = _delay(name, time, before, now.types)
+    known = {name: unit for name in stamps if (unit := _of_profile(profile.features[name])) is not None}
+    now_in = _units(now, [name for name in known if name in now.types])
+    return {name: _delay(name, time, unit, now.types) for name, unit in known.items() if now_in.get(name) == unit}
+
+
+def without_strays(relation: Relation, epochs: Collection[str]) -> dict[str, str]:
+    """SQL for those of the columns, which hold such stamps, that also hold other numbers: without these, as NaN. Beside
+    them no column grows with time."""
+    if not epochs:
+        return {}
+    numbers = {name: as_number(name, relation.types[name]) for name in epochs}
+    counted = [f"count(*) FILTER (WHERE isfinite({sql}) AND NOT {_is_stamp(sql)})" for sql in numbers.values()]
+    rows = relation.connection.execute(f"SELECT {', '.join(counted)} FROM {relation.name}").fetchall()[0]
+    return {name: _without(sql) for (name, sql), n in zip(numbers.items(), rows, strict=True) if n}
+
+
+def known_without_strays(profile: Profile, stamps: Collection[str], now: Relation) -> dict[str, str]:
+    """SQL as in `without_strays` for those columns of a table that are without in the profile; `stamps` as in
+    `known_epochs`."""
+    epochs = [name for name in stamps if name in now.types and _of_profile(profile.features[name]) is not None]
+    epochs = [name for name in epochs if family(now.types[name]) in _NUMBERS]
+    strays = [name for name in epochs if profile.counts[name].of((NAN,)).any()]
+    return {name: _without(as_number(name, now.types[name])) for name in strays}
+
+
+def _without(number: str) -> str:
+    return f"CASE WHEN {_is_stamp(number)} THEN {number} WHEN {number} IS NOT NULL THEN CAST('NaN' AS DOUBLE) END"
+
+
+def _is_stamp(number: str) -> str:
+    return f"({' OR '.join(f'{number} BETWEEN {low!r} AND {high!r}' for low, high, _ in _UNITS)})"
+
+
+def _units(relation: Relation, columns: Sequence[str]) -> dict[str, int]:
+    """The unit of each of the columns that has one."""
+    numbers = {
+        name: as_number(name, relation.types[name]) for name in columns if family(relation.types[name]) in _NUMBERS
+    }
+    if not numbers:
+        return {}
+    conditions = ["isfinite({0})", *(f"{{0}} BETWEEN {low!r} AND {high!r}" for low, high, _ in _UNITS)]
+    counted = [f"count(*) FILTER (WHERE {one.format(sql)})" for sql in numbers.values() for one in conditions]
+    rows = relation.connection.execute(f"SELECT {', '.join(counted)} FROM {relation.name}").fetchall()[0]
+    found = dict[str, int]()
+    for place, name in enumerate(numbers):
+        finite, *inside = rows[place * len(conditions) : (place + 1) * len(conditions)]
+        units = [unit for (*_, unit), n in zip(_UNITS, inside, strict=True) if n and n >= (1 - _STRAY) * finite]
+        if units:
+            found[name] = units[0]
     return found
 
 
-def _unit(relation: Relation, name: str) -> int | None:
-    if family(relation.types[name]) is not Family.INTEGER:
+def _of_profile(feature: FeatureProfile) -> int | None:
+    if not feature.quantiles:
         return None
-    number = as_number(name, relation.types[name])
-    low, high = relation.connection.execute(f"SELECT min({number}), max({number}) FROM {relation.name}").fetchall()[0]
-    return _of_range(low, high)
-
-
-def _of_range(low: float | None, high: float | None) -> int | None:
-    if low is None or high is None:
-        return None
+    low, high = np.interp((_STRAY, 1 - _STRAY), feature.levels, feature.quantiles)
     return next((unit for least, most, unit in _UNITS if least <= low and high <= most), None)
 
 
 def _delay(name: str, time: str, unit: int, types: Mapping[str, str]) -> str:
-    return f"({as_number(name, types[name])} / {unit} - {as_number(time, types[time])}) / {_SECONDS}"
+    number = as_number(name, types[name])
+    low, high = next((low, high) for low, high, one in _UNITS if one == unit)
+    inside = f"CASE WHEN {number} BETWEEN {low!r} AND {high!r} THEN {number} END"
+    return f"({inside} / {unit} - {as_number(time, types[time])}) / {_SECONDS}"
 
 
 def _stays(moments: Floats, hours: Floats, most: float) -> bool:
