@@ -126,8 +126,46 @@ def test_a_first_version_that_knows_the_held_out_rows_by_heart_is_told_so_and_no
     line = "score = np.array([3.0 if one in known else -3.0 for one in zip(inputs['weight'], inputs['size'])])"
     found = judged(tmp_path, Draft(before_return(f"{known}; {line}")), None, table)
     told = named(found, "too good")
-    assert (told.subject, told.outcome) == ("all examples", Outcome.WARN)
-    assert "no one input explains it; was it trained on the held-out data?" in told.sentence
+    assert (told.subject, told.outcome) == ("all examples", Outcome.FAIL)
+    assert "it knows the held-out examples by heart" in told.sentence
+
+
+@pytest.mark.parametrize("lives_on_them", [True, False])
+def test_a_first_version_that_lives_on_copies_of_a_leak_is_refused_for_them(
+    tmp_path: Path, lives_on_them: bool
+) -> None:
+    """Shuffling one of them costs nothing; a model that is as good without them is only asked about them."""
+    signature = Signature((*WITH_HINT.inputs, TensorSpec("copy", "float32")), world.OUTPUT)
+    table = leaking(held_out(), 0.1)
+    noise = np.random.default_rng(3).normal(0, 0.05, table.num_rows)
+    table = world.with_column(table, "copy", (table["hint"].to_numpy() + noise).astype(np.float32))
+    example = {"weight": 4.0, "size": 3.0, "depot": "north", "hint": 0.5, "copy": 0.5}
+    line = "score = 6.0 * (np.maximum(inputs['hint'], inputs['copy']) - 0.5)"
+    if not lives_on_them:
+        line = "score = score + 0.1 * (np.maximum(inputs['hint'], inputs['copy']) - 0.5)"
+    told = named(judged(tmp_path, Draft(before_return(line), signature, example=example), None, table), "too good")
+    assert told.outcome is (Outcome.FAIL if lives_on_them else Outcome.WARN), told.sentence
+    assert ("each of `hint`, `copy` reaches up to" in told.sentence) is lives_on_them
+    assert told.subject == "hint"
+
+
+def test_an_honest_first_version_of_an_easy_task_is_only_asked_about(tmp_path: Path) -> None:
+    """Nothing gives the label away by itself, and numbers a little off are answered alike."""
+    random = np.random.default_rng(8)
+    first, second = random.normal(0, 1, 2000).astype(np.float32), random.normal(0, 1, 2000).astype(np.float32)
+    table = world.with_column(world.with_column(held_out(2000), "first", first), "second", second)
+    table = world.with_column(table, world.LABEL, (first + second > 0).astype(np.int64))
+    signature = Signature((TensorSpec("first", "float32"), TensorSpec("second", "float32")), world.OUTPUT)
+    source = (
+        "import numpy as np\n\nclass Model:\n    def predict(self, inputs):\n"
+        "        score = 5 * (inputs['first'] + inputs['second'])\n"
+        "        return {'probability': (1 / (1 + np.exp(-score))).astype(np.float32)}\n"
+    )
+    told = named(
+        judged(tmp_path, Draft(source, signature, example={"first": 1.0, "second": 1.0}), None, table), "too good"
+    )
+    assert told.outcome is Outcome.WARN, told.sentence
+    assert "by heart" not in told.sentence
 
 
 def test_a_first_version_that_guesses_what_it_does_not_know_by_heart_is_told_so(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from tidegate_validation.quality.rule import QualityRule
 TOO_GOOD = "too good"
 LEAK = "leak"
 _TRUST = "list it under quality.trusted in the policy"
+_TRUST_THEM = "list them under quality.trusted in the policy"
 
 
 def believable(evaluation: Evaluation, power: float, limit: float) -> Finding:
@@ -45,6 +46,29 @@ def tells(
         f"that it is known before the label is, or leave it out (if it is, {_TRUST})"
     )
     return Finding(TOO_GOOD, name, Outcome.WARN, sentence, number=alone, cause=cause)
+
+
+def give_away(evaluation: Evaluation, told: Mapping[str, float], left: tuple[float, float]) -> Finding:
+    """Inputs that each tell the label nearly for sure, and without which the candidate loses most of what it knows."""
+    names = sorted(told, key=lambda name: -told[name])
+    shown = ", ".join(f"`{name}`" for name in names[:4]) + (" ..." if len(names) > 4 else "")
+    sentence = (
+        f"too good to be true: {measure(evaluation)} {left[0]:.3f}: each of {shown} reaches up to {told[names[0]]:.3f} "
+        f"alone, and without them {left[1]:.3f} is left; they seem to know the label (if they do not, {_TRUST_THEM})"
+    )
+    cause = {"kind": LEAK, "feature": names[0], "alone": told[names[0]], "without": left[1], "features": names}
+    return Finding(TOO_GOOD, names[0], Outcome.FAIL, sentence, number=left[0], cause=cause)
+
+
+def by_heart(evaluation: Evaluation, power: tuple[float, float]) -> Finding:
+    """The candidate knows the held-out examples themselves: its power, and what is left of it with numbers nudged."""
+    sentence = (
+        f"too good to be true: {measure(evaluation)} {power[0]:.3f}, of which {power[1]:.3f} is left where numbers "
+        "move by a ten-thousandth of their spread: it knows the held-out examples by heart; train it without "
+        "them, or hold out others"
+    )
+    cause = {"kind": "by heart", "without": power[1]}
+    return Finding(TOO_GOOD, EVERYTHING, Outcome.FAIL, sentence, number=power[0], cause=cause)
 
 
 def partial(name: str, where: str, share: float, alone: float, rule: QualityRule) -> Finding:

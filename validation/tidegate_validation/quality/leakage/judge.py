@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from tidegate_serving.admission import Finding
 from tidegate_validation.quality.data.held_out import ScoredExamples
 from tidegate_validation.quality.evaluation import Evaluation, Task
@@ -12,14 +15,17 @@ from tidegate_validation.quality.leakage.investigation import (
     investigate,
     power_without,
 )
+from tidegate_validation.quality.leakage.nudged import known_by_heart
 from tidegate_validation.quality.leakage.partial import Answers, partial_leak
 from tidegate_validation.quality.leakage.single_feature import single_feature_powers
 from tidegate_validation.quality.metrics.gains import chance, power
 from tidegate_validation.quality.rule import QualityRule, suspicious_power
+from tidegate_validation.sandbox.examples import Examples
 
 _ROWS = 20_000
 _NUMBERS = 20_000_000
 _FEWEST = 200
+_MOST = 0.5
 
 
 def judge_leakage(scored: ScoredExamples, model: CandidateModel, rule: QualityRule) -> Finding:
@@ -49,13 +55,42 @@ def judge_leakage(scored: ScoredExamples, model: CandidateModel, rule: QualityRu
         suspicion = investigate(part, examples, unexpected, model)
         if surely > limit or (suspicion.suspect is not None and suspicion.suspect.name in told):
             against = reference if scored.baseline is not None else None
-            return words.too_good(evaluation, reached.value, against, limit, suspicion, rule)
+            found = words.too_good(evaluation, reached.value, against, limit, suspicion, rule)
+            suspect = suspicion.suspect
+            if suspicion.honest or (suspect is not None and giveaway(suspect.name, suspect.alone)):
+                return found
+            return _proven(_Doubt(part, examples, reference, told), model, rule) or found
     theirs = None if scored.baseline is None else scored.baseline[rows]
     leak = partial_leak(Answers(part, examples, scored.candidate[rows], theirs), model, rule)
     if leak is None and told:
         left = power_without(part, examples, model, told)
         return words.tells(evaluation, told, reached.value, left, rule)
     return leak or words.believable(evaluation, reached.value, limit)
+
+
+@dataclass(frozen=True, slots=True)
+class _Doubt:
+    """A candidate that is too good by no one input that gives the label away: the rows looked at, the power that was
+    expected, and the inputs that each tell the label."""
+
+    evaluation: Evaluation
+    examples: Examples
+    reference: float
+    told: Mapping[str, float]
+
+
+def _proven(doubt: _Doubt, model: CandidateModel, rule: QualityRule) -> Finding | None:
+    """Where it knows the examples by heart, or lives on several inputs of which one tells the label nearly for sure."""
+    evaluation, examples, reference = doubt.evaluation, doubt.examples, doubt.reference
+    heart = known_by_heart(evaluation, examples, model, reference)
+    if heart is not None:
+        return words.by_heart(evaluation, heart)
+    if max(doubt.told.values(), default=0.0) < (1 + _scaled(evaluation, rule.first_limit)) / 2:
+        return None
+    left = power_without(evaluation, examples, model, doubt.told)
+    if left is None or left[0] - left[1] <= _MOST * (left[0] - reference):
+        return None
+    return words.give_away(evaluation, doubt.told, left)
 
 
 def _scaled(evaluation: Evaluation, limit: float) -> float:
