@@ -31,6 +31,7 @@ from tidegate_serving.platforms.version_loader import VersionLoader
 from tidegate_serving.probing import clock
 from tidegate_serving.probing.calls import at_once, one_call
 from tidegate_serving.probing.packages import lacking, unpublished
+from tidegate_serving.probing.pickled import PickledBy
 from tidegate_serving.probing.state import OwnState, resident_bytes
 from tidegate_serving.probing.tries import Tries
 
@@ -48,6 +49,7 @@ class Probe:
         self._batches = OwnThread("tidegate-executor")
         self._state = OwnState()
         self._tries = Tries(directory)
+        self._pickled = PickledBy()
         self._integers: dict[str, None] = {}
         self._loader: VersionLoader | None = None
 
@@ -55,6 +57,7 @@ class Probe:
         """`loaded` or `failed`; verified and warmed up. Nothing is asked of a verdict: the gate makes it."""
         begun = time.monotonic()
         self._tries.watch()
+        self._pickled.watch()
         if self._clock is not None:
             clock.move(self._clock)
         try:
@@ -120,7 +123,8 @@ class Probe:
         return name, signature
 
     def _head(self, seconds: float) -> dict[str, object]:
-        state = {**self._state.look(), **self._tries.look(), "integers": list(self._integers)}
+        state = {**self._state.look(), **self._tries.look()}
+        state |= {"integers": list(self._integers), "pickled_by": self._pickled.look()}
         return {"seconds": seconds, "resident_bytes": resident_bytes(), "state": state}
 
     def _words(self, error: BaseException) -> dict[str, object]:

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import sklearn
 from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -181,6 +182,24 @@ def test_a_python_model_is_judged_against_a_pickle_where_the_policy_lets_it(tmp_
     refused = replace(evidence, policy=QUALITY)
     with pytest.raises(InvalidInput, match=r"before\.pkl is a pickle, which can run any code"):
         judge(tmp_path / "model.py", refused, platform="python", signature=SIGNATURE)
+
+
+@pytest.mark.parametrize("made_by", [None, "0.24.2"])
+def test_a_pickle_of_another_version_of_scikit_learn_gets_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made_by: str | None
+) -> None:
+    training = rows(1)
+    estimator = LogisticRegression().fit(training[["a", "b"]], training["late"])
+    with monkeypatch.context() as patched:
+        if made_by is not None:
+            patched.setattr("sklearn.base.__version__", made_by)
+        (tmp_path / "model.pkl").write_bytes(pickle.dumps(estimator))
+    policy = Policy(run=("robustness",), required=("robustness",), robustness=RobustnessLimits(allow_pickle=True))
+    judged = judge(tmp_path / "model.pkl", Evidence(rows(2), "late", policy=policy), signature=SIGNATURE)
+    told = [one.sentence for one in judged.verdict.gates[0].findings if (one.check, one.subject) == ("files", "pickle")]
+    assert judged.verdict.outcome is (Outcome.PASS if made_by is None else Outcome.WARN), judged.verdict.sentence
+    assert len(told) == (made_by is not None)
+    assert all(f"was made by scikit-learn {made_by}, and {sklearn.__version__} loads it" in one for one in told)
 
 
 def test_the_policy_says_which_of_several_outputs_is_judged(tmp_path: Path) -> None:

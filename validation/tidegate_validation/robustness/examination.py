@@ -43,11 +43,12 @@ class Examination:
     `early_by` are the processes that answered so: how many of the session's had ended by then.
 
     `real_rows` says that no row of real data has failed so far, `steady` that the same request was always answered
-    alike, `changed` what the version did to its process, `addresses` which it called, `writes` which it tried outside
-    its folders, `reads` which files it read there, `absent` which it would have read, by process, `environment` which
-    variables it changed, `integers` which floats it gave as whole numbers, `out_of_range` which outputs the policy's
-    range does not hold, `units` how large its fractions are, `seconds` how long calls took, `single_seconds` those with
-    one ordinary row, `excused` how many missed deadlines were kept when tried again.
+    alike, `changed` what the version did to its process, `addresses` which it called, `writes` which it tried
+    outside its folders, `reads` which files it read there, `absent` which it would have read, by process,
+    `environment` which variables it changed, `integers` which floats it gave as whole numbers, `pickled_by` which
+    other version of a library made its pickle, `out_of_range` which outputs the policy's range does not hold,
+    `units` how large its fractions are, `seconds` how long calls took, `single_seconds` those with one ordinary
+    row, `excused` how many missed deadlines were kept when tried again.
     `other_sizes` are rows whose open axes have other sizes than those of most rows, which are `data`.
     `end` is the gate's deadline by the monotonic clock. `golden` are recorded requests to ask again, by one of the
     version's `signatures`; `report_folder` is where more may be told than a finding holds.
@@ -81,6 +82,7 @@ class Examination:
     absent: dict[int, tuple[str, ...]] = field(default_factory=dict)
     environment: dict[str, None] = field(default_factory=dict)
     integers: dict[str, None] = field(default_factory=dict)
+    pickled_by: dict[str, None] = field(default_factory=dict)
     out_of_range: set[str] = field(default_factory=set)
     units: dict[str, Unit] = field(default_factory=dict)
     real_rows: bool = True
@@ -237,6 +239,7 @@ class Examination:
             self.absent[self.session.ended] = answer.state.absent
         self.environment |= dict.fromkeys(answer.state.environment)
         self.integers |= dict.fromkeys(answer.state.integers)
+        self.pickled_by |= dict.fromkeys(answer.state.pickled_by)
         if answer.kind is AnswerKind.HUNG and time.monotonic() >= self.end:
             raise OutOfTime(self.stage)
         return answer

@@ -23,7 +23,7 @@ class AnswerKind(enum.Enum):
     NOT_LOADED = "not loaded"
 
 
-_TOLD = ("changed", "addresses", "writes", "reads", "absent", "environment", "integers")
+_TOLD = ("changed", "addresses", "writes", "reads", "absent", "environment", "integers", "pickled_by")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,8 @@ class ProcessState:
     `changed` says in words what the model did to the process that it would share with an engine: closed streams, signal
     handlers, the working directory. `addresses` it called so far, `writes` it tried outside its own folders, `reads` of
     files that another machine may lack, `absent` ones that it would have read, variables of the `environment` that it
-    set or removed, outputs that it gave as `integers` where they are floats.
+    set or removed, outputs that it gave as `integers` where they are floats, versions of a library that its pickle was
+    `pickled_by`, and that loads it.
     """
 
     open_files: int = 0
@@ -46,6 +47,7 @@ class ProcessState:
     absent: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
     integers: tuple[str, ...] = ()
+    pickled_by: tuple[str, ...] = ()
 
     @classmethod
     def from_head(cls, head: Mapping[str, Any]) -> ProcessState:

@@ -80,6 +80,12 @@ def conduct(examination: Examination, manifest: Manifest, directory: Path) -> No
             f"it answers whole numbers in `{name}`, which its signature declares as floats: see that no fraction "
         )
         examination.report("outputs", name, Outcome.WARN, sentence + "was cut off")
+    for versions in examination.pickled_by:
+        sentence = (
+            f"its pickle was made by {versions}: another version may answer otherwise, or fail; train with this one, "
+            "or install that one where it is judged and where it is to serve"
+        )
+        examination.report("files", "pickle", Outcome.WARN, sentence, cause={"kind": "another version of a library"})
     try:
         verify_files(manifest, directory)
     except Tampered as error:
