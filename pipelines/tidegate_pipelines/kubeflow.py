@@ -5,6 +5,7 @@ and what acts, with no branch that a runner might take wrongly. `release.py` and
 """
 # kfp reads annotations as objects, so they are not postponed here.
 
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from kfp import compiler, dsl, kubernetes
 
 from tidegate_operators.kfp.components import Components, container_components
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.files import write_atomically
 
 _RETRIES = 2
 _REASON = f"Kubeflow run {dsl.PIPELINE_JOB_NAME_PLACEHOLDER}"
@@ -198,6 +200,9 @@ def _compile(what: Any, file: Path) -> None:
         raise InvalidInput(f"{file} is no name for a pipeline: end it with .yaml")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        compiler.Compiler().compile(what, str(file))
+        with tempfile.TemporaryDirectory(prefix="tidegate-kubeflow-") as folder:
+            made = Path(folder) / file.name
+            compiler.Compiler().compile(what, str(made))
+            write_atomically(file, made.read_bytes())
     except OSError as error:
         raise InvalidInput(f"{file} cannot be written ({error}): name another file") from error

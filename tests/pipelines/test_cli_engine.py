@@ -96,7 +96,7 @@ def test_predict_takes_a_row_rows_and_columns(tidegate: Command, world: World, t
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("nobody", "--json", ROW), "nobody"),
+        (("nobody", "--json", ROW), "(nobody): see `tidegate status` for what is served"),
         (("wrong", "--json", '{"x": 1}'), "input 'kind' is missing: the model takes"),
         (("wrong", "--json", '{"x": 1, "kind": "a", "y": 2}'), "input 'y' is unknown"),
         (("wrong", "--json", '{"x": "much", "kind": "a"}'), "input 'x' wants float32"),

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from kfp import dsl
+from kfp import compiler, dsl
 from kfp.dsl import Dataset, Model, Output
 from tests.support.command import Command
 from tests.support.orchestrators.kubeflow import Runs
@@ -35,7 +35,7 @@ from tidegate_operators.kfp.components import local_components
 from tidegate_operators.steps import Evidence
 from tidegate_pipelines.kubeflow import compile_pipeline, monitor_pipeline, release_pipeline
 from tidegate_pipelines.release import Release, release
-from tidegate_serving.contract.errors import Refused
+from tidegate_serving.contract.errors import InvalidInput, Refused
 
 ROOT = Path(__file__).resolve().parents[2]
 RULE = {"pairs": 20, "within_seconds": 30}
@@ -298,3 +298,17 @@ def test_a_wrong_option_is_named(
     assert done.returncode == 2
     assert said in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_leaves_the_pipeline_that_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def compile_(_: Any, what: Any, path: str) -> None:
+        Path(path).write_text("half a")
+        raise OSError(28, "No space left on device")
+
+    file = tmp_path / "release.yaml"
+    file.write_text("a whole one")
+    monkeypatch.setattr(compiler.Compiler, "compile", compile_)
+    with pytest.raises(InvalidInput, match=r"release.yaml cannot be written .*No space left on device"):
+        compile_pipeline("release", file)
+    assert [one.name for one in tmp_path.iterdir()] == ["release.yaml"]
+    assert file.read_text() == "a whole one"

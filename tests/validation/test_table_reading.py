@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate_serving.contract.errors import InvalidInput, TidegateError
+from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError
 from tidegate_validation.tables import read_table
 
 SUFFIXES = st.sampled_from([".parquet", ".csv", ".csv.gz", ".tsv", ".arrow", ".feather", ".jsonl", ".duckdb::t"])
@@ -129,3 +129,27 @@ def test_a_file_of_a_folder_that_has_a_column_twice_is_refused(tmp_path: Path) -
     write(tmp_path, pa.table({"x": [1]}), pa.table([[1], [2]], names=["x", "x"]))
     with pytest.raises(InvalidInput, match="held-out data has column 'x' twice"):
         read_table(tmp_path, "held-out data")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("d.csv", b"x;late\n1;0\n", "d.csv cannot be read .its columns are parted by ';', not by ','.: write"),
+        ("d.csv", b"x\tlate\n1\t0\n", r"parted by '\\t', not by ','"),
+        ("d.csv", "x,late\n1,0\n".encode("utf-16"), "it is in UTF-16, not in UTF-8"),
+        ("d/manifest.json", b"{}", "d is a version of a model, and no data: give Parquet"),
+        ("d/keys.json", b"{}", "d cannot be read .not all its files are Parquet: .*/d/keys.json"),
+    ],
+)
+def test_what_is_no_table_is_told_with_what_it_is(name: str, content: bytes, words: str, tmp_path: Path) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InvalidInput, match=words):
+        read_table(tmp_path / name.partition("/")[0], "held-out data")
+
+
+@pytest.mark.parametrize("address", ["https://example.com/june.parquet", "s3://bucket/june.parquet"])
+def test_an_address_is_told_as_one(address: str) -> None:
+    for data in (address, Path(address)):
+        with pytest.raises(NotFound, match=r"june.parquet is an address: fetch it from there first, and give Parquet"):
+            read_table(data, "held-out data")

@@ -6,7 +6,9 @@ Arrow. The table has plain column types only, and a file that cannot be read is 
 
 from __future__ import annotations
 
+import codecs
 import glob
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Unsupported
+from tidegate_serving.contract.manifest import FILE_NAME
 from tidegate_serving.contract.plain_file import check_given
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ DUCKDB_MARK = "::"
 _DUCKDB_SUFFIXES = (".duckdb", ".ddb", ".db")
 _UNITS = ("s", "ms", "us", "ns")
 """Of time stamps, from the coarsest to the finest."""
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 _FORMS = (
     "Parquet (.parquet), CSV (.csv, .csv.gz, .tsv), Arrow (.arrow, .feather), JSON lines (.jsonl) or FILE.duckdb::TABLE"
 )
@@ -70,7 +74,10 @@ def read_table(path: str | Path, what: str) -> pa.Table:
         return _plain(_read_duckdb(Path(place), table.strip(), what), what)
     path = Path(path)
     if not path.exists():
-        raise NotFound(f"{what} {path} is missing: give {_FORMS}")
+        cure = "is an address: fetch it from there first, and" if _ADDRESS.match(text) else "is missing:"
+        raise NotFound(f"{what} {path} {cure} give {_FORMS}")
+    if (path / FILE_NAME).is_file():
+        raise InvalidInput(f"{what} {path} is a version of a model, and no data: give {_FORMS}")
     reader = partial(_parquet_folder, what=what) if path.is_dir() else _reader(path, what)
     if not path.is_dir():
         check_given(path, what, f"give {_FORMS}")
@@ -133,7 +140,11 @@ def _parquet_folder(path: Path, what: str) -> pa.Table:
     import pyarrow as pa
     import pyarrow.dataset as ds
 
-    found = ds.dataset(path, format="parquet", partitioning="hive")
+    try:
+        found = ds.dataset(path, format="parquet", partitioning="hive")
+    except pa.ArrowInvalid as error:
+        named = re.search(r"schema from '(.+?)'", str(error))
+        raise OSError(f"not all its files are Parquet: {error if named is None else named[1]}") from error
     if not found.files:
         raise OSError("the folder holds no Parquet file")
     kinds: dict[str, list[pa.DataType]] = {}
@@ -185,10 +196,16 @@ def _common_type(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
 def _csv(path: Path) -> pa.Table:
     import pyarrow.csv
 
+    with path.open("rb") as file:
+        if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            raise OSError("it is in UTF-16, not in UTF-8")
     delimiter = "\t" if ".tsv" in path.name.lower() else ","
     options = pyarrow.csv.ConvertOptions(strings_can_be_null=True, null_values=["", "NULL", "null", "NA", "N/A", "NaN"])
     parse = pyarrow.csv.ParseOptions(delimiter=delimiter)
     found = pyarrow.csv.read_csv(path, parse_options=parse, convert_options=options)
+    other = re.search(r"[;|\t]", found.column_names[0]) if found.num_columns == 1 else None
+    if other is not None:
+        raise OSError(f"its columns are parted by {other[0]!r}, not by {delimiter!r}")
     return found.rename_columns(_named_by_place(found.column_names))
 
 

@@ -90,6 +90,7 @@ def backtest(
 
     if report is not None:
         require_writable(report)
+    given = _models_in(Path(models.folder))
     table, time, own = _logged(data, models)
     rows = _with_labels(table, data)
     kept = [name for name in rows.column_names if name not in own or name in (time, data.label, data.prediction)]
@@ -98,7 +99,7 @@ def backtest(
     if rule.delay is None:
         rule = replace(rule, delay=usual_delay(table, time, data))
     with tempfile.TemporaryDirectory(prefix="tidegate-backtest-") as scratch:
-        _need_leave(_models_in(Path(models.folder)), allow_pickle=opened.robustness.allow_pickle)
+        _need_leave(given, allow_pickle=opened.robustness.allow_pickle)
         releases = _releases(models, history.table, data.label, Path(scratch))
         found = run(history, releases, opened, rule, progress)
     if report is not None:
@@ -125,9 +126,13 @@ def _logged(data: PastData, models: PastModels) -> tuple[pa.Table, str, frozense
 
     root = Path(data.logged) if isinstance(data.logged, str | Path) else None
     if root is None or not is_engine_log(root):
+        rows = as_table(data.logged, "logged rows")
         if not data.time:
-            raise InvalidInput("nothing says when a row was served: name the column of its time (--time)")
-        return as_table(data.logged, "logged rows"), data.time, frozenset()
+            raise InvalidInput(
+                "nothing says when a row was served: name the column of its time (--time), one of "
+                f"{', '.join(rows.column_names)}"
+            )
+        return rows, data.time, frozenset()
     table = _answered(root, _model_of(root, Path(models.folder)))
     time = data.time or ("event_time" if table["event_time"].null_count == 0 else "received_at")
     names = [name.removeprefix(INPUT_PREFIX).removeprefix(OUTPUT_PREFIX) for name in table.column_names]
@@ -283,6 +288,8 @@ def _models_in(folder: Path) -> Sequence[Path]:
     """Versions where there are any, else everything that may be a model. NotFound where the folder is none."""
     if not folder.is_dir():
         raise NotFound(f"{folder} is no folder: name the one that holds the versions, or the models")
+    if (folder / FILE_NAME).is_file():
+        raise InvalidInput(f"{folder} is one version: name the folder that holds all, {folder.parent}")
     inside = [path for path in folder.iterdir() if not path.name.startswith(".")]
     versions = [path for path in inside if (path / FILE_NAME).is_file()]
     return sorted(versions or inside, key=lambda path: (len(path.name), path.name) if versions else (0, path.name))

@@ -76,8 +76,9 @@ def check_sample(sample: pa.Table, signatures: Mapping[str, Signature]) -> None:
         wide = [one for one in missing if any(size != 1 for size in one.shape[1:])]
         cure = f"; {_as_lists(wide[0])}" if wide else ""
         raise InvalidInput(
-            f"the data lacks {', '.join(one.name for one in missing)} (it has {', '.join(sample.column_names)}): its "
-            f"columns must bear the names of the model's inputs{cure}"
+            f"the data lacks {', '.join(one.name for one in missing)} "
+            f"(it has {', '.join(sample.column_names) or 'no columns'}): "
+            f"its columns must bear the names of the model's inputs{cure}"
         )
 
 
@@ -89,7 +90,8 @@ def check_training(
     missing = [name for name in wanted if name not in training.column_names]
     if missing:
         raise InvalidInput(
-            f"the training data lacks {', '.join(missing)} (it has {', '.join(training.column_names)}): "
+            f"the training data lacks {', '.join(missing)} "
+            f"(it has {', '.join(training.column_names) or 'no columns'}): "
             "its columns must bear the names of the signature's inputs, the label and the event time"
         )
     if training.num_rows == 0:

@@ -257,7 +257,9 @@ def _example(one: Publication, inferred: InferredSignatures, sample: pa.Table | 
         if all(not _is_missing(value) for value in row.values()):
             inputs = inputs_by_name(inferred.signatures)
             return {name: _nested(value, inputs[name]) for name, value in row.items()}
-    raise InvalidInput(f"the first {_EXAMPLE_ROWS} training rows all miss a value: give an example row as JSON")
+    if sample.num_rows == 0:
+        raise InvalidInput("the data has no rows: give some, of which one without a missing value is the example")
+    raise InvalidInput(f"the first {_EXAMPLE_ROWS} rows all miss a value: give an example row as JSON")
 
 
 def _nested(value: Any, spec: TensorSpec) -> Any:

@@ -39,7 +39,9 @@ def register(root: typer.Typer) -> None:
 
 @app.command()
 def infer(
-    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where to write the two files.")],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FOLDER", file_okay=False, help="Where to write the two files.")
+    ],
     version: Annotated[
         Path | None, typer.Argument(metavar="VERSION", help="A version's directory, for its profile.")
     ] = None,

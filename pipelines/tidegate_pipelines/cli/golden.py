@@ -43,7 +43,7 @@ def record(
         int, typer.Option("--version", metavar="VERSION", parser=version_number, help="The version that answered.")
     ],
     log: Annotated[Path, typer.Option("--log", metavar="ROOT", help="The inference log.")],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The Parquet file to write.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", dir_okay=False, help="The Parquet file to write.")],
     requests: Annotated[
         int, typer.Option("--requests", metavar="N", min=1, help="How many at most, drawn at random.")
     ] = 200,

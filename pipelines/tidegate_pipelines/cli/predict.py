@@ -51,7 +51,10 @@ def predict(
 
     columns = _columns(_read(text, file))
     with Client(address) as client:
-        known = client.signatures(model, version=version, label=label, timeout=timeout)
+        try:
+            known = client.signatures(model, version=version, label=label, timeout=timeout)
+        except NotFound as error:
+            raise NotFound(f"{error.message}: see `tidegate status` for what is served") from error
         if signature not in known:
             raise NotFound(f"model {model!r} has no signature {signature!r}: use one of {', '.join(sorted(known))}")
         answer = client.predict(

@@ -211,6 +211,8 @@ def test_what_a_dead_publisher_left_is_cleaned(model: Path, tmp_path: Path) -> N
             InvalidInput,
             r"^the data lacks kind \(it has .*: its columns must bear the names of the model's inputs$",
         ),
+        ({"training": None, "sample": pa.table({}), "example": None}, InvalidInput, r"lacks .* \(it has no columns\)"),
+        ({"training": None, "sample": training()[:0], "example": None}, InvalidInput, "^the data has no rows: give"),
         ({"label": "truth"}, InvalidInput, "training data lacks truth"),
         ({"training": training().slice(0, 0)}, InvalidInput, "no rows"),
         ({"signature": {}}, InvalidInput, "at least one signature"),

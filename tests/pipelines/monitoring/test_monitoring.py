@@ -120,6 +120,27 @@ def test_prometheus_takes_every_query_of_the_dashboard(tmp_path: Path) -> None:
     assert len(found) > 20
 
 
+def test_where_nothing_fails_the_dashboard_shows_a_nought(tmp_path: Path) -> None:
+    shown = [
+        query.replace("$__rate_interval", "5m").replace("$job", ".+").replace("$instance", ".+").replace("$model", ".*")
+        for query in queries()
+        if "INTERNAL" in query or "override_in_force" in query
+    ]
+    assert len(shown) == 2
+    sound = 'tidegate_requests_total{job="tidegate",instance="a",model="m",version="2",status="OK"}'
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": sound, "values": "0+60x40"}],
+        "promql_expr_test": [
+            {"expr": query, "eval_time": "30m", "exp_samples": [{"labels": "{}", "value": 0}]} for query in shown
+        ],
+    }
+    path = tmp_path / "test.yml"
+    path.write_text(yaml.safe_dump({"tests": [test]}))
+    checked = promtool("test", "rules", str(path))
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
 def test_both_ask_for_what_engines_measure(exported: set[str]) -> None:
     rules = yaml.safe_load(FOLDER.joinpath("alerts.yml").read_text())["groups"][0]["rules"]
     wanted = {name for rule in rules for name in asked(rule["expr"])} | {

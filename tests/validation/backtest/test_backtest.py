@@ -317,10 +317,14 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
         backtest(PastModels(tmp_path / "none"), data)
     with pytest.raises(InvalidInput, match="no version is given"):
         backtest(PastModels(tmp_path), data)
-    with pytest.raises(InvalidInput, match="name the column of its time"):
+    with pytest.raises(InvalidInput, match=r"name the column of its time .--time., one of .*weight"):
         backtest(PastModels(tmp_path), PastData(world.parcels(10, seed=1)))
+    with pytest.raises(NotFound, match=r"logged rows .*none is missing"):
+        backtest(PastModels(tmp_path), PastData(tmp_path / "none"))
     for number in (1, 2):
         world.publish(tmp_path, number, Draft())
+    with pytest.raises(InvalidInput, match=f"1 is one version: name the folder that holds all, .*/{world.NAME}"):
+        backtest(PastModels(tmp_path / world.NAME / "1"), data)
     with pytest.raises(InvalidInput, match=r"both released on 2026-01-01.*--released FILE"):
         backtest(PastModels(tmp_path / world.NAME), data)
     with pytest.raises(InvalidInput, match="'soon' is no day on which 1 was released"):

@@ -171,7 +171,10 @@ def _texts(values: list[str | bytes]) -> Array:
 
 def _keys(path: Path, keys: Array) -> Array:
     if keys.ndim != 1 or keys.dtype.kind not in "Oiu":
-        raise InvalidInput(f"{path}: keys are {keys.dtype.name}: use whole numbers or text")
+        raise InvalidInput(
+            f"{path}: keys are {keys.dtype.name}: use whole numbers or text in the first column, or name a model where "
+            "this is data"
+        )
     return keys
 
 
