@@ -138,6 +138,7 @@ _BY_KIND: Mapping[str, str] = {
     "other rows": _ORDER,
     "shuffled": _ORDER,
     "sorted": _ORDER,
+    "repeated values": "Find out what uses values of {name} again{when}: a retry, a wrong key, another thing's id.",
     "duplicated rows": "Find out what sends rows twice{when}: a retry, or a join with a table that has keys twice.",
     "other column": "Check the order and the names of columns where {name} is filled{when}.",
     "rounded": _DIGITS,

@@ -15,6 +15,7 @@ from tidegate_validation.skew.columns.narrowed import narrowed
 from tidegate_validation.skew.columns.one_hot import broken_groups
 from tidegate_validation.skew.columns.renamed import with_new_names
 from tidegate_validation.skew.columns.repeated import columns_that_tell_rows, repeated_rows
+from tidegate_validation.skew.columns.reused import reused
 from tidegate_validation.skew.columns.schema import compare_schema
 from tidegate_validation.skew.columns.texts import finding_of_texts
 from tidegate_validation.skew.columns.together import looser_columns, of_fewer_rows
@@ -107,8 +108,10 @@ def compare(profile: Profile, window: Window, rule: SkewRule, derived: Collectio
     for finding in broken_groups(schema.comparable, profile, counts, rule):
         findings[finding.subject].insert(0, finding)
     _compare_columns(inquiry, findings, causes, grown, schema.vectors)
-    for finding in [*with_new_names(schema.findings, profile, window), *repeated_rows(profile, window, read, rule)]:
+    twice = repeated_rows(profile, window, read, rule)
+    for finding in [*with_new_names(schema.findings, profile, window), *twice]:
         findings.setdefault(finding.subject, []).append(finding)
+    _tell_reused(inquiry, findings, twice)
     unlogged = {one.name: window.unlogged[one.name] for one in profile.inputs if one.name in window.unlogged}
     return Comparison(window.rows, findings, numbers, causes, counts, unlogged)
 
@@ -139,6 +142,15 @@ def _compare_columns(
         findings.setdefault(finding.subject, []).insert(0, of_fewer_rows(finding, causes, profile.pairs))
     for finding in written:
         findings.setdefault(finding.subject, []).insert(0, finding)
+
+
+def _tell_reused(inquiry: Inquiry, findings: dict[str, list[Finding]], twice: Sequence[Finding]) -> None:
+    """Adds what is told of values that repeat, where nothing else is wrong with their column, nor rows come `twice`."""
+    passing = [name for name in inquiry.samples if findings[name][0].outcome is not Outcome.FAIL]
+    for name in passing if not twice else ():
+        again = reused(inquiry.profile.features[name], inquiry.samples[name])
+        if again is not None and name not in inquiry.derived:
+            findings[name].insert(0, again)
 
 
 def _measured(
