@@ -29,6 +29,21 @@ def places_of(values: Integers) -> tuple[Integers, Integers]:
     return np.flatnonzero(there) + values.min(), (np.cumsum(there) - 1)[from_least]
 
 
+def order_of_places(places: Integers) -> Integers:
+    """Which rows come place by place, those of one place in their order; by digits where all places have 16 bits."""
+    few = len(places) and int(places.max()) <= np.iinfo(np.uint16).max
+    return np.argsort(places.astype(np.uint16) if few else places, kind="stable")
+
+
+def largest(values: Floats, most: int) -> Integers:
+    """Where the `most` largest values are, the largest first, equal ones in their order."""
+    if len(values) <= most:
+        return np.argsort(-values, kind="stable")
+    limit = np.partition(values, len(values) - most)[len(values) - most]
+    above = np.flatnonzero(values > limit)
+    return np.concatenate([above[np.argsort(-values[above], kind="stable")], np.flatnonzero(values == limit)])[:most]
+
+
 def places_of_numbers(values: Floats) -> tuple[Floats, Integers]:
     """The same of finite numbers, none of which is a negative zero."""
     import pyarrow as pa

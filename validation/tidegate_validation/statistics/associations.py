@@ -108,15 +108,17 @@ def _ranked(places: Integers, blocks: Integers) -> Integers:
     there = np.flatnonzero(places >= 0)
     if not len(there):
         return found
-    keys = blocks[there] * (int(places.max()) + 1) + places[there]
-    order = np.argsort(keys)
-    ordered, block = keys[order], blocks[there][order]
+    width = int(places.max()) + 1
+    # Sorting numbers with the rows in their last digits takes half as long as asking for the order.
+    keys = (blocks[there] * width + places[there]) * len(places) + there
+    ordered, row = np.divmod(np.sort(keys), len(places))
     starts = np.flatnonzero(np.diff(ordered, prepend=-1))
     alike = np.diff(starts, append=len(ordered))
-    first = np.searchsorted(block, block[starts])
-    rows = np.searchsorted(block, block[starts], side="right") - first
+    block = ordered[starts] // width
+    sizes = np.bincount(blocks[there])
+    rows, first = sizes[block], (np.cumsum(sizes) - sizes)[block]
     level = np.floor(LEVELS * (starts - first + alike / 2) / rows)
-    found[there[order]] = np.repeat(np.minimum(level, LEVELS - 1), alike)
+    found[row] = np.repeat(np.minimum(level, LEVELS - 1), alike)
     return found
 
 

@@ -7,13 +7,14 @@ of a hot one's do; where days differ by factors, how many times smaller they are
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from tidegate_validation.statistics.arrays import Floats, Integers, Mask, places_of
+from tidegate_validation.statistics.arrays import Floats, Integers, Mask
 from tidegate_validation.statistics.reaches import share_of, stretches
 from tidegate_validation.statistics.sample import ValueSample
 
@@ -77,8 +78,8 @@ def deviations_of(sample: ValueSample) -> Deviations | None:
     if blocks is None or blocks.number < _LEAST_BLOCKS:
         return None
     smallest = float(sample.values[0])
-    scales = blocks, _Blocks.of(sample, smallest) if smallest > 0 else None
-    steadier = min(filter(None, scales), key=lambda one: one.spread(-1))
+    scales = (blocks, blocks.scaled(smallest)) if smallest > 0 else (blocks,)
+    steadier = min(scales, key=lambda one: one.spread(-1))
     return steadier.deviation(-1), blocks.deviation(1)
 
 
@@ -108,35 +109,45 @@ def deviations_from_dict(data: Sequence[Mapping[str, Any]] | None) -> Deviations
     return Deviation.from_dict(below), Deviation.from_dict(above)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Blocks:
-    """Rows in order of their blocks, of which there are `number`, and of their values, and the `middles` of blocks.
-    Values are logarithms where training's `smallest` is told."""
+    """Rows in order of their blocks, and of their values. `reached` says how many there are up to each of them, `sizes`
+    how many each of the `number` blocks has, `halves` which of them is the block's middle. Values are logarithms where
+    training's `smallest` is told."""
 
     values: Floats
     n: Floats
     place: Integers
-    middles: Floats
-    number: int
-    smallest: float | None
+    reached: Floats
+    sizes: Floats
+    halves: Integers
+    smallest: float | None = None
 
     @classmethod
     def of(cls, sample: ValueSample, smallest: float | None = None) -> _Blocks | None:
         """The blocks of a sample that have enough rows; None without one."""
         if not len(sample.values):
             return None
-        place = places_of(sample.blocks)[1]
-        kept = np.bincount(place, sample.n)[place] >= _LEAST_ROWS
-        if not kept.any():
+        place, order = sample.day, sample.by_day
+        enough = np.bincount(place, sample.n) >= _LEAST_ROWS
+        if not enough.any():
             return None
-        blocks, place = places_of(sample.blocks[kept])
-        order = np.argsort(place, kind="stable")
-        values = _scaled(sample.values[kept][order], smallest)
-        n, place = sample.n[kept][order].astype(np.float64), place[order]
-        rows = np.bincount(place, n)
-        halves = np.cumsum(rows) - rows / 2
-        middles = values[np.searchsorted(np.cumsum(n), halves)]
-        return cls(values, n, place, middles, len(blocks), smallest)
+        place = place[order]
+        if not enough.all():
+            order, place = order[enough[place]], (np.cumsum(enough) - 1)[place[enough[place]]]
+        n = sample.n[order].astype(np.float64)
+        reached, sizes = np.cumsum(n), np.bincount(place, n).astype(np.float64)
+        halves = np.searchsorted(reached, np.cumsum(sizes) - sizes / 2)
+        return cls(_scaled(sample.values[order], smallest), n, place, reached, sizes, halves, smallest)
+
+    def scaled(self, smallest: float) -> _Blocks:
+        """The same of logarithms, which leave values in their order."""
+        return replace(self, values=_scaled(self.values, smallest), smallest=smallest)
+
+    @property
+    def number(self) -> int:
+        """How many blocks there are."""
+        return len(self.sizes)
 
     def rows(self, which: Mask) -> Floats:
         """How many of the rows each block has."""
@@ -144,21 +155,33 @@ class _Blocks:
 
     def away(self, side: int) -> Floats:
         """How far each row lies from its block's middle on a side of it; negative on the other."""
-        return np.asarray(side * (self.values - self.middles[self.place]))
+        return self._above if side > 0 else -self._above
+
+    def there(self, side: int) -> Floats:
+        """How many rows of each block lie on a side of its middle."""
+        return self._sides[side > 0]
 
     def scatter(self, side: int, share: float = _HALF) -> Floats:
         """How far the nearest `share` of each block's rows on a side of its middle lie from it at most, 0 without any:
         half of them, which the furthest do not move."""
-        away = self.away(side)
-        there, rows = self.rows(away > 0), self.rows(away == away)
+        there = self.there(side)
         beyond = (1 - share) * there
-        found = np.searchsorted(np.cumsum(self.n), np.cumsum(rows) - (beyond if side > 0 else rows - beyond))
-        return np.where(there > 0, away[np.minimum(found, len(away) - 1)], 0.0)
+        found = np.searchsorted(self.reached, np.cumsum(self.sizes) - (beyond if side > 0 else self.sizes - beyond))
+        away = self._above[np.minimum(found, len(self.values) - 1)]
+        return np.where(there > 0, away if side > 0 else -away, 0.0)
+
+    @functools.cached_property
+    def _above(self) -> Floats:
+        return np.asarray(self.values - self.values[self.halves][self.place])
+
+    @functools.cached_property
+    def _sides(self) -> tuple[Floats, Floats]:
+        return self.rows(self._above < 0), self.rows(self._above > 0)
 
     def chance(self, side: int, scatter: Floats) -> Floats:
         """The variance that the logarithm of each block's scatter has by chance, as the logarithm of a median."""
         between = self.scatter(side, _MOST) - self.scatter(side, 1 - _MOST)
-        rows = np.maximum(self.rows(self.away(side) > 0), 1.0)
+        rows = np.maximum(self.there(side), 1.0)
         return np.divide(between, scatter, out=np.zeros(self.number), where=scatter > 0) ** 2 / rows
 
     def spread(self, side: int) -> float:
@@ -173,8 +196,8 @@ class _Blocks:
         usual = float(np.exp(np.log(scatter[some]).mean())) if some.any() else 0.0
         spread = self.spread(side)
         kept = max(spread - float(self.chance(side, scatter)[some].mean()), 0.0) / spread if spread else 0.0
-        most = np.zeros(self.number)
-        np.maximum.at(most, self.place, self.away(side))
+        starts = np.flatnonzero(np.diff(self.place, prepend=-1))
+        most = np.maximum(np.maximum.reduceat(self.away(side), starts), 0.0)
         times = most / _steadied(scatter, usual, kept) if usual else most
         found = [_records(most, times, length) for length in stretches(self.number)]
         return Deviation(

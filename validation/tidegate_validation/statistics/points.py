@@ -4,16 +4,17 @@ values have. A default that creeps in, a cut-off or a rounding shows here althou
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tidegate_validation.statistics.arrays import Floats, Integers, places_of
+from tidegate_validation.statistics.arrays import Floats, Integers, largest
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.reaches import share_of, stretches
-from tidegate_validation.statistics.sample import TextSample, ValueSample, distinct_of
+from tidegate_validation.statistics.sample import TextSample, ValueSample
 
 _KEPT = 200
 _USUAL = 0.95
@@ -106,11 +107,11 @@ def weigh(sample: ValueSample | TextSample) -> Points:
     """The points of a reference column."""
     if len(sample.values) == 0:
         return Points()
-    values, place = distinct_of(sample)
-    day = places_of(sample.blocks)[1]
+    values, place = sample.placed
+    day = sample.day
     sizes = np.bincount(day, weights=sample.n.astype(np.float64)).astype(np.float64)
-    totals = np.bincount(place, weights=sample.n.astype(np.float64))
-    order = np.argsort(-totals, kind="stable")
+    totals = np.bincount(place, weights=sample.n.astype(np.float64)).astype(np.float64)
+    order = largest(totals, _KEPT + 1)
     kept = order[:_KEPT]
     # Of values beyond those listed only such as come more than once can weigh anything on a day of their own.
     told = totals > 1
@@ -129,7 +130,7 @@ def weigh(sample: ValueSample | TextSample) -> Points:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _PerBlock:
     """How often each value, `place` among some of them, ascending, came in a block `day`: `n` rows, all of shape [p],
     of the block's `sizes`, shape [B]."""
@@ -149,11 +150,11 @@ class _PerBlock:
 
     def peaks(self) -> Floats:
         """The largest share of each value in one block."""
-        return np.asarray(np.maximum.reduceat(self.n / self.sizes[self.day], self._starts()))
+        return np.asarray(np.maximum.reduceat(self.n / self.sizes[self.day], self._starts))
 
     def novel(self) -> float:
         """The largest share, beyond the one row that any has, of values that came in one block alone."""
-        starts = self._starts()
+        starts = self._starts
         alone = starts[np.diff(starts, append=len(self.place)) == 1]
         return float(((self.n - 1) / self.sizes[self.day])[alone].max(initial=0.0))
 
@@ -162,7 +163,7 @@ class _PerBlock:
         of all, of values that were rare in the other blocks."""
         found, blocks = [], len(self.sizes)
         counted, rows = np.concatenate([[0.0], np.cumsum(self.n)]), np.concatenate([[0.0], np.cumsum(self.sizes)])
-        totals, peaks = np.bincount(self.place, weights=self.n), np.maximum.reduceat(self.n, self._starts())
+        totals, peaks = np.bincount(self.place, weights=self.n), np.maximum.reduceat(self.n, self._starts)
         # Places and days, as one number that ascends, with a gap that no stretch of days reaches across.
         moments = self.place * 2 * blocks + self.day
         for length in stretches(blocks):
@@ -183,7 +184,7 @@ class _PerBlock:
     def fresh(self) -> tuple[float, ...]:
         """The shares, in stretches of 1, 2, 4, ... blocks that reach back from the last one to the middle of all, of
         values that no block before their stretch held."""
-        starts, blocks = self._starts(), len(self.sizes)
+        starts, blocks = self._starts, len(self.sizes)
         came = np.repeat(np.minimum.reduceat(self.day, starts), np.diff(starts, append=len(self.day)))
         found = []
         for length in stretches(blocks):
@@ -193,6 +194,7 @@ class _PerBlock:
             found.append(float(self.n[new].sum() / self.sizes[begin:].sum()))
         return tuple(found)
 
+    @functools.cached_property
     def _starts(self) -> Integers:
         return np.flatnonzero(np.diff(self.place, prepend=-1) != 0)
 
@@ -205,10 +207,9 @@ def heaviest(sample: ValueSample | TextSample, least: float, most: int) -> list[
     """Values of a window that hold at least a share `least` of its rows, with their shares, the heaviest first."""
     if len(sample.values) == 0:
         return []
-    values, place = distinct_of(sample)
-    shares = np.bincount(place, weights=sample.n.astype(np.float64)) / sample.n.sum()
-    order = np.argsort(-shares, kind="stable")[:most]
-    return [(_plain(values[one]), float(shares[one])) for one in order if shares[one] >= least]
+    values, place = sample.placed
+    shares = np.asarray(np.bincount(place, weights=sample.n.astype(np.float64)) / sample.n.sum(), dtype=np.float64)
+    return [(_plain(values[one]), float(shares[one])) for one in largest(shares, most) if shares[one] >= least]
 
 
 def digits_name(feature: str) -> str:
@@ -218,7 +219,7 @@ def digits_name(feature: str) -> str:
 
 def digits_of(sample: ValueSample) -> FeatureCounts:
     """Rows per block by the coarsest power of ten that a value is a multiple of; zeros are left out."""
-    values, place = distinct_of(sample)
+    values, place = sample.placed
     kept: Any = slice(None) if values.all() else np.flatnonzero(sample.values != 0)
     return FeatureCounts.from_rows(sample.blocks[kept], digits(values)[place[kept]], sample.n[kept])
 

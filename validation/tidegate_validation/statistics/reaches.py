@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tidegate_validation.statistics.arrays import Floats, Integers, places_of
+from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.sample import ValueSample
 
 _OF_TRAINING = 3
@@ -20,7 +20,7 @@ def reaches_of(sample: ValueSample) -> Reaches:
     """The reaches of a reference column."""
     if not len(sample.values):
         return (), ()
-    day = places_of(sample.blocks)[1]
+    day = sample.day
     return _above(-sample.values[::-1], day[::-1], sample.n[::-1]), _above(sample.values, day, sample.n)
 
 

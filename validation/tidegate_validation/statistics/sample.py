@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tidegate_validation.statistics.arrays import Floats, Integers
+from tidegate_validation.statistics.arrays import Floats, Integers, order_of_places, places_of
 from tidegate_validation.statistics.bins import CategoryBins, FrozenBins
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.sql import Family, as_number, as_text, family
@@ -17,17 +18,41 @@ from tidegate_validation.statistics.sql import Family, as_number, as_text, famil
 _MOST_JOINT = 50_000
 
 
-@dataclass(frozen=True, slots=True)
-class ValueSample:
-    """Finite values, ascending, their blocks and row counts; parallel arrays of shape [n]."""
+@dataclass(frozen=True)
+class _Sample:
+    """What is asked of numbers and of texts alike, found once."""
 
-    values: Floats
+    values: Any
     blocks: Integers
     n: Integers
 
+    @functools.cached_property
+    def placed(self) -> tuple[Any, Integers]:
+        """Distinct values, ascending, and the place of each value among them."""
+        new = np.ones(len(self.values), dtype=np.bool_)
+        new[1:] = self.values[1:] != self.values[:-1]
+        return self.values[new], np.cumsum(new) - 1
+
+    @functools.cached_property
+    def day(self) -> Integers:
+        """The place of each value's block among all of them, ascending."""
+        return places_of(self.blocks)[1]
+
+    @functools.cached_property
+    def by_day(self) -> Integers:
+        """Which values come block by block, those of one in their order."""
+        return order_of_places(self.day)
+
+
+@dataclass(frozen=True)
+class ValueSample(_Sample):
+    """Finite values, ascending, their blocks and row counts; parallel arrays of shape [n]."""
+
+    values: Floats
+
     def distinct(self) -> tuple[Floats, Floats]:
         """Distinct values, ascending, with their row counts over all blocks."""
-        values, place = distinct_of(self)
+        values, place = self.placed
         return values, np.bincount(place, weights=self.n.astype(np.float64)).astype(np.float64)
 
     def counted(self, bins: FrozenBins, factor: float, offset: float) -> FeatureCounts:
@@ -37,20 +62,11 @@ class ValueSample:
         return FeatureCounts.from_rows(self.blocks, bins.assign((self.values - offset) / factor), self.n)
 
 
-@dataclass(frozen=True, slots=True)
-class TextSample:
+@dataclass(frozen=True)
+class TextSample(_Sample):
     """Categories that are there, ascending, their blocks and row counts; parallel arrays of shape [n]."""
 
     values: npt.NDArray[np.object_]
-    blocks: Integers
-    n: Integers
-
-
-def distinct_of(sample: ValueSample | TextSample) -> tuple[Any, Integers]:
-    """Distinct values of a sample, ascending, and the place of each of its values among them."""
-    new = np.ones(len(sample.values), dtype=np.bool_)
-    new[1:] = sample.values[1:] != sample.values[:-1]
-    return sample.values[new], np.cumsum(new) - 1
 
 
 def read_joint(

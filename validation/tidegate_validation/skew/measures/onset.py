@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 import numpy as np
 
 from tidegate_validation.skew.measures.numbers import ordinary_bins
-from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.bins import MISSING
 from tidegate_validation.statistics.blocks import SECONDS
 from tidegate_validation.statistics.counts import FeatureCounts
@@ -35,20 +34,14 @@ def onset(feature: FeatureProfile, reference: FeatureCounts, current: FeatureCou
     p, q = before / before.sum(), days.sum(axis=0) / sizes.sum()
     way = (q - p) / np.maximum((p + q) / 2, 1e-9)
     places = (days / sizes[:, None] - p) @ way
-    total = _scatter(places)
+    far = places - places.mean()
+    total = float((far**2).sum())
     if total <= 0:
         return None
-    steps = [
-        (
-            float(
-                ((places[:cut] - places[:cut].mean()) ** 2).sum() + ((places[cut:] - places[cut:].mean()) ** 2).sum()
-            ),
-            cut,
-        )
-        for cut in range(1, len(places))
-    ]
-    left, cut = min(steps)
-    if left > (1 - _EXPLAINED) * total or abs(places[:cut].mean()) > _LITTLE * places[cut:].mean():
+    cuts = np.arange(1, len(far))
+    explained = np.cumsum(far)[:-1] ** 2 * len(far) / (cuts * (len(far) - cuts))
+    cut = int(cuts[explained.argmax()])
+    if explained.max() < _EXPLAINED * total or abs(places[:cut].mean()) > _LITTLE * places[cut:].mean():
         return None
     return int(current.blocks[cut])
 
@@ -56,7 +49,3 @@ def onset(feature: FeatureProfile, reference: FeatureCounts, current: FeatureCou
 def date_of(day: int) -> str:
     """A day as YYYY-MM-DD, UTC."""
     return f"{datetime.fromtimestamp(day * SECONDS, UTC):%Y-%m-%d}"
-
-
-def _scatter(places: Floats) -> float:
-    return float(((places - places.mean()) ** 2).sum())
