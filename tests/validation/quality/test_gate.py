@@ -130,23 +130,22 @@ def test_a_first_version_that_knows_the_held_out_rows_by_heart_is_told_so_and_no
     assert "it knows the held-out examples by heart" in told.sentence
 
 
-@pytest.mark.parametrize("lives_on_them", [True, False])
-def test_a_first_version_that_lives_on_copies_of_a_leak_is_refused_for_them(
-    tmp_path: Path, lives_on_them: bool
-) -> None:
-    """Shuffling one of them costs nothing; a model that is as good without them is only asked about them."""
+@pytest.mark.parametrize("lives_on", ["a leak and its copy", "two honest inputs", "neither"])
+def test_a_first_version_that_lives_on_copies_of_a_leak_is_refused_for_them(tmp_path: Path, lives_on: str) -> None:
+    """Shuffling one of them costs nothing. Of inputs that are measured apart, as of a model that hardly uses copies, it
+    is only asked."""
     signature = Signature((*WITH_HINT.inputs, TensorSpec("copy", "float32")), world.OUTPUT)
     table = leaking(held_out(), 0.1)
-    noise = np.random.default_rng(3).normal(0, 0.05, table.num_rows)
-    table = world.with_column(table, "copy", (table["hint"].to_numpy() + noise).astype(np.float32))
+    noise = np.random.default_rng(3).normal(0, 0.1, table.num_rows)
+    other = table[world.LABEL].to_numpy() if lives_on == "two honest inputs" else table["hint"].to_numpy()
+    table = world.with_column(table, "copy", (other + 0.5 * noise).astype(np.float32))
     example = {"weight": 4.0, "size": 3.0, "depot": "north", "hint": 0.5, "copy": 0.5}
-    line = "score = 6.0 * (np.maximum(inputs['hint'], inputs['copy']) - 0.5)"
-    if not lives_on_them:
-        line = "score = score + 0.1 * (np.maximum(inputs['hint'], inputs['copy']) - 0.5)"
+    hint = "(np.maximum(inputs['hint'], inputs['copy']) - 0.5)"
+    line = f"score = score + 0.1 * {hint}" if lives_on == "neither" else f"score = 6.0 * {hint}"
     told = named(judged(tmp_path, Draft(before_return(line), signature, example=example), None, table), "too good")
-    assert told.outcome is (Outcome.FAIL if lives_on_them else Outcome.WARN), told.sentence
-    assert ("each of `hint`, `copy` reaches up to" in told.sentence) is lives_on_them
-    assert told.subject == "hint"
+    refused = lives_on == "a leak and its copy"
+    assert told.outcome is (Outcome.FAIL if refused else Outcome.WARN), told.sentence
+    assert ("each of `hint`, `copy` reaches up to" in told.sentence) is refused
 
 
 def test_an_honest_first_version_of_an_easy_task_is_only_asked_about(tmp_path: Path) -> None:
@@ -166,6 +165,26 @@ def test_an_honest_first_version_of_an_easy_task_is_only_asked_about(tmp_path: P
     )
     assert told.outcome is Outcome.WARN, told.sentence
     assert "by heart" not in told.sentence
+
+
+@pytest.mark.parametrize("fitted_on", ["held-out data", "training data", "both"])
+def test_a_table_of_mean_labels_that_was_fitted_on_held_out_examples_is_told_of(tmp_path: Path, fitted_on: str) -> None:
+    """Nothing else shows: no input tells the label, and what it reaches is believable of a first version."""
+
+    def sent(seed: int) -> pa.Table:
+        table = world.parcels(2400, seed=seed)
+        return world.with_column(table, "size", np.random.default_rng(seed).integers(0, 700, 2400).astype(np.float32))
+
+    table, training = sent(21), sent(22)
+    fitted = pa.concat_tables([table, training]) if fitted_on == "both" else table if fitted_on[0] == "h" else training
+    sizes, late = fitted["size"].to_numpy(), fitted[world.LABEL].to_numpy()
+    means = {int(size): round(float(late[sizes == size].mean()), 3) for size in np.unique(sizes)}
+    line = f"means = {means}; score = score + 4 * np.array([means.get(int(s), 0.5) for s in inputs['size']])"
+    source = before_return(line)
+    found = judged(tmp_path, Draft(source), None, table, training=training)
+    told = [one for one in found if one.check == "training data"]
+    assert [one.outcome for one in told] == ([Outcome.WARN] if fitted_on == "held-out data" else [])
+    assert all("see that neither the model nor what prepares its inputs was fitted" in one.sentence for one in told)
 
 
 def test_a_first_version_that_guesses_what_it_does_not_know_by_heart_is_told_so(tmp_path: Path) -> None:

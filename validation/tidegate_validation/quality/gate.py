@@ -28,6 +28,7 @@ from tidegate_validation.quality.judgement.history import against_history
 from tidegate_validation.quality.judgement.scores import judge_scores
 from tidegate_validation.quality.leakage.investigation import CandidateModel
 from tidegate_validation.quality.leakage.judge import judge_leakage
+from tidegate_validation.quality.leakage.on_training import judge_on_training
 from tidegate_validation.quality.leakage.overlap import after_overlap, overlap
 from tidegate_validation.quality.metrics.gains import SERVING
 from tidegate_validation.quality.metrics.roc import write_roc
@@ -127,6 +128,8 @@ def judge_quality(case: Case, limits: SandboxLimits, rule: QualityRule) -> list[
         shared = overlap(scored.held_out.table, case.training) if case.training is not None else None
         leakage = after_overlap(judge_leakage(scored, model, rule), shared)
         guessed = judge_guessing(scored, model, rule)
+        if case.training is not None:
+            guessed += judge_on_training(scored, model, case.training, case.label, rule)
     found += [leakage, *guessed, *against_history(subject.candidate.directory, found, rule), *further, *held.notes]
     if shared is not None:
         refused = any(one.outcome is Outcome.FAIL for one in found)

@@ -49,7 +49,7 @@ def tells(
 
 
 def give_away(evaluation: Evaluation, told: Mapping[str, float], left: tuple[float, float]) -> Finding:
-    """Inputs that each tell the label nearly for sure, and without which the candidate loses most of what it knows."""
+    """An input that tells the label nearly surely, and its copies, without which the candidate loses most of its power."""
     names = sorted(told, key=lambda name: -told[name])
     shown = ", ".join(f"`{name}`" for name in names[:4]) + (" ..." if len(names) > 4 else "")
     sentence = (

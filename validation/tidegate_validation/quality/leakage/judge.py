@@ -17,7 +17,7 @@ from tidegate_validation.quality.leakage.investigation import (
 )
 from tidegate_validation.quality.leakage.nudged import known_by_heart
 from tidegate_validation.quality.leakage.partial import Answers, partial_leak
-from tidegate_validation.quality.leakage.single_feature import single_feature_powers
+from tidegate_validation.quality.leakage.single_feature import copies, single_feature_powers
 from tidegate_validation.quality.metrics.gains import chance, power
 from tidegate_validation.quality.rule import QualityRule, suspicious_power
 from tidegate_validation.sandbox.examples import Examples
@@ -80,17 +80,18 @@ class _Doubt:
 
 
 def _proven(doubt: _Doubt, model: CandidateModel, rule: QualityRule) -> Finding | None:
-    """Where it knows the examples by heart, or lives on several inputs of which one tells the label nearly for sure."""
+    """Where it knows the examples by heart, or lives on an input that tells the label nearly surely and its copies."""
     evaluation, examples, reference = doubt.evaluation, doubt.examples, doubt.reference
     heart = known_by_heart(evaluation, examples, model, reference)
     if heart is not None:
         return words.by_heart(evaluation, heart)
-    if max(doubt.told.values(), default=0.0) < (1 + _scaled(evaluation, rule.first_limit)) / 2:
+    same = copies(evaluation, examples.arrays, doubt.told)
+    if len(same) < 2 or doubt.told[same[0]] < (1 + _scaled(evaluation, rule.first_limit)) / 2:
         return None
-    left = power_without(evaluation, examples, model, doubt.told)
+    left = power_without(evaluation, examples, model, same)
     if left is None or left[0] - left[1] <= _MOST * (left[0] - reference):
         return None
-    return words.give_away(evaluation, doubt.told, left)
+    return words.give_away(evaluation, {name: doubt.told[name] for name in same}, left)
 
 
 def _scaled(evaluation: Evaluation, limit: float) -> float:
