@@ -21,7 +21,8 @@ ROWS = 800
 
 
 def version(seed: int) -> Outputs:
-    """What a version answers: a median between two bounds, a duration, a class, a score of noise, an embedding."""
+    """What a version answers: a median between two bounds, a duration, a class, a score of noise, an embedding, and how
+    far the median is from what is usual, between bounds of its own."""
     truth, random = np.random.default_rng(0), np.random.default_rng(seed)
     x, y = truth.normal(size=(2, ROWS))
 
@@ -35,6 +36,9 @@ def version(seed: int) -> Outputs:
         "minutes": np.exp(learned(3 + x, 0.3)),
         "class": random.permutation(4)[np.digitize(y, [-1, 0, 1])].astype(np.int64)[:, None],
         "noise": learned(0 * x, 1.0),
+        "unusual": learned(np.abs(x), 0.1),
+        "least": learned(40 + 4 * x - 2, 0.2),
+        "most": learned(40 + 4 * x + 2, 0.2),
         "vector": random.normal(size=(ROWS, 3)) @ random.normal(size=(3, 3)),
     }
 
@@ -80,6 +84,27 @@ def test_a_sound_retrain_is_told_nothing(seed: int) -> None:
             {"kind": "unrelated"},
             "no longer goes with the prediction `median`",
             lambda one: {"minutes": np.random.default_rng(5).permutation(one["minutes"])},
+        ),
+        (
+            "unusual",
+            {"kind": "unrelated"},
+            "no longer goes with the prediction `median`",
+            lambda one: {"unusual": np.random.default_rng(5).permutation(one["unusual"])},
+        ),
+        (
+            "least, most",
+            {"kind": "crossed"},
+            "`least` lies above `most` for 10 % of the held-out examples",
+            lambda one: {
+                "least": np.where(np.arange(ROWS)[:, None] % 10 == 3, one["most"], one["least"]),
+                "most": np.where(np.arange(ROWS)[:, None] % 10 == 3, one["least"], one["most"]),
+            },
+        ),
+        (
+            "least, most",
+            {"kind": "apart"},
+            "`least` and `most` lie 0.198 times",
+            lambda one: {"most": one["least"] + 0.2 * (one["most"] - one["least"])},
         ),
     ],
 )

@@ -1,11 +1,13 @@
 """Holds the outputs beside the prediction against the baseline's: no label says what is right for them.
 
 A retrain moves them a little. What a mistake does shows on the same rows: one that is constant now, outputs that are
-swapped, another unit, answers that lie elsewhere or have nothing to do any more with those of before.
+swapped, on all rows or on some, another unit, answers that lie elsewhere or have nothing to do any more with those of
+before, and bounds that lie far nearer together, or further apart.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
 import numpy as np
@@ -27,6 +29,10 @@ _FEW = 20
 """Whole numbers of so few values may be names of classes, whose order says nothing."""
 _BEYOND = 0.5
 _RELATED, _UNRELATED = 0.5, 0.2
+_BINS, _IN_BIN = 20, 10
+_ALWAYS, _CROSSED = 0.999, 0.02
+"""One output is below another one where it is so for such a share of the rows; more than the other share is a fault."""
+_APART = 2.0
 _Outputs = Mapping[str, Floats]
 
 
@@ -58,7 +64,10 @@ def judge_further_outputs(candidate: _Outputs, baseline: _Outputs, prediction: s
         )
         if told is not None:
             found[name] = told
-    return [*(_of_cycle(cycle) for cycle in swapped), *found.values()]
+    bounds = [name for name in mine if name not in found and name not in moved and mine[name].shape[1] == 1]
+    bounds = [name for name in bounds if not _are_names(candidate[name], baseline[name]) and _varied(theirs[name])]
+    pairs = _in_order({name: mine[name] for name in bounds}, theirs) if usual is None else []
+    return [*(_of_cycle(cycle) for cycle in swapped), *found.values(), *pairs]
 
 
 def _are_names(*arrays: np.ndarray) -> bool:
@@ -164,7 +173,7 @@ def _unrelated(name: str, mine: _Outputs, theirs: _Outputs, prediction: str) -> 
     """Where single numbers went with the prediction, and go neither with that nor with those of before."""
     if prediction not in mine or mine[prediction].shape[1] != 1 or mine[name].shape[1] != 1:
         return None
-    before, now = (abs(_ranked(one[name], one[prediction])) for one in (theirs, mine))
+    before, now = (_goes_with(one[name], one[prediction]) for one in (theirs, mine))
     alike = _ranked(mine[name], theirs[name])
     if before < _RELATED or now >= _UNRELATED or abs(alike) >= _UNRELATED:
         return None
@@ -173,6 +182,51 @@ def _unrelated(name: str, mine: _Outputs, theirs: _Outputs, prediction: str) -> 
         f"goes with the prediction `{prediction}` ({now:.2f} in place of {before:.2f})"
     )
     return _finding(name, sentence, {"kind": "unrelated"}, alike)
+
+
+def _in_order(mine: _Outputs, theirs: _Outputs) -> list[Finding]:
+    """Of two outputs that go together, of which the baseline has one below the other: where they cross now, else where
+    they lie nearer together or further apart; of several pairs the one that changed most."""
+    crossed, apart = dict[tuple[str, str], float](), dict[tuple[str, str], float]()
+    for low, high in itertools.permutations(mine, 2):
+        before, now = theirs[high] - theirs[low], mine[high] - mine[low]
+        overlapping = theirs[low].max() > theirs[high].min() and _ranked(theirs[low], theirs[high]) >= _RELATED
+        if (before > 0).mean() < _ALWAYS or not overlapping:
+            continue
+        crossed[low, high] = float((now < 0).mean())
+        factor = _factor(now, before)
+        if factor is not None and factor > 0:
+            apart[low, high] = factor
+    pair = max(crossed, key=lambda one: crossed[one], default=None)
+    if pair is not None and crossed[pair] > _CROSSED:
+        share = crossed[pair]
+        sentence = (
+            f"the output `{pair[0]}` lies above `{pair[1]}` for {100 * share:.0f} % of the held-out examples, that of "
+            f"{SERVING} below: are they crossed?"
+        )
+        return [_finding(", ".join(pair), sentence, {"kind": "crossed"}, share)]
+    pair = max(apart, key=lambda one: abs(float(np.log(apart[one]))), default=None)
+    if pair is None or 1 / _APART < apart[pair] < _APART:
+        return []
+    sentence = (
+        f"the outputs `{pair[0]}` and `{pair[1]}` lie {apart[pair]:.3g} times as far apart as those of {SERVING}: see "
+        "that they still bound what they are to bound"
+    )
+    return [_finding(", ".join(pair), sentence, {"kind": "apart", "factor": apart[pair]})]
+
+
+def _goes_with(one: Floats, other: Floats) -> float:
+    """How much of an output's order another one tells, rising, falling or neither: 0 for nothing, 1 for all."""
+    from scipy import stats
+
+    bins = min(_BINS, len(one) // _IN_BIN)
+    ranks = stats.rankdata(one[:, 0])
+    _, place = np.unique((stats.rankdata(other[:, 0]) - 1) * bins // len(other), return_inverse=True)
+    count = np.bincount(place)
+    means = np.bincount(place, weights=ranks) / count
+    told = float((count * (means - ranks.mean()) ** 2).sum() / max(float(((ranks - ranks.mean()) ** 2).sum()), 1.0))
+    chance = (len(count) - 1) / (len(ranks) - 1)
+    return max(abs(_ranked(one, other)), float(np.sqrt(max(told - chance, 0.0))))
 
 
 def _ranked(one: Floats, other: Floats) -> float:

@@ -49,7 +49,7 @@ def tells(
 
 
 def give_away(evaluation: Evaluation, told: Mapping[str, float], left: tuple[float, float]) -> Finding:
-    """An input that tells the label nearly surely, and its copies, without which the candidate loses most of its power."""
+    """An input that tells the label nearly surely, and its copies, without which the candidate loses most it can."""
     names = sorted(told, key=lambda name: -told[name])
     shown = ", ".join(f"`{name}`" for name in names[:4]) + (" ..." if len(names) > 4 else "")
     sentence = (
