@@ -69,6 +69,17 @@ def test_a_model_that_is_worse_on_one_slice_only_fails_naming_it(tmp_path: Path)
     assert [one.subject for one in found if one.outcome is Outcome.FAIL] == ["depot=south"]
 
 
+@pytest.mark.parametrize("swapped", [True, False])
+def test_inputs_that_are_read_in_another_order_begin_what_refuses_a_version(tmp_path: Path, swapped: bool) -> None:
+    """A scale of one input that is wrong is no such fault."""
+    line = "weight = inputs['size'].astype(np.float64)" if swapped else "weight = 3 * weight"
+    source = HONEST.replace("        score =", f"        {line}; score =")
+    found = judged(tmp_path, Draft(source), Draft(HONEST.replace("0.45", "0.44")), held_out())
+    first = next(one for one in found if one.outcome is Outcome.FAIL)
+    assert (first.check == "input order") is swapped, first.sentence
+    assert ("with `weight` and `size` in each other's place" in first.sentence) is swapped
+
+
 @pytest.mark.parametrize("noise", [0.0, 0.3])
 def test_a_new_input_that_knows_the_label_is_named(tmp_path: Path, noise: float) -> None:
     draft = Draft(USES_HINT, WITH_HINT, example={"weight": 4.0, "size": 3.0, "depot": "north", "hint": 0.5})

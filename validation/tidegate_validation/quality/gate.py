@@ -25,6 +25,7 @@ from tidegate_validation.quality.judgement.by_heart import judge_unknown
 from tidegate_validation.quality.judgement.further_outputs import judge_further_outputs
 from tidegate_validation.quality.judgement.guessing import judge_guessing
 from tidegate_validation.quality.judgement.history import against_history
+from tidegate_validation.quality.judgement.input_order import judge_input_order
 from tidegate_validation.quality.judgement.scores import judge_scores
 from tidegate_validation.quality.leakage.investigation import CandidateModel
 from tidegate_validation.quality.leakage.judge import judge_leakage
@@ -125,6 +126,8 @@ def judge_quality(case: Case, limits: SandboxLimits, rule: QualityRule) -> list[
             write_roc(scored.evaluation, scored.candidate, case.report)
         found = judge_scores(scored, rule)
         model = _candidate_model(subject, scored, session, rule)
+        if any(one.outcome is Outcome.FAIL for one in found):
+            found = [*judge_input_order(scored, model), *found]
         shared = overlap(scored.held_out.table, case.training) if case.training is not None else None
         leakage = after_overlap(judge_leakage(scored, model, rule), shared)
         guessed = judge_guessing(scored, model, rule)
