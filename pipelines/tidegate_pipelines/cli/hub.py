@@ -48,4 +48,10 @@ def hub(
 
     log_to_stderr()
     read = HubConfig.load(config, overrides={"address": address, "directory": directory})
-    run(read, ready_file, lambda where: typer.echo(f"the hub is at {where}"))
+
+    def on_ready(where: str) -> None:
+        typer.echo(
+            f"the hub is at {read.public_url}, listening at {where}" if read.public_url else f"the hub is at {where}"
+        )
+
+    run(read, ready_file, on_ready)

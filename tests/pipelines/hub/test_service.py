@@ -13,6 +13,8 @@ from anyio.to_thread import current_default_thread_limiter
 from tests.support.eventually import eventually
 from tests.support.neighbours.certificates import DAY, Authority
 
+from tidegate_pipelines.cli.hub import hub
+from tidegate_pipelines.hub import logs, service
 from tidegate_pipelines.hub.config import EngineConfig, HubConfig
 from tidegate_pipelines.hub.people_config import AccessConfig
 from tidegate_pipelines.hub.service import Service, listen, run
@@ -61,17 +63,17 @@ def test_tls_files_that_cannot_be_used_are_named_before_the_hub_starts(tmp_path:
 
 
 def test_a_hub_answers_as_many_requests_at_once_as_its_database_has_connections(tmp_path: Path) -> None:
-    service, go, many = Service(HubConfig(directory=tmp_path)), threading.Event(), 5 * MOST_AT_ONCE
-    service.prepare()
+    replica, go, many = Service(HubConfig(directory=tmp_path)), threading.Event(), 5 * MOST_AT_ONCE
+    replica.prepare()
 
-    @service.app.get("/slow")
+    @replica.app.get("/slow")
     def slow() -> None:
         assert go.wait(60)
 
     async def ask() -> list[httpx.Response]:
-        transport = httpx.ASGITransport(service.app)
+        transport = httpx.ASGITransport(replica.app)
         async with (
-            service.app.router.lifespan_context(service.app),
+            replica.app.router.lifespan_context(replica.app),
             httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8600") as client,
         ):
             pages = [asyncio.create_task(client.get("/slow")) for _ in range(many)]
@@ -83,3 +85,23 @@ def test_a_hub_answers_as_many_requests_at_once_as_its_database_has_connections(
             return await asyncio.gather(*pages)
 
     assert [one.status_code for one in asyncio.run(ask())] == [200] * many
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ("", "the hub is at https://0.0.0.0:8600\n"),
+        (
+            'public_url = "https://hub.example.com"\n',
+            "the hub is at https://hub.example.com, listening at https://0.0.0.0:8600\n",
+        ),
+    ],
+)
+def test_a_hub_tells_the_address_by_which_people_reach_it(
+    settings: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(service, "run", lambda config, ready_file, on_ready: on_ready("https://0.0.0.0:8600"))
+    monkeypatch.setattr(logs, "log_to_stderr", lambda: None)
+    (tmp_path / "hub.toml").write_text(settings)
+    hub(tmp_path / "hub.toml", directory=tmp_path)
+    assert capsys.readouterr().out == told
