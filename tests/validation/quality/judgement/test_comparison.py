@@ -162,3 +162,28 @@ def test_values_without_bounds_are_told_so() -> None:
     found = first_version(evaluation, lone, 0.55, Outcome.INCONCLUSIVE, "1 day", 0.05)
     assert found.sentence.startswith("a first version: AUC 0.560 (this data gives no bounds) cannot be told from 0.55")
     assert metric_value("AUC", lone, None, None, QualityRule()).sentence == "AUC 0.56 (this data gives no bounds)"
+
+
+@pytest.mark.parametrize(("shift", "before", "warned"), [(-0.6, 0.0, True), (0.6, 0.0, True), (-0.6, -0.6, False)])
+def test_probabilities_that_became_too_low_or_too_high_on_the_whole_are_told_of(
+    shift: float, before: float, warned: bool
+) -> None:
+    """They rank as before, and cost little in squares."""
+    evaluation, mine, theirs = models(3, 0.25)
+    held = HeldOut(pa.table({"row": np.arange(len(mine))}), evaluation, "40 random buckets")
+
+    def moved(scores: Floats, by: float) -> Floats:
+        return np.asarray(1 / (1 + np.exp(-np.log(scores / (1 - scores)) - by)))
+
+    found = judge_scores(ScoredExamples(held, moved(mine, shift), moved(theirs, before)), RULE)
+    told = [one.outcome for one in found if (one.check, one.subject) == ("calibration", "mean")]
+    assert told == ([Outcome.WARN] if warned else [])
+
+
+def test_sound_retrains_are_calibrated_on_the_whole() -> None:
+    found = []
+    for seed in range(40):
+        evaluation, mine, theirs = models(seed, 0.5, rows=600)
+        held = HeldOut(pa.table({"row": np.arange(len(mine))}), evaluation, "40 random buckets")
+        found += judge_scores(ScoredExamples(held, mine, theirs), RULE)
+    assert [one.sentence for one in found if (one.check, one.subject) == ("calibration", "mean")] == []

@@ -225,6 +225,17 @@ def calibrated(line: tuple[Estimate, Estimate], before: tuple[Estimate, Estimate
     return Finding("calibration", "slope", outcome, sentence, slope.value, slope.finite_interval(rule.alpha), 1.0)
 
 
+def off_on_the_whole(mine: Estimate, before: Estimate, share: float, rule: QualityRule) -> Finding:
+    """Probabilities that miss the share of the positive class, which those of the baseline meet."""
+    sentence = (
+        f"its probabilities are {share + mine.value:.3f} in the mean, where {share:.3f} of the labels are positive and "
+        f"{SERVING} says {share + before.value:.3f}: whoever uses them with a threshold decides otherwise; see how "
+        "inputs are scaled and classes weighted, or calibrate it on data of its own"
+    )
+    interval = mine.finite_interval(rule.alpha)
+    return Finding("calibration", "mean", Outcome.WARN, sentence, mine.value, interval, cause={"kind": "mean"})
+
+
 def _bounds(value: Estimate, alpha: float, digits: str) -> str:
     """Its interval in brackets; infinite bounds are none."""
     interval = value.finite_interval(alpha)

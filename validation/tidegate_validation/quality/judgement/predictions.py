@@ -8,7 +8,7 @@ from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.quality.data.held_out import ScoredExamples
 from tidegate_validation.quality.evaluation import Task, is_hard, is_probability
 from tidegate_validation.quality.judgement import finding as words
-from tidegate_validation.quality.metrics.calibration import recalibration
+from tidegate_validation.quality.metrics.calibration import excess, recalibration
 from tidegate_validation.quality.metrics.prediction_change import (
     churn,
     collapse,
@@ -18,6 +18,9 @@ from tidegate_validation.quality.metrics.prediction_change import (
 )
 from tidegate_validation.quality.rule import QualityRule
 from tidegate_validation.quality.slices.partitions import FEW, Partition
+
+_FAR_OFF = 0.15
+"""Of the rarer class' share."""
 
 
 def judge_collapse(scored: ScoredExamples, rule: QualityRule) -> list[Finding]:
@@ -64,4 +67,20 @@ def judge_change(scored: ScoredExamples, rule: QualityRule) -> list[Finding]:
             usable = baseline is not None and is_probability(baseline)
             before = recalibration(evaluation, baseline) if usable and baseline is not None else None
             found.append(words.calibrated(line, before, rule))
-    return found
+    return [*found, *_on_the_whole(scored, rule)]
+
+
+def _on_the_whole(scored: ScoredExamples, rule: QualityRule) -> list[Finding]:
+    """A WARN where probabilities are surely too high or too low in the mean, which the baseline's are not."""
+    evaluation, candidate, baseline = scored.evaluation, scored.candidate, scored.baseline
+    if baseline is None or evaluation.task != Task.BINARY:
+        return []
+    if not all(is_probability(one) and not is_hard(one) for one in (candidate, baseline)):
+        return []
+    mine, before = (excess(evaluation, one).estimate() for one in (candidate, baseline))
+    share = float(evaluation.labels.mean())
+    low, high = mine.interval(rule.alpha)
+    far = max(low, -high) > _FAR_OFF * min(share, 1 - share)
+    if not far or abs(before.value) > abs(mine.value) / 2:
+        return []
+    return [words.off_on_the_whole(mine, before, share, rule)]

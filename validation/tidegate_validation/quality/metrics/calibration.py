@@ -7,7 +7,7 @@ import numpy as np
 from tidegate_validation.quality.evaluation import Evaluation
 from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.bins import quantile_edges
-from tidegate_validation.statistics.jackknife import Estimate, Replicates
+from tidegate_validation.statistics.jackknife import Estimate, Replicates, mean
 
 _BINS = 15
 _EDGE = 1e-6
@@ -26,6 +26,11 @@ def calibration_error(evaluation: Evaluation, scores: Floats) -> Replicates:
     rest = np.where((rows > 0) & (rows < len(said)), len(said) - rows, np.nan)
     without = np.abs(off.sum(axis=0) - off).sum(axis=1) / rest
     return Replicates(float(np.abs(off.sum(axis=0)).sum()) / len(said), without)
+
+
+def excess(evaluation: Evaluation, scores: Floats) -> Replicates:
+    """By how much probabilities of two classes are higher in the mean than the share of the positive one."""
+    return mean(scores - evaluation.labels, evaluation.groups)
 
 
 def recalibration(evaluation: Evaluation, scores: Floats) -> tuple[Estimate, Estimate] | None:
