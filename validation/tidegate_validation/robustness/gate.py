@@ -24,6 +24,7 @@ from tidegate_validation.robustness.stages import (
     edges,
     ending,
     golden,
+    half_precision,
     idle,
     latency,
     later,
@@ -51,6 +52,7 @@ _STAGES: Sequence[Callable[[Examination], None]] = (
     concurrency.threads,
     edges.boundaries,
     edges.malformed,
+    half_precision.half_precision,
     later.later,
     restart.restart,
 )
