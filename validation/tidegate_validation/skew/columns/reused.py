@@ -10,7 +10,7 @@ import numpy as np
 
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.statistics.profile import FeatureProfile
-from tidegate_validation.statistics.sample import TextSample, ValueSample, distinct_of
+from tidegate_validation.statistics.sample import TextSample, ValueSample
 from tidegate_validation.statistics.sql import Family
 
 CHECK = "repeated values"
@@ -35,7 +35,7 @@ def reused(feature: FeatureProfile, sample: ValueSample | TextSample) -> Finding
         return None
     usual = max(1 - feature.distinct / present, 0.0)
     limit = max(_MANY, _TIMES * usual)
-    values, place = distinct_of(sample)
+    values, place = sample.placed
     share = 1 - len(values) / rows
     if usual > _HARDLY or share <= limit:
         return None
