@@ -26,7 +26,7 @@ install() {
 
 new_enough() {
     [ -x "$1" ] && [ -x "$(dirname "$1")/rustc" ] &&
-        [ "$("$(dirname "$1")/rustc" --version | sed -E 's/^rustc 1\.([0-9]+).*/\1/')" -ge "$RUST_NEEDED" ] 2>/dev/null
+        [ "$("$(dirname "$1")/rustc" --version 2>/dev/null | sed -E 's/^rustc 1\.([0-9]+).*/\1/')" -ge "$RUST_NEEDED" ] 2>/dev/null
 }
 
 find_uv() {
