@@ -141,6 +141,7 @@ _BY_KIND: Mapping[str, str] = {
     "repeated values": "Find out what uses values of {name} again{when}: a retry, a wrong key, another thing's id.",
     "duplicated rows": "Find out what sends rows twice{when}: a retry, or a join with a table that has keys twice.",
     "other column": "Check the order and the names of columns where {name} is filled{when}.",
+    "exchanged in some rows": "Find out who fills {name} and `{column}` in each other's place{when}.",
     "rounded": _DIGITS,
     "32-bit floats": _DIGITS,
     "drift over time": "Look at {name} over the last windows{when}: it moves a little in each, which none shows alone.",

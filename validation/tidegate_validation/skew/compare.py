@@ -9,6 +9,7 @@ from typing import Any
 
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.columns.copied import copied_columns
+from tidegate_validation.skew.columns.exchanged import exchanged_rows, told_of_exchanged
 from tidegate_validation.skew.columns.growing import Growing, told_of_growth
 from tidegate_validation.skew.columns.missing import said_as_text, said_where
 from tidegate_validation.skew.columns.narrowed import narrowed
@@ -142,6 +143,7 @@ def _compare_columns(
         findings.setdefault(finding.subject, []).insert(0, of_fewer_rows(finding, causes, profile.pairs))
     for finding in written:
         findings.setdefault(finding.subject, []).insert(0, finding)
+    findings |= told_of_exchanged(findings, exchanged_rows(profile, read, carried, findings))
 
 
 def _tell_reused(inquiry: Inquiry, findings: dict[str, list[Finding]], twice: Sequence[Finding]) -> None:
