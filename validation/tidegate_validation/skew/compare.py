@@ -9,6 +9,7 @@ from typing import Any
 
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.columns.copied import copied_columns
+from tidegate_validation.skew.columns.decided import new_where_decided
 from tidegate_validation.skew.columns.exchanged import exchanged_rows, told_of_exchanged
 from tidegate_validation.skew.columns.growing import Growing, told_of_growth
 from tidegate_validation.skew.columns.missing import said_as_text, said_where
@@ -95,7 +96,8 @@ def compare(profile: Profile, window: Window, rule: SkewRule, derived: Collectio
         since = None if begun is None else date_of(begun)
         growth = grown[name].finding if name in grown else None
         found = findings_of(figures, judgements[name], None if growth else causes.get(name), rule, since, growth)
-        findings[name] = [said_where(one, window, inquiry.few_valued) for one in found]
+        found = [said_where(one, window, inquiry.few_valued) for one in found]
+        findings[name] = [new_where_decided(one, profile.features[name], window, inquiry.few_valued) for one in found]
     for feature in schema.comparable:
         found = findings[feature.name]
         if may_have_vanished(found):
