@@ -1,5 +1,6 @@
 //! The log's thread works in short turns: while it makes blocks of much that waits, it lets others have the processor.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -56,4 +57,46 @@ fn the_log_gives_way_while_it_makes_many_blocks() {
     let pauses = pauses.0.into_inner().unwrap();
     let (first, last) = (pauses[0], pauses[RECORDS - 1]);
     assert!(last - first >= LEAST_PAUSES, "{} pauses in {RECORDS} records", last - first);
+}
+
+/// The rows of all blocks.
+#[derive(Default)]
+struct Rows(Mutex<usize>);
+
+impl LogSink for Rows {
+    fn take(&self, block: LogBlock) -> bool {
+        *lock(&self.0) += block.rows;
+        true
+    }
+}
+
+#[test]
+fn a_record_that_cannot_be_read_is_counted_as_dropped_and_keeps_no_other_from_the_log() {
+    let metrics = Arc::<Metrics>::default();
+    let limits = LogLimits { block_rows: 100, interval: Duration::from_secs(3600), buffer_bytes: 1 << 30 };
+    let log = Log::new(&limits, metrics.clone());
+    let outcome = || Outcome { code: Code::Internal, latency_us: 1, logged: true };
+    // One has an entry more than it has outcomes.
+    for entries in [0..1, 0..2, 0..1] {
+        let fixture = fixture(ROWS, ROWS);
+        let entry = Entry { rows: 1, logged: true, ..fixture.entry(1) };
+        let mut words = Words::default();
+        words.push(&[0; 4]);
+        let failed = Err(Status::internal("it failed"));
+        log.offer(Record {
+            served: fixture.queue.served.clone(),
+            entries: vec![entry],
+            outcomes: vec![outcome()],
+            inputs: vec![Kept::copy(&Column::Raw(words))],
+            shapes: [vec![]].into(),
+            parts: vec![Part { entries, first_row: 0, unbatched: false, outputs: failed, errors: Vec::new() }],
+            memory: None,
+        });
+    }
+    log.close();
+    let rows = Rows::default();
+    log.run(&rows);
+    let counted = [&metrics.log.written, &metrics.log.dropped].map(|count| count[0].load(Ordering::Relaxed));
+    assert_eq!((rows.0.into_inner().unwrap(), counted), (2, [2, 1]));
+    assert_eq!(metrics.log_waiting_bytes.load(Ordering::Relaxed), 0);
 }

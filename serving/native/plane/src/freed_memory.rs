@@ -14,7 +14,7 @@ use tidegate_engine::metrics::LogMetrics;
 use tidegate_engine::spare::SPARE;
 
 use crate::endpoints::reply::PlaneDispatcher;
-use crate::named_thread::spawn;
+use crate::supervision::spawn_thread;
 use crate::system::System;
 
 /// How often freed memory goes back to the system; and after how many times that at the latest while the log is written, as
@@ -39,7 +39,7 @@ impl FreedMemory {
     pub fn start(engine: &Engine, system: Arc<dyn System>) -> io::Result<FreedMemory> {
         let memory = engine.limits.memory.clone();
         let (disposed, of_models, metrics) = (memory.disposal.open(), memory.clone(), engine.metrics.clone());
-        let thread = spawn("tg-memory", move || {
+        let thread = spawn_thread("tg-memory", move || {
             system.step_back();
             let keeping = SPARE.keep(of_models.limit() / OF_LIMIT);
             return_memory(&disposed, &of_models, &metrics.log, &*system);

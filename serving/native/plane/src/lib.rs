@@ -22,5 +22,6 @@ pub mod security;
 pub mod settings;
 pub mod shared_memory;
 pub mod state;
+pub mod supervision;
 pub mod system;
 pub mod threads;

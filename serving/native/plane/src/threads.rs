@@ -23,6 +23,7 @@ use crate::io::signals::Signals;
 use crate::io::thread::{IoLane, IoThread, Listeners};
 use crate::named_thread::{join, named, spawn};
 use crate::state::PlaneState;
+use crate::supervision::spawn_thread;
 use crate::system::System;
 
 /// How long the end waits for the access log's file and the collector of traces.
@@ -64,14 +65,14 @@ impl Threads {
         let Work { state, hooks, system, calls, aside, remains, lanes } = work;
         let engine = state.engine.clone();
         let (sink, logging, process) = (hooks.clone(), engine.clone(), system.clone());
-        let log = spawn("tg-log", move || {
+        let log = spawn_thread("tg-log", move || {
             process.give_way();
             logging.log.run(&*sink);
         })?;
         lock(&self.helpers).push(log);
         self.start_telemetry(&state, &hooks, &system)?;
         let (control, process) = (hooks.clone(), system.clone());
-        let control = spawn("tg-control", move || {
+        let control = spawn_thread("tg-control", move || {
             process.give_way();
             calls.run(&*control);
         })?;
@@ -79,7 +80,7 @@ impl Threads {
         start_aside(aside, &system, &self.helpers)?;
         *lock(&self.memory) = Some(FreedMemory::start(&engine, system.clone())?);
         let metrics = engine.metrics.clone();
-        *lock(&self.released) = Some(spawn("tg-released", move || release(&remains, &metrics, &*hooks))?);
+        *lock(&self.released) = Some(spawn_thread("tg-released", move || release(&remains, &metrics, &*hooks))?);
         for (index, (listeners, completions)) in lanes.into_iter().enumerate() {
             let dispatcher = Arc::new(PlaneDispatcher::new(index, engine.clone()));
             lock(&self.lanes).push(dispatcher.clone());
@@ -99,7 +100,7 @@ impl Threads {
         start_access_log(&observer, system, &self.tellers)?;
         if observer.traces() {
             let (hooks, system) = (hooks.clone(), system.clone());
-            let exporter = spawn("tg-traces", move || {
+            let exporter = spawn_thread("tg-traces", move || {
                 system.give_way();
                 observer.run_traces(&*hooks);
             })?;
@@ -149,7 +150,7 @@ pub fn start_aside(
     let jobs = Arc::new(jobs);
     for index in 0..count {
         let (jobs, system) = (jobs.clone(), system.clone());
-        let helper = spawn(&format!("tg-aside-{index}"), move || {
+        let helper = spawn_thread(&format!("tg-aside-{index}"), move || {
             system.step_back();
             jobs.run(&|| system.share_memory());
         })?;

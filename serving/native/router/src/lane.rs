@@ -113,7 +113,7 @@ impl Lane {
     }
 
     /// Closes connections that nobody uses, for as long as the runtime lives.
-    pub async fn close_idle(&self) {
+    pub async fn close_idle(self: Arc<Lane>) {
         loop {
             sleep(LOOK).await;
             let (routes, now) = (self.shared.routes.load_full(), Instant::now());

@@ -33,6 +33,7 @@ use tidegate_plane::named_thread::{join, spawn};
 use tidegate_plane::security::access::Access;
 use tidegate_plane::security::tls::Pem;
 use tidegate_plane::state::PlaneState;
+use tidegate_plane::supervision::{spawn_task, spawn_thread};
 use tidegate_plane::system::System;
 use tidegate_plane::threads::{start_access_log, start_aside};
 use tokio::sync::watch;
@@ -137,7 +138,7 @@ impl Router {
         names: Receiver<String>,
         wanted: Wanted,
     ) -> io::Result<()> {
-        let telling = spawn("tg-wanted", move || tell(&names, &wanted))?;
+        let telling = spawn_thread("tg-wanted", move || tell(&names, &wanted))?;
         lock(&self.helpers).push(telling);
         let system = &self.shared.system;
         start_aside((jobs, listeners.len() + 1), system, &self.helpers)?;
@@ -250,13 +251,13 @@ impl Router {
 async fn serve(lane: Arc<Lane>, listeners: Vec<(Endpoint, Listener)>, signals: Signals) -> bool {
     let (tracker, shared) = (Arc::new(Tracker::default()), lane.shared.clone());
     if lane.index == 0 {
-        let connections = signals.connections.clone();
-        tokio::spawn(async move { connections.tend().await });
+        signals.connections.begin_to_tend();
     }
     let tending = lane.clone();
-    tokio::spawn(async move { tending.close_idle().await });
+    spawn_task(move || tending.clone().close_idle());
     let dispatcher = Arc::new(PlaneDispatcher::new(lane.index, shared.state.engine.clone()));
-    tokio::spawn(share_memory(dispatcher.clone(), shared.system.clone()));
+    let (sharing, system) = (dispatcher.clone(), shared.system.clone());
+    spawn_task(move || share_memory(sharing.clone(), system.clone()));
     let pace = Pace::new(dispatcher.mixture());
     let local = GrpcMethods { dispatcher: dispatcher.clone(), state: shared.state.clone() };
     let grpc = Arc::new(GrpcForwarder { lane: lane.clone(), local });

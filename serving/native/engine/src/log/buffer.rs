@@ -166,7 +166,9 @@ impl Log {
             let clock = ClockPair::now();
             let turns = Turns::default();
             for record in records {
-                self.place(&record, &mut blocks, &clock, sink);
+                if catch_unwind(AssertUnwindSafe(|| self.place(&record, &mut blocks, &clock, sink))).is_err() {
+                    self.lose(&record, &mut blocks);
+                }
                 turns.give_way(|| self.is_much(self.metrics.log_waiting_bytes.load(Ordering::Relaxed)));
             }
             let now = Instant::now();
@@ -245,6 +247,15 @@ impl Log {
             }
         }
         self.metrics.log_waiting_bytes.fetch_sub(size, Ordering::Relaxed);
+    }
+
+    /// A fault in one record must not end the log; it has been printed where it happened. Rows of the same signature are not
+    /// written either: the last of them may have come in half.
+    fn lose(&self, record: &Record, blocks: &mut Vec<LogBlock>) {
+        self.refuse(record.rows(), record.byte_size() as u64);
+        for block in blocks.extract_if(.., |block| Arc::ptr_eq(&block.served, &record.served)) {
+            self.refuse(block.by_role, block.byte_size() as u64);
+        }
     }
 
     fn hand_over(&self, mut block: LogBlock, sink: &dyn LogSink) {

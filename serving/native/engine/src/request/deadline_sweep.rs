@@ -29,7 +29,7 @@ const MANY: usize = 1024;
 
 impl<R: Reply> Dispatcher<R> {
     /// Sweeps for as long as the runtime lives.
-    pub async fn run_sweep(&self) {
+    pub async fn run_sweep(self: Arc<Self>) {
         loop {
             let pause = if lock(&self.inflight).is_empty() { IDLE } else { BUSY };
             self.sweep_clock.begin(pause);

@@ -285,7 +285,7 @@ impl<R: Reply> Dispatcher<R> {
     }
 
     /// Closes open batches whenever the I/O thread's sockets are idle, for as long as the runtime lives.
-    pub async fn run_idle_flush(&self) {
+    pub async fn run_idle_flush(self: Arc<Self>) {
         if let Some(flush) = &self.idle_flush {
             flush.run(self.lane).await;
         }

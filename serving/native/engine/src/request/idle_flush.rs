@@ -1,5 +1,6 @@
 //! The idle flush: closes the open batches of one I/O thread once its sockets have nothing more to read for them.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -102,10 +103,10 @@ impl IdleFlush {
     /// would close batches one look earlier and make them smaller.
     pub(crate) async fn run(&self, lane: usize) {
         loop {
-            self.first.notified().await;
             while !self.flush_quiet(lane, Instant::now()) {
                 tokio::task::yield_now().await;
             }
+            self.first.notified().await;
         }
     }
 
@@ -125,8 +126,11 @@ impl IdleFlush {
             let quiet = due || alone || joined.before == joined.requests;
             joined.before = joined.requests;
             if quiet {
-                joined.queue.note_company(joined.requests);
-                release(&joined.queue, lane);
+                // A fault in one queue must not keep the others' requests; it has been printed where it happened.
+                let _ = catch_unwind(AssertUnwindSafe(|| {
+                    joined.queue.note_company(joined.requests);
+                    release(&joined.queue, lane);
+                }));
             }
             !quiet
         });
@@ -144,4 +148,80 @@ impl IdleFlush {
 fn release(queue: &Queue, lane: usize) {
     queue.release_open(lane);
     queue.executors.wake();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use http::HeaderValue;
+    use tidegate_codec::dtype::DType;
+    use tidegate_codec::signatures::{Signature, TensorSpec};
+    use tokio::time::{sleep, timeout};
+
+    use super::*;
+    use crate::batching::{Batching, ExecutorPool, ServedSignature, ThreadStarter, Unanswered};
+    use crate::memory::Memory;
+
+    /// Counts the threads that are wanted; none can be started where it is faulty.
+    #[derive(Default)]
+    struct Starter {
+        faulty: bool,
+        wanted: AtomicUsize,
+    }
+
+    impl ThreadStarter for Starter {
+        fn start_thread(&self) {
+            self.wanted.fetch_add(1, Ordering::Relaxed);
+            assert!(!self.faulty, "on purpose");
+        }
+    }
+
+    fn queue(starter: &Arc<Starter>) -> Arc<Queue> {
+        let spec = |name| vec![TensorSpec::new(name, DType::Float32, &[-1])];
+        let signature = Signature::new("s".to_owned(), String::new(), spec("x"), spec("y")).unwrap();
+        let memory = Arc::new(Memory::new(1 << 20, 1 << 20));
+        let weak: Weak<Starter> = Arc::downgrade(starter);
+        let pool = Arc::new(ExecutorPool::new(weak));
+        pool.resize(1);
+        let served = ServedSignature {
+            model: "m".into(),
+            version: 1,
+            version_header: HeaderValue::from(1),
+            unanswered: Unanswered::new(memory.of_model("m"), &signature.outputs, pool.clone()),
+            signature,
+            memory: memory.of_model("m"),
+            log: memory.of_log("m"),
+            metrics: Arc::default(),
+            times: Arc::default(),
+        };
+        let batching = Batching {
+            max_batch_rows: 8,
+            timeout_us: 0,
+            max_queued_rows: 8,
+            waits_when_full: false,
+            concurrency: 1,
+            allowed_batch_sizes: Arc::new([]),
+            pad_variable_length_inputs: false,
+            priority_levels: 0,
+            default_priority_level: 0,
+        };
+        Arc::new(Queue::new(Arc::new(served), pool, &batching, 1))
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_fault_in_one_queue_keeps_no_request_of_another_waiting() {
+        let (faulty, sound) = (Arc::new(Starter { faulty: true, ..Starter::default() }), Arc::<Starter>::default());
+        let queues = [queue(&faulty), queue(&sound)];
+        let flush = Arc::new(IdleFlush::default());
+        let flushing = flush.clone();
+        tokio::spawn(async move { flushing.run(0).await });
+        queues.iter().for_each(|queue| assert!(!flush.add(queue, Instant::now())));
+        let flushed = async {
+            while [&faulty, &sound].iter().any(|starter| starter.wanted.load(Ordering::Relaxed) == 0) {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(Duration::from_secs(20), flushed).await.unwrap();
+    }
 }

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use tidegate_engine::sync::lock;
 
+use crate::supervision::spawn_task;
+
 /// What connections that take much get together between two looks at the sockets: several times what it takes to read a
 /// request of each of 64, since batches are made of what is read between two looks.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
@@ -88,7 +90,8 @@ impl IoTime {
 
     fn begin_to_tend(&self) {
         if !self.0.tended.swap(true, Ordering::Relaxed) {
-            tokio::spawn(self.clone().tend());
+            let time = self.clone();
+            spawn_task(move || time.clone().tend());
         }
     }
 

@@ -10,6 +10,8 @@ use std::task::{Context, Poll, Waker, ready};
 use tidegate_engine::request::Mixture;
 use tidegate_engine::sync::lock;
 
+use crate::supervision::spawn_task;
+
 /// Bytes between two looks at the sockets: about half a millisecond's work.
 const BETWEEN_LOOKS: usize = 256 << 10;
 /// Calls between two looks at the sockets: a fifth of a millisecond's work, and less where a request that comes alone would
@@ -165,7 +167,8 @@ impl Turns {
         let mut state = lock(&self.pace.state);
         if !state.tended {
             state.tended = true;
-            tokio::spawn(self.pace.clone().tend());
+            let pace = self.pace.clone();
+            spawn_task(move || pace.clone().tend());
         }
         // A connection is asked for other reasons too, such as answers to write: who waits for a turn goes before it then.
         let first = state.waiting.first_key_value().map(|(number, _)| *number);

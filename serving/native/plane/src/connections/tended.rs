@@ -12,6 +12,7 @@ use tidegate_engine::sync::lock;
 
 use crate::connections::lifeline::{CLOSE, LEAVE, Lifeline, PING};
 use crate::settings::Patience;
+use crate::supervision::spawn_task;
 
 /// Connections beyond the limit that may ask for the server's health.
 pub const RESERVE: usize = 16;
@@ -126,8 +127,13 @@ impl Connections {
         self.metrics.closed_connections[endpoint as usize][why as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Looks after all connections, for as long as the runtime lives.
-    pub async fn tend(&self) {
+    /// Has all connections looked after, for as long as the runtime lives. Must be used on an I/O thread.
+    pub fn begin_to_tend(self: &Arc<Connections>) {
+        let connections = self.clone();
+        spawn_task(move || connections.clone().tend());
+    }
+
+    async fn tend(self: Arc<Connections>) {
         let Patience { header, idle, keepalive, write } = self.patience;
         let look = (header.min(idle).min(keepalive).min(write) / 4).clamp(LOOK[0], LOOK[1]);
         loop {
@@ -259,7 +265,40 @@ fn for_longer(known: &mut (u64, Instant), now_at: u64, now: Instant) -> Duration
 
 #[cfg(test)]
 mod tests {
+    use std::future::{Future, pending};
+    use std::pin::pin;
+    use std::task::{Context, Wake, Waker};
+
     use super::*;
+    use crate::connections::io_time::IoTime;
+
+    /// A connection whose task cannot be woken.
+    struct Faulty;
+
+    impl Wake for Faulty {
+        fn wake(self: Arc<Self>) {
+            panic!("on purpose");
+        }
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_fault_at_one_connection_keeps_no_other_from_being_looked_after() {
+        let (short, long) = (Duration::from_millis(20), Duration::from_secs(60));
+        let patience = Patience { header: short, idle: long, keepalive: long, write: long };
+        let limits = Arc::new(Limits::new(1 << 20, 8, long, short, 1 << 30));
+        let connections = Connections::new(patience, limits, Arc::default());
+        let open: Vec<OpenConnection> = (0..2).map(|_| connections.admit(Endpoint::Rest)).collect();
+        let mut running = pin!(open[0].lifeline.clone().run(pending(), IoTime::default()));
+        let waker = Waker::from(Arc::new(Faulty));
+        assert!(running.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        connections.begin_to_tend();
+        let closed = async {
+            while open[1].lifeline.orders() & CLOSE == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), closed).await.unwrap();
+    }
 
     #[test]
     fn where_the_one_idle_for_longest_has_just_asked_something_the_next_makes_room() {

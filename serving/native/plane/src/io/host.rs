@@ -29,6 +29,7 @@ use crate::io::listener::{Listener, Socket, take_turns};
 use crate::io::signals::Signals;
 use crate::security::{plain_text, tls};
 use crate::state::PlaneState;
+use crate::supervision::spawn_task;
 
 /// One I/O thread's connections, and who answers on them.
 pub struct Host<G, R> {
@@ -51,7 +52,10 @@ pub struct Host<G, R> {
 impl<G: GrpcService, R: RestService> Host<G, R> {
     /// Accepts connections until the drain begins.
     pub async fn accept_all(self: &Arc<Host<G, R>>, listeners: Vec<(Endpoint, Listener)>) {
-        let accept = |(endpoint, listener)| tokio::spawn(self.clone().accept(endpoint, listener));
+        let accept = |(endpoint, listener): (Endpoint, Listener)| {
+            let (host, listener) = (self.clone(), Arc::new(listener));
+            spawn_task(move || host.clone().accept(endpoint, listener.clone()))
+        };
         let endpoints: Vec<_> = listeners.into_iter().map(accept).collect();
         for endpoint in endpoints {
             let _ = endpoint.await;
@@ -60,7 +64,7 @@ impl<G: GrpcService, R: RestService> Host<G, R> {
     }
 
     /// Accepts connections of one endpoint until the drain begins, and those that were made before it.
-    async fn accept(self: Arc<Host<G, R>>, endpoint: Endpoint, listener: Listener) {
+    async fn accept(self: Arc<Host<G, R>>, endpoint: Endpoint, listener: Arc<Listener>) {
         let mut draining = self.signals.draining.subscribe();
         for before in 0.. {
             take_turns(before).await;

@@ -26,6 +26,7 @@ use crate::io::host::Host;
 use crate::io::listener::Listener;
 use crate::io::signals::Signals;
 use crate::state::PlaneState;
+use crate::supervision::spawn_task;
 use crate::system::System;
 
 /// How long the refusals at the end of a drain may take on their way to the clients.
@@ -103,15 +104,16 @@ async fn serve(lane: IoLane, listeners: Vec<(Endpoint, Listener)>, signals: Sign
     let tracker = Arc::new(Tracker::default());
     let IoLane { dispatcher, completions, state, system } = lane;
     let aside = state.aside.clone();
-    tokio::spawn(answer_batches(dispatcher.clone(), completions, aside.clone()));
+    let (answering, beside) = (dispatcher.clone(), aside.clone());
+    spawn_task(move || answer_batches(answering.clone(), completions.clone(), beside.clone()));
     let flushing = dispatcher.clone();
-    tokio::spawn(async move { flushing.run_idle_flush().await });
+    spawn_task(move || flushing.clone().run_idle_flush());
     let sweeping = dispatcher.clone();
-    tokio::spawn(async move { sweeping.run_sweep().await });
-    tokio::spawn(share_memory(dispatcher.clone(), system));
+    spawn_task(move || sweeping.clone().run_sweep());
+    let sharing = dispatcher.clone();
+    spawn_task(move || share_memory(sharing.clone(), system.clone()));
     if dispatcher.lane == 0 {
-        let connections = signals.connections.clone();
-        tokio::spawn(async move { connections.tend().await });
+        signals.connections.begin_to_tend();
     }
     let copies = dispatcher.copies.clone();
     let grpc = Arc::new(GrpcMethods { dispatcher: dispatcher.clone(), state: state.clone() });
