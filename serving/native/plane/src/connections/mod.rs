@@ -3,6 +3,7 @@
 pub mod chunks;
 pub mod frames;
 pub mod full_frames;
+pub mod held;
 pub mod io_time;
 pub mod lifeline;
 pub mod pace;

@@ -5,36 +5,21 @@ use std::sync::{Arc, Mutex, Weak};
 
 use bytes::Bytes;
 use tidegate_codec::status::Status;
-use tidegate_engine::disposal::LARGE_BLOCK;
-use tidegate_engine::memory::{Reservation, Share};
+use tidegate_engine::memory::Share;
 use tidegate_engine::sync::lock;
+
+use crate::connections::held::Held;
 
 /// Those of a connection.
 #[derive(Debug, Default)]
-pub struct SharedAnswers(Mutex<Vec<Weak<Counted>>>);
-
-/// One of them.
-#[derive(Debug)]
-struct Counted {
-    bytes: Bytes,
-    /// None once it is disposed of.
-    memory: Option<Reservation>,
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        if let Some(memory) = self.memory.take().filter(|memory| memory.bytes() >= LARGE_BLOCK) {
-            memory.dispose(std::mem::take(&mut self.bytes));
-        }
-    }
-}
+pub struct SharedAnswers(Mutex<Vec<Weak<Held>>>);
 
 /// An answer in one call's hands.
-struct Handed(Arc<Counted>);
+struct Handed(Arc<Held>);
 
 impl AsRef<[u8]> for Handed {
     fn as_ref(&self) -> &[u8] {
-        &self.0.bytes
+        (*self.0).as_ref()
     }
 }
 
@@ -45,14 +30,14 @@ impl SharedAnswers {
         let mut known = lock(&self.0);
         known.retain(|one| one.strong_count() > 0);
         // As long as one is kept, nothing else is where it is.
-        let same = |one: &Arc<Counted>| one.bytes.as_ptr() == bytes.as_ptr() && one.bytes.len() == bytes.len();
+        let same = |one: &Arc<Held>| std::ptr::eq((**one).as_ref(), &*bytes);
         let found = known.iter().filter_map(Weak::upgrade).find(same);
         let counted = match found {
             Some(counted) => counted,
             None => {
                 let mut memory = share.reservation();
                 memory.grow(bytes.len(), usize::MAX)?;
-                let counted = Arc::new(Counted { bytes, memory: Some(memory) });
+                let counted = Arc::new(Held::new(bytes, memory));
                 known.push(Arc::downgrade(&counted));
                 counted
             }

@@ -7,6 +7,8 @@ use tidegate_codec::status::Status;
 use tidegate_engine::disposal::LARGE_BLOCK;
 use tidegate_engine::memory::{Reservation, SMALL, Share};
 
+use crate::connections::held::Held;
+
 /// Answers of at most this many bytes are not counted.
 pub const UNCOUNTED: usize = 4 << 10;
 
@@ -110,35 +112,14 @@ impl Drop for Block {
     }
 }
 
-/// A message or an answer.
-struct Held {
-    bytes: Bytes,
-    /// None once it is disposed of.
-    memory: Option<Reservation>,
-}
-
-impl AsRef<[u8]> for Held {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        if let Some(memory) = self.memory.take().filter(|memory| memory.bytes() >= LARGE_BLOCK) {
-            memory.dispose(std::mem::take(&mut self.bytes));
-        }
-    }
-}
-
 /// An answer that is counted until it is written or its client has gone.
 #[inline]
 pub fn held(bytes: Bytes, share: &Arc<Share>) -> Bytes {
     if bytes.len() <= UNCOUNTED {
         return bytes;
     }
-    let memory = Some(share.note(bytes.len()));
-    Bytes::from_owner(Held { bytes, memory })
+    let memory = share.note(bytes.len());
+    counted(bytes, memory)
 }
 
 /// What counts a message that waits to be read: what is `taken` for it already, and the rest of it. Very many may wait, so
@@ -167,5 +148,5 @@ pub fn kept(bytes: Bytes, share: &Arc<Share>) -> Result<Bytes, Status> {
 
 /// A message that is counted, by what was taken for it, for as long as it is there.
 pub fn counted(bytes: Bytes, memory: Reservation) -> Bytes {
-    Bytes::from_owner(Held { bytes, memory: Some(memory) })
+    Bytes::from_owner(Held::new(bytes, memory))
 }
