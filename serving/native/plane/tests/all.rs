@@ -10,6 +10,7 @@ mod batching;
 mod compression;
 mod connections;
 mod control;
+mod counted_once;
 mod crowded;
 mod deadlines;
 mod drain;

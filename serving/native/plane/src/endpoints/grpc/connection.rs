@@ -11,9 +11,10 @@ use h2::RecvStream;
 use h2::server::Connection;
 use h2::{Ping, PingPong, Reason};
 use http::header::CONTENT_TYPE;
+use http::request;
+use tidegate_codec::status::{Code, Status};
 use tidegate_engine::memory::Share;
 use tidegate_engine::metrics::Closing;
-use tidegate_engine::request::Tags;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::connections::lifeline::{CALM_DOWN, LEAVE, PING, PROTOCOL_ERROR};
@@ -23,7 +24,7 @@ use crate::endpoints::grpc::conversation::{Conversation, Messages};
 use crate::endpoints::grpc::head;
 use crate::endpoints::grpc::partial_calls::{Partial, PartialCalls};
 use crate::endpoints::grpc::reply::GrpcReply;
-use crate::endpoints::grpc::service::GrpcService;
+use crate::endpoints::grpc::service::{GrpcService, refuse};
 use crate::security::gate;
 
 /// Calls that a client may have open. It may give up as many at once, before they were looked at, as one does that ends
@@ -53,7 +54,7 @@ where
     GrpcConnection { connection, pings, service, peer, memory, drain, partial: PartialCalls::default(), leaving }.await;
 }
 
-struct GrpcConnection<S, T> {
+struct GrpcConnection<S: GrpcService, T> {
     connection: Connection<T, Bytes>,
     pings: Option<PingPong>,
     service: Arc<S>,
@@ -63,6 +64,13 @@ struct GrpcConnection<S, T> {
     drain: DrainWatch,
     partial: PartialCalls,
     leaving: bool,
+}
+
+impl<S: GrpcService, T> Drop for GrpcConnection<S, T> {
+    /// The client has gone, and its calls that it was sending are over.
+    fn drop(&mut self) {
+        (0..self.partial.count()).for_each(|_| self.service.count_unread(Code::Cancelled));
+    }
 }
 
 impl<S: GrpcService, T: AsyncRead + AsyncWrite + Unpin> Future for GrpcConnection<S, T> {
@@ -82,7 +90,7 @@ impl<S: GrpcService, T: AsyncRead + AsyncWrite + Unpin> Future for GrpcConnectio
                 Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),
                 Poll::Pending => {
                     this.partial.read(&this.service, &this.peer, &this.memory);
-                    if this.partial.poll_timer(context).is_pending() {
+                    if this.partial.poll_timer(context, &*this.service).is_pending() {
                         return Poll::Pending;
                     }
                 }
@@ -131,35 +139,36 @@ impl<S: GrpcService, T: AsyncRead + AsyncWrite + Unpin> GrpcConnection<S, T> {
         let mut reply = GrpcReply::new(respond, self.peer.lifeline.begin_call(), patience, observation);
         let grpc = head.headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
         if !grpc || head.method != http::Method::POST {
+            self.service.count_unread(Code::Unimplemented);
             return reply.refuse_http(http::StatusCode::UNSUPPORTED_MEDIA_TYPE);
         }
-        if let Err(status) = head::check_size(&head) {
-            return reply.fail(&status, Tags::default());
-        }
-        if let Some(status) = self.peer.refuse(self.service.is_about_health(head.uri.path())) {
-            return reply.fail(&status, Tags::default());
-        }
-        match self.service.admit(head.uri.path(), &head.headers, &self.peer.names) {
-            Ok(grant) => gate::note(&mut head.extensions, grant),
-            Err(status) => return reply.fail(&status, Tags::default()),
-        }
-        let patience = self.peer.limits.request_timeout();
-        let deadline = match head::timeout(&head, patience) {
-            Ok(timeout) => Instant::now() + timeout,
-            Err(status) => return reply.fail(&status, Tags::default()),
+        let deadline = match self.let_in(&mut head, &mut reply) {
+            Ok(deadline) => deadline,
+            Err(status) => return refuse(&*self.service, reply, &status),
         };
-        let is_conversation = self.service.is_conversation(head.uri.path());
-        if (is_conversation || self.service.stays(head.uri.path()))
-            && let Err(status) = reply.hold(&head, &self.memory)
-        {
-            return reply.fail(&status, Tags::default());
-        }
-        if is_conversation {
+        if self.service.is_conversation(head.uri.path()) {
+            let patience = self.peer.limits.request_timeout();
             let deadline = head.headers.contains_key("grpc-timeout").then_some(deadline);
             reply.note_due(false);
             let messages = Messages::new(body, &head.headers, &self.peer, &self.memory);
             return self.service.converse(Conversation { head, messages, deadline, patience, reply });
         }
         self.partial.begin(Partial::new(head, body, reply, deadline));
+    }
+
+    /// Until when a call is to be answered, or why it is not let in.
+    fn let_in(&self, head: &mut request::Parts, reply: &mut GrpcReply) -> Result<Instant, Status> {
+        head::check_size(head)?;
+        let path = head.uri.path();
+        if let Some(status) = self.peer.refuse(self.service.is_about_health(path)) {
+            return Err(status);
+        }
+        let grant = self.service.admit(path, &head.headers, &self.peer.names)?;
+        let deadline = Instant::now() + head::timeout(head, self.peer.limits.request_timeout())?;
+        if self.service.is_conversation(path) || self.service.stays(path) {
+            reply.hold(head, &self.memory)?;
+        }
+        gate::note(&mut head.extensions, grant);
+        Ok(deadline)
     }
 }

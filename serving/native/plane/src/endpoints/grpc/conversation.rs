@@ -50,8 +50,6 @@ pub struct Messages {
     largest: usize,
     /// How messages are compressed that say so.
     encoding: String,
-    /// A compressed message that has come in full.
-    packed: Option<Bytes>,
     aside: Arc<Aside>,
     /// How long a large message waits to be decompressed.
     patience: Duration,
@@ -66,6 +64,8 @@ struct Came {
 
 struct State {
     so_far: BytesMut,
+    /// A compressed message that has come in full.
+    packed: Option<Bytes>,
     /// What the bytes take that have come.
     memory: Reservation,
     /// Bytes for which the client has no new room yet.
@@ -104,6 +104,17 @@ impl Came {
     }
 }
 
+/// Whether a message is on its way, to be asked while the next one is waited for.
+pub struct Coming(Arc<Came>);
+
+impl Coming {
+    /// Whether a part of one has come, or one that is not unpacked.
+    pub fn is_any(&self) -> bool {
+        let state = lock(&self.0.state);
+        !state.so_far.is_empty() || state.packed.is_some()
+    }
+}
+
 impl Drop for Messages {
     fn drop(&mut self) {
         self.gathering.abort();
@@ -114,7 +125,7 @@ impl Messages {
     /// Of a call with this metadata; what has come of them counts to this share.
     pub fn new(mut body: RecvStream, headers: &HeaderMap, peer: &Peer, share: &Arc<Share>) -> Messages {
         let (memory, room) = (share.reservation(), body.flow_control().clone());
-        let state = Mutex::new(State { so_far: BytesMut::new(), memory, unreleased: 0, end: None });
+        let state = Mutex::new(State { so_far: BytesMut::new(), packed: None, memory, unreleased: 0, end: None });
         let came = Arc::new(Came { state, more: Notify::new() });
         Messages {
             gathering: tokio::spawn(came.clone().gather(body, peer.lifeline.clone())),
@@ -123,10 +134,14 @@ impl Messages {
             share: share.clone(),
             largest: LARGEST,
             encoding: encoding_of(headers).to_owned(),
-            packed: None,
             aside: peer.aside.clone(),
             patience: peer.limits.request_timeout(),
         }
+    }
+
+    /// Tells whether a message is on its way.
+    pub fn coming(&self) -> Coming {
+        Coming(self.came.clone())
     }
 
     /// Takes messages of so many bytes.
@@ -137,10 +152,12 @@ impl Messages {
     /// The next one, decompressed; none once the client has sent all. Nothing is lost where this is given up.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Status> {
         loop {
-            if let Some(packed) = self.packed.clone() {
+            let packed = lock(&self.came.state).packed.clone();
+            if let Some(packed) = packed {
                 let plain = self.inflate(&packed).await;
-                self.packed = None;
-                lock(&self.came.state).memory.shrink(packed.len());
+                let mut state = lock(&self.came.state);
+                state.packed = None;
+                state.memory.shrink(packed.len());
                 return plain.map(Some);
             }
             if let Some((compressed, message)) = self.take()? {
@@ -148,7 +165,7 @@ impl Messages {
                     lock(&self.came.state).memory.shrink(message.len());
                     return Ok(Some(message));
                 }
-                self.packed = Some(message);
+                lock(&self.came.state).packed = Some(message);
                 continue;
             }
             if let Some(end) = self.make_room() {

@@ -78,23 +78,25 @@ enum Event {
     Gone,
 }
 
-/// Answers every request of a call, until the client has none or leaves, its deadline passes, or the plane drains.
-/// Returns the code that the client sees.
+/// Answers every request of a call, until the client has none or leaves, its deadline passes, or the plane drains. Each
+/// request is counted, and an end that is none of theirs: a message that cannot be had, the deadline, or the drain.
 pub async fn converse<R: Reply + From<StreamReply>>(
     call: Conversation,
     dispatcher: Arc<Dispatcher<R>>,
     state: Arc<PlaneState>,
-) -> Code {
+) {
     let Conversation { head, messages, deadline, reply, .. } = call;
     let (observation, patience) = (reply.observation.clone(), reply.patience());
-    let Some((mut stream, open)) = reply.begin(Tags::default()) else { return Code::Cancelled };
+    let Some((mut stream, open)) = reply.begin(Tags::default()) else {
+        state.engine.metrics.unrouted.count(Endpoint::Grpc, Code::Cancelled);
+        return;
+    };
     let errors_end = head.headers.get(ERRORS_END).is_some_and(|value| value == "true");
     let head = Arc::new(head);
     let mut call = InferStream { dispatcher, state, head, deadline, observation, patience, errors_end, sent: 0, open };
     let ending = call.run(messages, &mut stream).await;
     call.observation.answered(ending.code, call.sent);
     let _ = stream.send_trailers(trailers_of(&ending));
-    ending.code
 }
 
 async fn over(deadline: Option<Instant>) {
@@ -139,7 +141,7 @@ impl<R: Reply + From<StreamReply>> InferStream<R> {
     /// Answers all requests; returns how the call ends.
     async fn run(&mut self, mut messages: Messages, stream: &mut SendStream<Bytes>) -> Status {
         messages.allow(self.state.engine.limits.max_message_bytes());
-        let mut readiness = self.state.watch_readiness();
+        let (mut readiness, coming) = (self.state.watch_readiness(), messages.coming());
         let mut under_way = VecDeque::new();
         loop {
             let next = messages.next();
@@ -166,13 +168,24 @@ impl<R: Reply + From<StreamReply>> InferStream<R> {
                         break None;
                     }
                     Event::Request(Ok(None)) => break Some(Status::new(Code::Ok, "")),
-                    Event::Request(Err(status)) | Event::Over(status) => break Some(status),
+                    Event::Request(Err(status)) | Event::Over(status) => {
+                        // Whoever goes between two messages has its answers.
+                        if status.code != Code::Cancelled || coming.is_any() {
+                            self.count(status.code);
+                        }
+                        break Some(status);
+                    }
                     Event::Answer(index, next) => {
                         if let Err(status) = self.answer(&mut under_way, index, next, stream).await {
                             return status;
                         }
                     }
-                    Event::Gone => return gone(),
+                    Event::Gone => {
+                        if coming.is_any() {
+                            self.count(Code::Cancelled);
+                        }
+                        return gone();
+                    }
                 }
             };
             let Some(ending) = ending else { continue };
@@ -276,9 +289,14 @@ impl<R: Reply + From<StreamReply>> InferStream<R> {
             false => work(),
         };
         if let Err(status) = &asked.answer {
-            self.state.engine.metrics.unrouted.count(Endpoint::Grpc, status.code);
+            self.count(status.code);
         }
         asked
+    }
+
+    /// Counts what no model counts.
+    fn count(&self, code: Code) {
+        self.state.engine.metrics.unrouted.count(Endpoint::Grpc, code);
     }
 }
 

@@ -7,7 +7,6 @@ use bytes::Bytes;
 use http::request;
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::memory::{Reservation, Share};
-use tidegate_engine::request::Tags;
 use tokio::time::timeout_at;
 
 use crate::aside::{Aside, LARGE, late};
@@ -17,7 +16,7 @@ use crate::endpoints::compression::{soon, too_large};
 use crate::endpoints::grpc::encoding::{encoding_of, is_compressed, unpack};
 use crate::endpoints::grpc::in_order::{InOrder, Place};
 use crate::endpoints::grpc::reply::{FRAME_HEAD, GrpcReply};
-use crate::endpoints::grpc::service::{GrpcCall, GrpcService};
+use crate::endpoints::grpc::service::{GrpcCall, GrpcService, refuse};
 
 /// A call whose message is there, as it was sent.
 pub struct WholeCall {
@@ -53,13 +52,8 @@ impl WholeCall {
                 let (service, aside, share) = (service.clone(), peer.aside.clone(), share.clone());
                 tokio::spawn(self.call_aside(service, aside, limit, share, place));
             }
-            Err(status) => self.refuse(&status, &**service),
+            Err(status) => refuse(&**service, self.reply, &status),
         }
-    }
-
-    fn refuse<S: GrpcService>(self, status: &Status, service: &S) {
-        service.count_unread(status.code);
-        self.reply.fail(status, Tags::default());
     }
 
     fn keeps_order<S: GrpcService>(&self, service: &S) -> bool {
@@ -96,12 +90,12 @@ impl WholeCall {
                     Ok(Some(plain)) => self.call(plain, &*service),
                     // Nobody is answered.
                     Ok(None) if reply.is_gone() => service.count_unread(Code::Cancelled),
-                    Ok(None) => self.refuse(&too_large(limit), &*service),
-                    Err(status) => self.refuse(&status, &*service),
+                    Ok(None) => refuse(&*service, self.reply, &too_large(limit)),
+                    Err(status) => refuse(&*service, self.reply, &status),
                 }
                 drop(own);
             }),
-            Err(status) => self.refuse(&status, &*service),
+            Err(status) => refuse(&*service, self.reply, &status),
         }
     }
 

@@ -124,9 +124,7 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
     fn converse(&self, call: Conversation) {
         if is_infer_stream(call.head.uri.path()) {
             let (dispatcher, state) = (self.dispatcher.clone(), self.state.clone());
-            tokio::spawn(async move {
-                infer_stream::converse(call, dispatcher, state).await;
-            });
+            tokio::spawn(infer_stream::converse(call, dispatcher, state));
             return;
         }
         let (id, state) =
@@ -145,17 +143,13 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
     fn admit(&self, path: &str, headers: &HeaderMap, names: &[String]) -> Result<Option<Arc<Grant>>, Status> {
         // Before its message, which a stream may never end.
         let known = || if is_known(path) { Ok(()) } else { Err(unknown(path)) };
-        let admitted = match self.state.gate.is_open() {
+        match self.state.gate.is_open() {
             true => known().map(|()| None),
             false => match need_of(path) {
                 None => Ok(None),
                 Some(need) => self.state.gate.admit(headers, names, need).and_then(|grant| known().map(|()| grant)),
             },
-        };
-        if let Err(status) = &admitted {
-            self.state.engine.metrics.unrouted.count(Endpoint::Grpc, status.code);
         }
-        admitted
     }
 
     fn call(&self, call: GrpcCall, memory: &mut Option<Reservation>) {
@@ -266,7 +260,7 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
         tokio::spawn(async move {
             let turn = tokio::select! {
                 turn = methods.state.aside.turn_by(bytes, call.deadline) => turn,
-                () = call.reply.gone() => return,
+                () = call.reply.gone() => return methods.count_unread(Code::Cancelled),
             };
             match turn {
                 Ok(turn) => turn.begin(move || {

@@ -11,7 +11,6 @@ use h2::RecvStream;
 use http::request;
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::memory::Share;
-use tidegate_engine::request::Tags;
 use tokio::time::Sleep;
 
 use crate::aside::LARGE;
@@ -21,7 +20,7 @@ use crate::endpoints::body::{Arriving, LESS};
 use crate::endpoints::grpc::in_order::InOrder;
 use crate::endpoints::grpc::message::WholeCall;
 use crate::endpoints::grpc::reply::{FRAME_HEAD, GrpcReply};
-use crate::endpoints::grpc::service::GrpcService;
+use crate::endpoints::grpc::service::{GrpcService, refuse};
 
 /// Those of a connection, and when it is to be looked at them.
 pub struct PartialCalls {
@@ -80,6 +79,11 @@ impl PartialCalls {
         self.calls.push(partial);
     }
 
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.calls.len()
+    }
+
     /// Reads what has come, and hands those over whose messages are complete.
     pub fn read<S: GrpcService>(&mut self, service: &Arc<S>, peer: &Peer, memory: &Arc<Share>) {
         let first = if self.arrived.0.load(Ordering::Acquire) { 0 } else { self.waiting };
@@ -98,7 +102,7 @@ impl PartialCalls {
     }
 
     /// Ready once when a call ran out of time and was answered, or one would have that was complete before.
-    pub fn poll_timer(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    pub fn poll_timer<S: GrpcService>(&mut self, context: &mut Context<'_>, service: &S) -> Poll<()> {
         if self.calls.is_empty() {
             (self.earliest, self.timer) = (None, None);
         }
@@ -112,7 +116,7 @@ impl PartialCalls {
         for partial in std::mem::take(&mut self.calls) {
             if partial.deadline <= now {
                 let late = Status::new(Code::DeadlineExceeded, "the deadline passed before the whole message came");
-                partial.reply.fail(&late, Tags::default());
+                refuse(service, partial.reply, &late);
             } else {
                 self.calls.push(partial);
             }
@@ -142,8 +146,11 @@ impl Partial {
         let mut ended = false;
         loop {
             match self.body.poll_data(context) {
-                Poll::Pending => return self.wait(share),
-                Poll::Ready(Some(Err(_))) => return Progress::Done,
+                Poll::Pending => return self.wait(&**service, share),
+                Poll::Ready(Some(Err(_))) => {
+                    service.count_unread(Code::Cancelled);
+                    return Progress::Done;
+                }
                 Poll::Ready(None) => ended = true,
                 Poll::Ready(Some(Ok(data))) => {
                     let length = data.len();
@@ -151,7 +158,7 @@ impl Partial {
                     let expected =
                         frame_length(self.arriving.so_far(), most).ok().flatten().map_or(0, |more| more + FRAME_HEAD);
                     if let Err(status) = self.arriving.push(data, expected, share) {
-                        self.reply.fail(&status, Tags::default());
+                        refuse(&**service, self.reply, &status);
                         return Progress::Done;
                     }
                     // The client may send more once what it sent is counted.
@@ -162,12 +169,12 @@ impl Partial {
             let so_far = self.arriving.so_far().len();
             match frame_length(self.arriving.so_far(), most) {
                 Err(status) => {
-                    self.reply.fail(&status, Tags::default());
+                    refuse(&**service, self.reply, &status);
                     return Progress::Done;
                 }
                 Ok(Some(length)) if so_far > FRAME_HEAD + length => {
                     let what = "a call of this method has one message, and there is more in it";
-                    self.reply.fail(&Status::new(Code::Unimplemented, what), Tags::default());
+                    refuse(&**service, self.reply, &Status::new(Code::Unimplemented, what));
                     return Progress::Done;
                 }
                 Ok(Some(length)) if ended && so_far == FRAME_HEAD + length => {
@@ -175,7 +182,7 @@ impl Partial {
                     return Progress::Done;
                 }
                 Ok(_) if ended => {
-                    self.reply.fail(&Status::invalid("the call ended before its message"), Tags::default());
+                    refuse(&**service, self.reply, &Status::invalid("the call ended before its message"));
                     return Progress::Done;
                 }
                 Ok(length) => {
@@ -183,7 +190,7 @@ impl Partial {
                         self.large = Some(peer.lifeline.begin_large());
                     }
                     if let Err(status) = self.arriving.wait(length.map_or(0, |length| length + FRAME_HEAD), share) {
-                        self.reply.fail(&status, Tags::default());
+                        refuse(&**service, self.reply, &status);
                         return Progress::Done;
                     }
                 }
@@ -192,12 +199,12 @@ impl Partial {
     }
 
     /// What it takes is counted meanwhile.
-    fn wait(mut self, share: &Arc<Share>) -> Progress {
+    fn wait<S: GrpcService>(mut self, service: &S, share: &Arc<Share>) -> Progress {
         self.reply.note_due(false);
         match self.reply.hold(&self.head, share) {
             Ok(()) => Progress::Waits(Box::new(self)),
             Err(status) => {
-                self.reply.fail(&status, Tags::default());
+                refuse(service, self.reply, &status);
                 Progress::Done
             }
         }

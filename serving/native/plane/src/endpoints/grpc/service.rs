@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::{HeaderMap, request};
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::memory::Reservation;
+use tidegate_engine::request::Tags;
 
 use crate::endpoints::grpc::conversation::Conversation;
 use crate::endpoints::grpc::reply::GrpcReply;
@@ -26,6 +27,12 @@ pub struct GrpcCall {
     pub reply: GrpcReply,
 }
 
+/// Answers a call that is not handed over, and counts it.
+pub(crate) fn refuse<S: GrpcService>(service: &S, reply: GrpcReply, why: &Status) {
+    service.count_unread(why.code);
+    reply.fail(why, Tags::default());
+}
+
 /// Answers calls, on I/O threads and beside them; must return at once.
 pub trait GrpcService: Send + Sync + 'static {
     /// Takes over a call, and what its message takes, where that is counted and to stay so after this returns.
@@ -39,7 +46,7 @@ pub trait GrpcService: Send + Sync + 'static {
     /// Takes over a call of such a method.
     fn converse(&self, _call: Conversation) {}
 
-    /// Counts a call whose message came and is not handed over, with the code that its client sees.
+    /// Counts a call that is not handed over, with the code that its client sees.
     fn count_unread(&self, _code: Code) {}
 
     /// Whether calls of a method stay for long: its answers go on for as long as the client likes, or wait for Python. What

@@ -1,7 +1,9 @@
 //! A request's body: read until it is whole, unpacked, and handed with the request to the service, by the I/O thread if
 //! it is small and aside if not.
 
+use std::error::Error;
 use std::future::{Future, poll_fn};
+use std::io::{self, ErrorKind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,12 +45,12 @@ pub enum NoBody {
         ends: bool,
     },
     /// Anything else.
-    Refused(Box<RestResponse>),
+    Refused(Status),
 }
 
-impl From<Box<RestResponse>> for NoBody {
-    fn from(refused: Box<RestResponse>) -> NoBody {
-        NoBody::Refused(refused)
+impl From<Status> for NoBody {
+    fn from(why: Status) -> NoBody {
+        NoBody::Refused(why)
     }
 }
 
@@ -188,6 +190,36 @@ impl WholeRequest {
     }
 }
 
+/// A request whose body is on its way. It is counted once if it never comes.
+pub struct Coming<'s, S: RestService> {
+    service: &'s S,
+    is_over: bool,
+}
+
+impl<'s, S: RestService> Coming<'s, S> {
+    /// One of which the head has come.
+    pub fn new(service: &'s S) -> Coming<'s, S> {
+        Coming { service, is_over: false }
+    }
+
+    /// Its body is there, or it was refused with this code before that.
+    pub fn end(mut self, refused: Option<Code>) {
+        self.is_over = true;
+        if let Some(code) = refused {
+            self.service.count_unread(code);
+        }
+    }
+}
+
+impl<S: RestService> Drop for Coming<'_, S> {
+    /// Its client has gone, unless it is over.
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.service.count_unread(Code::Cancelled);
+        }
+    }
+}
+
 /// A request that is not handed over yet. If it never is, it is counted once, with what its client sees.
 struct Unread<S> {
     service: Arc<S>,
@@ -273,7 +305,7 @@ pub async fn read(
                 true => arriving.push(data, expected, share),
                 false => arriving.push(data, most, share).and_then(|()| arriving.wait(most, share)),
             };
-            counted.map_err(|why| Box::new(failure(&why, Tags::default())))?;
+            counted?;
         }
         drop(large);
         Ok(arriving.finish())
@@ -284,8 +316,7 @@ pub async fn read(
     match at_once {
         Poll::Ready(done) => done,
         Poll::Pending => tokio::time::timeout_at(deadline.into(), collected).await.unwrap_or_else(|_| {
-            let late = Status::new(Code::DeadlineExceeded, "the deadline passed before the whole body came");
-            Err(Box::new(failure(&late, Tags::default())).into())
+            Err(Status::new(Code::DeadlineExceeded, "the deadline passed before the whole body came").into())
         }),
     }
 }
@@ -307,6 +338,12 @@ pub async fn unless_announced<T>(
     .await
 }
 
-fn bad_body(why: &hyper::Error) -> Box<RestResponse> {
-    Box::new(failure(&Status::invalid(format!("the request's body cannot be read: {why}")), Tags::default()))
+fn bad_body(why: &hyper::Error) -> Status {
+    let cause = why.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+    match cause.map(io::Error::kind) {
+        Some(ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe) => {
+            Status::new(Code::Cancelled, "the client went before the whole body came")
+        }
+        _ => Status::invalid(format!("the request's body cannot be read: {why}")),
+    }
 }

@@ -27,7 +27,7 @@ use crate::connections::peer::Peer;
 use crate::drain::DrainWatch;
 use crate::endpoints::headers::{ID_HEADER, TRACEPARENT};
 use crate::endpoints::rest::answer_body::RestBody;
-use crate::endpoints::rest::body::{self, BodyLimit, CountedBody, NoBody, WholeRequest};
+use crate::endpoints::rest::body::{self, BodyLimit, Coming, CountedBody, NoBody, WholeRequest};
 use crate::endpoints::rest::service::{BodyUse, RestAnswer, RestResponse, RestService, close_after, failure};
 use crate::endpoints::rest::{cors, framing, path};
 use crate::linger::linger;
@@ -64,19 +64,24 @@ where
         let chunks = framing::is_chunked(&request).then(|| peer.lifeline.clone());
         let (service, peer, memory, unread) = (&service, &peer, &memory, &unread);
         async move {
+            let coming = Coming::new(&**service);
             if !first {
                 peer.pace.begin_one_more().await;
             }
             let begun = match used {
                 Ok(used) => whole(request, peer, memory, used, chunks, &observation).await,
-                Err(status) => Err(Box::new(refuse(&status, &observation))),
+                Err(status) => Err(Refused { code: status.code, response: close_after(refuse(&status)) }),
             };
+            coming.end(begun.as_ref().err().map(|refused| refused.code));
             let is_unread = begun.as_ref().map_or(has_body, |whole| whole.is_unread);
             unread.store(is_unread, Ordering::Relaxed);
             let mut response = match begun {
                 Ok(whole) if is_unread => close_after(answer(whole, service, peer, memory, &observation).await),
                 Ok(whole) => answer(whole, service, peer, memory, &observation).await,
-                Err(refused) => *refused,
+                Err(Refused { code, response }) => {
+                    observation.note(|facts| facts.code = Some(code));
+                    response
+                }
             };
             tell(&observation, &mut response);
             response.body_mut().hold(open);
@@ -97,7 +102,11 @@ where
     })
     .await;
     let parts = connection.into_parts();
-    let speaks_http2 = ended.as_ref().is_err_and(hyper::Error::is_parse) && parts.read_buf.starts_with(HTTP2);
+    let is_no_request = ended.as_ref().is_err_and(hyper::Error::is_parse);
+    let speaks_http2 = is_no_request && parts.read_buf.starts_with(HTTP2);
+    if is_no_request && !speaks_http2 {
+        service.count_unread(Code::InvalidArgument);
+    }
     let sends_on = ended.is_ok() && unread.load(Ordering::Relaxed);
     part(parts.io.into_inner(), speaks_http2, sends_on, drain).await;
 }
@@ -146,9 +155,14 @@ fn use_of_body<S: RestService>(request: &Request<Incoming>, service: &S) -> Body
     }
 }
 
-fn refuse(status: &Status, observation: &Observation) -> RestResponse {
-    observation.note(|facts| facts.code = Some(status.code));
-    close_after(failure(status, Tags::default()))
+/// Why a request is refused before its body is there.
+struct Refused {
+    code: Code,
+    response: RestResponse,
+}
+
+fn refuse(status: &Status) -> RestResponse {
+    failure(status, Tags::default())
 }
 
 /// Notes what a request is answered with, and says in the answer where it stands in a trace.
@@ -170,7 +184,7 @@ async fn whole(
     used: BodyUse,
     chunks: Option<Arc<Lifeline>>,
     observation: &Observation,
-) -> Result<WholeRequest, Box<RestResponse>> {
+) -> Result<WholeRequest, Refused> {
     let limits = &peer.limits;
     let deadline = Instant::now() + limits.request_timeout();
     let (head, incoming) = request.into_parts();
@@ -184,9 +198,12 @@ async fn whole(
         Ok(sent) => (sent, false),
         // Where nothing is asked for that there is, that is the answer, whatever the body.
         Err(NoBody::TooLarge { .. }) if used == BodyUse::LeadsNowhere => (CountedBody::default(), true),
-        Err(NoBody::TooLarge { size, ends: false }) => return Err(Box::new(limit.passed(&size))),
-        Err(NoBody::TooLarge { size, ends: true }) => return Err(Box::new(close_after(limit.passed(&size)))),
-        Err(NoBody::Refused(refused)) => return Err(refused),
+        Err(NoBody::TooLarge { size, ends }) => {
+            let response = limit.passed(&size);
+            let response = if ends { close_after(response) } else { response };
+            return Err(Refused { code: Code::ResourceExhausted, response });
+        }
+        Err(NoBody::Refused(why)) => return Err(Refused { code: why.code, response: refuse(&why) }),
     };
     let received = Instant::now();
     observation.note(|facts| {

@@ -67,11 +67,7 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestService for RestRoutes<
         if self.state.gate.is_open() {
             return Ok(None);
         }
-        let admitted = self.admit_to(&self.route(method.as_str(), path, headers), headers, names);
-        if let Err(status) = &admitted {
-            self.state.engine.metrics.unrouted.count(Endpoint::Rest, status.code);
-        }
-        admitted
+        self.admit_to(&self.route(method.as_str(), path, headers), headers, names)
     }
 
     fn count_unread(&self, code: Code) {

@@ -69,7 +69,7 @@ pub trait RestService: Send + Sync + 'static {
     /// Takes over a request, and what its body takes, where that is counted and to stay so after this returns.
     fn call(&self, call: RestCall, memory: &mut Option<Reservation>) -> RestAnswer;
 
-    /// Counts a request whose body came and is not handed over, with the code of what its client sees.
+    /// Counts a request that is not handed over, with the code of what its client sees.
     fn count_unread(&self, _code: Code) {}
 
     /// What whoever sent this head, with a certificate of these names, may do; none where everybody may do everything. The
