@@ -76,6 +76,17 @@ fn an_input_without_a_shape_is_refused() {
 }
 
 #[test]
+fn a_size_that_is_none_is_told_as_it_was_sent() {
+    let refused =
+        |size: &str| read(&format!(r#""datatype":"FP32","shape":[{size}],"data":[1]"#), &[]).unwrap_err().message;
+    for size in ["9223372036854775808", "18446744073709551615", "18446744073709551616", "1.0"] {
+        let wanted = format!("'shape' of an input is {size}: send a list of whole numbers");
+        assert_eq!(refused(size), wanted);
+    }
+    assert_eq!(refused("-1"), "input 'x' has a dimension of size -1: send the shape of the data");
+}
+
+#[test]
 fn a_null_is_a_member_that_was_left_out() {
     let typed = r#"{"id":null,"model_name":null,"parameters":null,"outputs":null,"inputs":[{"name":"x","shape":[1],
         "datatype":"FP32","parameters":null,"data":[1]}]}"#;

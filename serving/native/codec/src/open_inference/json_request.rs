@@ -136,7 +136,7 @@ fn read_shape(values: &mut Scanner<'_>, input: &mut InferInput<'_>) -> Result<()
             _ => return Err(wrong(&here)),
         };
         match size {
-            Number::Unsigned(size) => input.push_dim(i64::try_from(size).unwrap_or(-1))?,
+            Number::Unsigned(size) => input.push_dim(i64::try_from(size).map_err(|_| wrong(&here))?)?,
             Number::Signed(size) => input.push_dim(size)?,
             Number::Float(_) => return Err(wrong(&here)),
         }
