@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 
 from tidegate_serving.config import EngineConfig
@@ -77,7 +78,7 @@ class ControllerProcess:
         )
         self._operations = FleetOperations(self._asking, self._keys, self._journal, self._controller.expect)
         self._log = FleetLog(self._controller.log_paths)
-        self._server: ControlServer | None = None
+        self._running = ExitStack()
 
     def start(self) -> str:
         """Begins, and returns the control port's address. OSError where it cannot be bound, and the contract's errors
@@ -85,10 +86,12 @@ class ControllerProcess:
         config = self._config
         guard, tls = guard_of(config, self._problems, self._journal), tls_of(config, self._problems)
         self._lines.attach()
+        self._running.callback(self._lines.detach)
         self._journal.start()
+        self._running.callback(self._journal.stop)
         self._journal.add(Entry(Kind.ENGINE, "start", f"a controller of fleet {config.fleet.name} starts"))
         support = Support(lambda: config, dict, self._journal, self._lines)
-        self._server = ControlServer(
+        server = ControlServer(
             self._operations,
             ControlService(self._operations.decide, self._journal, support.files),
             ConfigService(lambda: config, _no_reload),
@@ -97,19 +100,17 @@ class ControllerProcess:
             self._status,
             guard,
         )
-        address = self._server.start(config.control_address, tls)
+        address = server.start(config.control_address, tls)
         self._controller.start()
+        self._running.callback(self._controller.stop)
         self._expiry.start()
+        self._running.callback(self._expiry.stop)
+        self._running.callback(server.stop, _GRACE_SECONDS)
         return address
 
     def stop(self) -> None:
-        """Ends it; another controller may lead at once."""
-        if self._server is not None:
-            self._server.stop(_GRACE_SECONDS)
-            self._expiry.stop()
-            self._controller.stop()
-            self._journal.stop()
-            self._lines.detach()
+        """Ends what was begun; another controller may lead at once."""
+        self._running.close()
         self._asking.close()
 
     def _status(self, servable: str) -> EngineStatus:
