@@ -49,18 +49,19 @@ def places_of_numbers(values: Floats) -> tuple[Floats, Integers]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    values = np.ascontiguousarray(values)
     ordered = np.sort(values)
-    found = ordered[_new(ordered)]
+    found = ordered[new_ones(ordered)]
     if 0 < len(found) * _REPEATED <= len(values):  # Looking each row's value up costs less than where it came from.
-        known = pc.dictionary_encode(pa.array(values))
+        known = pc.dictionary_encode(pa.Array.from_buffers(pa.float64(), len(values), [None, pa.py_buffer(values)]))
         return found, np.searchsorted(found, to_numpy(known.dictionary))[to_numpy(known.indices)]
     rows = np.argsort(values)
     place = np.empty(len(values), dtype=np.int64)
-    place[rows] = np.cumsum(_new(ordered)) - 1
+    place[rows] = np.cumsum(new_ones(ordered)) - 1
     return found, place
 
 
-def _new(ordered: Floats) -> Mask:
+def new_ones(ordered: npt.NDArray[Any]) -> Mask:
     """Which values differ from the one before."""
     new = np.ones(len(ordered), dtype=np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=new[1:])

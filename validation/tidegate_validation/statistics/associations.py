@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tidegate_validation.statistics.arrays import Floats, Integers
+from tidegate_validation.statistics.arrays import Floats, Integers, new_ones
 from tidegate_validation.statistics.association import Association
 from tidegate_validation.statistics.bins import CategoryBins, FrozenBins, NumericBins
 from tidegate_validation.statistics.counts import TIME_OF_DAY, FeatureCounts
@@ -108,13 +108,13 @@ def _ranked(places: Integers, blocks: Integers) -> Integers:
     there = np.flatnonzero(places >= 0)
     if not len(there):
         return found
-    width = int(places.max()) + 1
-    # Sorting numbers with the rows in their last digits takes half as long as asking for the order.
-    keys = (blocks[there] * width + places[there]) * len(places) + there
-    ordered, row = np.divmod(np.sort(keys), len(places))
-    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+    of_places, of_rows = int(places.max()).bit_length(), len(places).bit_length()
+    # Sorting numbers that end in their row takes half as long as asking for their order.
+    keys = np.sort((((blocks[there] << of_places) + places[there]) << of_rows) + there)
+    ordered, row = keys >> of_rows, keys & ((1 << of_rows) - 1)
+    starts = np.flatnonzero(new_ones(ordered))
     alike = np.diff(starts, append=len(ordered))
-    block = ordered[starts] // width
+    block = ordered[starts] >> of_places
     sizes = np.bincount(blocks[there])
     rows, first = sizes[block], (np.cumsum(sizes) - sizes)[block]
     level = np.floor(LEVELS * (starts - first + alike / 2) / rows)

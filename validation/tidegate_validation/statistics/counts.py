@@ -31,7 +31,8 @@ class FeatureCounts:
 
     def of(self, codes: tuple[int, ...]) -> Integers:
         """Rows per block in any of these bins, shape [B]."""
-        kept = [place for place, code in enumerate(self.codes.tolist()) if code in codes]
+        wanted = frozenset(codes)
+        kept = [place for place, code in enumerate(self.codes.tolist()) if code in wanted]
         return np.asarray(self.n[:, kept].sum(axis=1), dtype=np.int64)
 
     def grouped(self, groups: Sequence[tuple[int, ...]]) -> Integers:
@@ -67,7 +68,10 @@ class FeatureCounts:
     def _summed(cls, days: Integers, day: Integers, codes: Integers, weights: Floats | None) -> FeatureCounts:
         low = int(codes.min()) if len(codes) else 0
         width = int(codes.max()) - low + 1 if len(codes) else 0
-        flat = np.bincount(day * width + (codes - low), weights=weights, minlength=len(days) * width)
+        cells = day * width
+        cells += codes
+        cells -= low
+        flat = np.bincount(cells, weights=weights, minlength=len(days) * width)
         n = flat.astype(np.int64).reshape(len(days), width)
         there = np.flatnonzero(n.any(axis=0))
         return cls(days.astype(np.int64), there + low, n[:, there])

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tidegate_validation.statistics.arrays import Floats, Integers, Mask
+from tidegate_validation.statistics.arrays import Floats, Integers, Mask, new_ones
 from tidegate_validation.statistics.reaches import share_of, stretches
 from tidegate_validation.statistics.sample import ValueSample
 
@@ -196,7 +196,7 @@ class _Blocks:
         usual = float(np.exp(np.log(scatter[some]).mean())) if some.any() else 0.0
         spread = self.spread(side)
         kept = max(spread - float(self.chance(side, scatter)[some].mean()), 0.0) / spread if spread else 0.0
-        starts = np.flatnonzero(np.diff(self.place, prepend=-1))
+        starts = np.flatnonzero(new_ones(self.place))
         most = np.maximum(np.maximum.reduceat(self.away(side), starts), 0.0)
         times = most / _steadied(scatter, usual, kept) if usual else most
         found = [_records(most, times, length) for length in stretches(self.number)]

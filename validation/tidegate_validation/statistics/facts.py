@@ -90,12 +90,9 @@ def _of_rows(column: ReadColumn, kind: Family) -> Facts:
 
 def _blocks(column: ReadColumn) -> tuple[Integers, Mask]:
     """Per value the first block that has it, and whether no other has it."""
-    kept = column.place >= 0
-    place, day = column.place[kept], column.day[kept]
-    first, last = np.full(len(column.values), len(column.days)), np.full(len(column.values), -1)
-    np.minimum.at(first, place, day)
-    np.maximum.at(last, place, day)
-    return column.days[first], first == last
+    blocks, starts = column.sample.blocks, column.sample.starts
+    ends = starts + np.diff(starts, append=len(blocks)) - 1
+    return blocks[starts], blocks[starts] == blocks[ends]
 
 
 @dataclass(frozen=True, slots=True)

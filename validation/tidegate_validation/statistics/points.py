@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tidegate_validation.statistics.arrays import Floats, Integers, largest
+from tidegate_validation.statistics.arrays import Floats, Integers, largest, new_ones
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.reaches import share_of, stretches
 from tidegate_validation.statistics.sample import TextSample, ValueSample
@@ -196,7 +196,7 @@ class _PerBlock:
 
     @functools.cached_property
     def _starts(self) -> Integers:
-        return np.flatnonzero(np.diff(self.place, prepend=-1) != 0)
+        return np.flatnonzero(new_ones(self.place))
 
 
 def _plain(value: Any) -> float | str:

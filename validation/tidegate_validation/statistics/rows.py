@@ -6,6 +6,7 @@ each, and single values, digits, bins and pairs of columns all come from one rea
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tidegate_validation.statistics.arrays import Floats, Integers, places_of, places_of_numbers, to_numpy
+from tidegate_validation.statistics.arrays import Floats, Integers, new_ones, places_of, places_of_numbers, to_numpy
 from tidegate_validation.statistics.bins import (
     EMPTY,
     INFINITE,
@@ -41,7 +42,7 @@ _HOUR = 3600
 _NOTHING = np.empty(0, dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReadColumn:
     """Distinct ordinary `values`, ascending, and the `place` of each row's among them, shape [n]; a negative place is
     the bin of what is no ordinary value. `day` is the place of each row's block among the `days`, ascending."""
@@ -51,7 +52,7 @@ class ReadColumn:
     days: Integers
     day: Integers
 
-    @property
+    @functools.cached_property
     def per_value(self) -> Integers:
         """Rows of each value, shape [values]."""
         return np.bincount(self.place[self.place >= 0], minlength=len(self.values)).astype(np.int64)
@@ -63,14 +64,21 @@ class ReadColumn:
 
     def rows_with(self, *codes: int) -> int:
         """Rows that are no ordinary value, by their bins."""
-        return int(np.isin(self.place, codes).sum())
+        return sum(int((self._no_values == code).sum()) for code in codes)
 
+    @functools.cached_property
+    def _no_values(self) -> Integers:
+        """The bins of rows that are no ordinary value."""
+        return self.place[self.place < 0]
+
+    @functools.cached_property
     def sample(self) -> ValueSample | TextSample:
         """Rows per value and block."""
         width = max(len(self.days), 1)
         cells = self.place * width + self.day
         cells, n = _counted(cells if self.place.min(initial=0) >= 0 else cells[cells >= 0], len(self.values) * width)
-        place, day = np.divmod(cells, width)
+        place = cells // width
+        day = cells - place * width
         kind = TextSample if self.values.dtype == object else ValueSample
         return kind(self.values[place], self.days[day], n)  # type: ignore[arg-type]
 
@@ -128,7 +136,7 @@ def _counted(cells: Integers, size: int) -> tuple[Integers, Integers]:
         there = np.flatnonzero(n > 0)
         return there, n[there].astype(np.int64)
     cells = np.sort(cells)
-    starts = np.flatnonzero(np.diff(cells, prepend=-1) != 0)
+    starts = np.flatnonzero(new_ones(cells))
     return cells[starts], np.diff(starts, append=len(cells)).astype(np.int64)
 
 
@@ -148,7 +156,7 @@ class Rows:
 
     def sample(self, column: str) -> ValueSample | TextSample:
         """Values of a column with rows per block."""
-        return self.own.get(column, self.columns[column]).sample()
+        return self.own.get(column, self.columns[column]).sample
 
     def repeated(self) -> FeatureCounts:
         """Per block, rows that are not there before (bin 0), and those that are (bin 1)."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tidegate_validation.statistics.arrays import Floats, Integers, order_of_places, places_of
+from tidegate_validation.statistics.arrays import Floats, Integers, new_ones, order_of_places, places_of
 from tidegate_validation.statistics.bins import CategoryBins, FrozenBins
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.sql import Family, as_number, as_text, family
@@ -29,9 +29,13 @@ class _Sample:
     @functools.cached_property
     def placed(self) -> tuple[Any, Integers]:
         """Distinct values, ascending, and the place of each value among them."""
-        new = np.ones(len(self.values), dtype=np.bool_)
-        new[1:] = self.values[1:] != self.values[:-1]
+        new = new_ones(self.values)
         return self.values[new], np.cumsum(new) - 1
+
+    @functools.cached_property
+    def starts(self) -> Integers:
+        """Where each distinct value begins."""
+        return np.flatnonzero(new_ones(self.values))
 
     @functools.cached_property
     def day(self) -> Integers:
