@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from tidegate_serving.admission import Outcome
-from tidegate_validation.skew import Columns, SkewReport, report_on_tables
+from tidegate_validation.skew import Columns, SkewReport
 from tidegate_validation.skew.two_tables import profile_table, report_on_table
 from tidegate_validation.statistics import Profile
 from tidegate_validation.tables import as_table
@@ -119,8 +119,9 @@ def test_days_whose_level_wanders_beyond_training_count_as_the_few_observations_
     for seed in range(16):
         rows = rates(seed)
         now = rows["at"] >= rows["at"].max().floor("D") - pd.Timedelta(days=13)
-        found = report_on_tables(rows[~now], rows[now], COLUMNS)
+        profile = profile_table(as_table(rows[~now], "training"), COLUMNS, ["rate", "size", "at"])
+        found = report_on_table(profile, as_table(rows[now], "the window"), COLUMNS)
         outcomes += [one.outcome for one in found.findings if one.check == "outside"]
-        warm = rows[now].assign(rate=1.8 * rows[now]["rate"] + 32)
-        assert report_on_tables(rows[~now], warm, COLUMNS).feature("rate").outcome is Outcome.FAIL
+        warm = as_table(rows[now].assign(rate=1.8 * rows[now]["rate"] + 32), "a warm window")
+        assert report_on_table(profile, warm, COLUMNS).feature("rate").outcome is Outcome.FAIL
     assert Outcome.FAIL not in outcomes

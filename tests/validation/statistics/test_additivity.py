@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -77,8 +78,14 @@ def text(top: tuple[str, ...]) -> FeatureProfile:
     return FeatureProfile("word", "VARCHAR", Family.TEXT, Role.INPUT, 0, 0, 0, CategoryBins(top))
 
 
+@functools.cache
+def database() -> duckdb.DuckDBPyConnection:
+    """One for all examples: to open one takes longer than to count."""
+    return duckdb.connect()
+
+
 def counted(table: pa.Table, features: list[FeatureProfile]) -> dict[str, FeatureCounts]:
-    with duckdb.connect() as connection:
+    with database().cursor() as connection:
         connection.register("rows", table)
         return count_relation(connection, "rows", "day", features, {})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -59,7 +59,7 @@ class World:
         evaluation = Evaluation(self.task, self.labels[half:], np.arange(half) % 40, ("0", "1"), clustered=False)
         kind = HistGradientBoostingClassifier if self.task == "binary" else HistGradientBoostingRegressor
 
-        def fitted(names: list[str]) -> object:
+        def fitted(names: list[str]) -> Callable[[Examples], Floats]:
             learner = kind(max_iter=25, random_state=0)
             learner.fit(matrix({name: self.inputs[name][:half] for name in names}), self.labels[:half])
 
@@ -70,9 +70,8 @@ class World:
             return score
 
         mine = fitted([*self.inputs])
-        theirs = fitted([name for name in self.inputs if name != "leak"])
-        assert callable(mine)
-        assert callable(theirs)
+        # Trees of the same inputs are the same trees, and those of a first version are asked by nobody.
+        theirs = mine if first or "leak" not in self.inputs else fitted([one for one in self.inputs if one != "leak"])
         shared = {name: name != "leak" and not first for name in self.inputs}
         model = CandidateModel(shared, lambda table: held, mine)
         answers = Answers(evaluation, held, mine(held), None if first else theirs(held))

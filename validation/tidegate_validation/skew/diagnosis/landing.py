@@ -18,6 +18,7 @@ _FREQUENT = 80
 _KNOWN = 500
 _TRIED = 24
 _DENSE = 0.7
+_HALF = 0.5
 _TELLING_VALUES = 4
 _APART = 0.2
 _QUANTA = (1.0, 0.1, 0.01)
@@ -75,10 +76,10 @@ def find_offset(values: Floats, weights: Floats, known: Floats, known_weights: F
     candidates = _peaks(gaps / scale, votes, _FINE)
     offsets = [(1.0, gap * scale) for gap in candidates if abs(gap) > 10 * _FINE]
     found = _best(values, weights, known, known_weights, offsets, 0.0)
-    shares = [landing(values, weights, known, 1.0, offset, 0.0) for _, offset in offsets]
-    if found is None or sum(share > found.share - _APART for share in shares) > 1:
+    if found is None:
         return None
-    return found
+    shares = [landing(values, weights, known, 1.0, offset, 0.0) for _, offset in offsets]
+    return None if sum(share > found.share - _APART for share in shares) > 1 else found
 
 
 def landing(values: Floats, weights: Floats, known: Floats, factor: float, offset: float, slack: float) -> float:
@@ -124,16 +125,18 @@ def _best(
     candidates: list[tuple[float, float]],
     slack: float,
 ) -> Match | None:
+    if len(values) < min(_TELLING_VALUES, len(known)):
+        return None
     found = []
     for factor, offset in candidates:
         share = landing(values, weights, known, factor, offset, slack)
+        if share <= _HALF:
+            continue  # Whatever chance does, this is not halfway from it to all rows.
         nearby = chance(values, weights, known, factor, offset, slack)
         precision = slack / float(np.average(np.abs(values), weights=weights)) if slack else EXACT
         covered = coverage(values, known, known_weights, factor, offset, slack)
         found.append(Match(factor, offset, share, nearby, precision, covered, slack))
-    if len(values) < min(_TELLING_VALUES, len(known)):
-        return None
-    good = [match for match in found if match.share - match.chance > 0.5 * (1 - match.chance) and match.chance < _DENSE]
+    good = [one for one in found if one.share - one.chance > _HALF * (1 - one.chance) and one.chance < _DENSE]
     return max(good, key=lambda match: (round(match.share, 2), match.covered), default=None)
 
 
@@ -180,13 +183,13 @@ def _peaks(positions: Floats, votes: Floats, width: float) -> list[float]:
     total = np.concatenate([[0.0], np.cumsum(votes)])
     ends = np.searchsorted(positions, positions + width, side="right")
     heights = total[ends] - total[: len(positions)]
+    size = ends - np.arange(len(positions))
+    middles = (positions[ends - size // 2 - 1] + positions[ends - (size + 1) // 2]) / 2
+    left = middles[np.argsort(-heights, kind="stable")]
     peaks: list[float] = []
-    for start in np.argsort(-heights, kind="stable"):
-        centre = float(np.median(positions[start : ends[start]]))
-        if all(abs(centre - peak) > 2 * width for peak in peaks):
-            peaks.append(centre)
-        if len(peaks) == _TRIED:
-            break
+    while len(left) and len(peaks) < _TRIED:
+        peaks.append(float(left[0]))
+        left = left[np.abs(left - left[0]) > 2 * width]
     return peaks
 
 
