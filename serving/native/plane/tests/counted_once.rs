@@ -156,6 +156,27 @@ fn over_rest_however_it_ends() {
     assert_eq!(wrong.collect::<Vec<_>>(), [""; 0]);
 }
 
+#[test]
+fn bodies_that_there_is_no_memory_for_and_those_that_have_it() {
+    const CLIENTS: usize = 20;
+    let settings = Settings { request_memory_bytes: 80 << 20, max_message_bytes: 8 << 20, ..settings() };
+    let (running, _gate) = start(&settings);
+    let part = [format!("{HEAD}content-length: 8000000\r\n\r\n").as_bytes(), &vec![b' '; 7 << 20]].concat();
+    let connect = |_| TcpStream::connect(running.plane.rest_address().unwrap()).unwrap();
+    let mut clients: Vec<TcpStream> = (0..CLIENTS).map(connect).collect();
+    clients.iter_mut().for_each(|client| client.write_all(&part).unwrap());
+    let of =
+        |status: &str| counted(&running, "rest").iter().find(|(name, _)| name == status).map_or(0.0, |(_, of)| *of);
+    eventually("some are refused", || of("RESOURCE_EXHAUSTED") > 0.0);
+    for client in &clients {
+        SockRef::from(client).set_linger(Some(Duration::ZERO)).unwrap();
+    }
+    drop(clients);
+    eventually("nobody is connected", || running.sample("tidegate_connections{endpoint=\"rest\"}") == 0.0);
+    let (refused, gone) = (of("RESOURCE_EXHAUSTED"), of("CANCELLED"));
+    assert!(gone > 0.0 && refused + gone == CLIENTS as f64, "{refused} refused, {gone} gone");
+}
+
 /// A call over gRPC: the way that it ends, its metadata, what is sent, and the status.
 type Row<'a> = (&'a str, &'a Settings, &'a [(&'a str, &'a str)], (Vec<u8>, Does), &'a str);
 

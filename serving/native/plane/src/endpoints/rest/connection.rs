@@ -58,30 +58,25 @@ where
         let observation = peer.observe(request.method(), request.uri().path(), request.headers());
         let refused = crowded.or_else(|| framing::check(&request).err());
         let refused = refused.or_else(|| admit(&mut request, &*service, &peer.names).err());
-        let used = refused.map_or_else(|| Ok(use_of_body(&request, &*service)), Err);
+        let used = refused.map_or_else(|| Ok(use_of_body(&request, &*service)), |why| Err(Refused::by_head(&why)));
         let first = peer.lifeline.is_first_of_read();
         let has_body = !request.body().is_end_stream();
         let chunks = framing::is_chunked(&request).then(|| peer.lifeline.clone());
         let (service, peer, memory, unread) = (&service, &peer, &memory, &unread);
         async move {
-            let coming = Coming::new(&**service);
-            if !first {
-                peer.pace.begin_one_more().await;
-            }
-            let begun = match used {
-                Ok(used) => whole(request, peer, memory, used, chunks, &observation).await,
-                Err(status) => Err(Refused { code: status.code, response: close_after(refuse(&status)) }),
+            let coming = async {
+                if !first {
+                    peer.pace.begin_one_more().await;
+                }
+                whole(request, peer, memory, used?, chunks, &observation).await
             };
-            coming.end(begun.as_ref().err().map(|refused| refused.code));
+            let begun = counted(coming, &**service, &observation).await;
             let is_unread = begun.as_ref().map_or(has_body, |whole| whole.is_unread);
             unread.store(is_unread, Ordering::Relaxed);
             let mut response = match begun {
                 Ok(whole) if is_unread => close_after(answer(whole, service, peer, memory, &observation).await),
                 Ok(whole) => answer(whole, service, peer, memory, &observation).await,
-                Err(Refused { code, response }) => {
-                    observation.note(|facts| facts.code = Some(code));
-                    response
-                }
+                Err(refused) => refused,
             };
             tell(&observation, &mut response);
             response.body_mut().hold(open);
@@ -161,8 +156,26 @@ struct Refused {
     response: RestResponse,
 }
 
-fn refuse(status: &Status) -> RestResponse {
-    failure(status, Tags::default())
+impl Refused {
+    /// Its body is not read, and the connection ends.
+    fn by_head(why: &Status) -> Refused {
+        Refused { code: why.code, response: close_after(failure(why, Tags::default())) }
+    }
+}
+
+/// A request once its body is there, or else the answer. It is counted once where it is not handed over.
+async fn counted<S: RestService>(
+    coming: impl Future<Output = Result<WholeRequest, Refused>>,
+    service: &S,
+    observation: &Observation,
+) -> Result<WholeRequest, RestResponse> {
+    let counting = Coming::new(service);
+    let begun = coming.await;
+    counting.end(begun.as_ref().err().map(|refused| refused.code));
+    begun.map_err(|Refused { code, response }| {
+        observation.note(|facts| facts.code = Some(code));
+        response
+    })
 }
 
 /// Notes what a request is answered with, and says in the answer where it stands in a trace.
@@ -203,7 +216,9 @@ async fn whole(
             let response = if ends { close_after(response) } else { response };
             return Err(Refused { code: Code::ResourceExhausted, response });
         }
-        Err(NoBody::Refused(why)) => return Err(Refused { code: why.code, response: refuse(&why) }),
+        Err(NoBody::Refused(why)) => {
+            return Err(Refused { code: why.code, response: failure(&why, Tags::default()) });
+        }
     };
     let received = Instant::now();
     observation.note(|facts| {
