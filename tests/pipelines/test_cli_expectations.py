@@ -50,7 +50,8 @@ def test_an_edited_suite_is_not_overwritten(tidegate: Command, tmp_path: Path) -
     ("arguments", "words"),
     [
         (("infer", "--out", "suites"), "give one of the two"),
-        (("infer", "models/1", "--out", "suites"), "profile.json is missing"),
+        (("infer", "models/1", "--out", "suites"), "models/1 is missing: mend the path"),
+        (("infer", "train.parquet", "--out", "suites"), "train.parquet is a file: name a version's directory"),
         (("show", "models/parcels/9"), "models/parcels/9 is no folder, of a version or of suites: check the path"),
         (("show", "."), "holds neither a version nor a suite.json"),
         (("show", "version"), "`tidegate expectations infer version --out FOLDER`"),

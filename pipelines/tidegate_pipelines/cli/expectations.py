@@ -114,9 +114,11 @@ def _suites(target: Path) -> Suites:
 
 
 def _profile(version: Path) -> Profile:
+    from tidegate_serving.contract.manifest import read_manifest
     from tidegate_serving.contract.repository import profile_directory
     from tidegate_validation.statistics import read_profile
 
+    read_manifest(version)  # which says what else the path is
     return read_profile(profile_directory(version))
 
 
