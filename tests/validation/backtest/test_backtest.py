@@ -6,6 +6,8 @@ import json
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -24,10 +26,11 @@ from tidegate_operators.steps.backtest import (
     usual_delay,
 )
 from tidegate_serving.contract.errors import InvalidInput, NotFound, PermissionRefused
-from tidegate_validation.backtest import BacktestRule, History
+from tidegate_validation.backtest import Backtest, BacktestRule, History
 from tidegate_validation.backtest.drifts import stability_indexes
 from tidegate_validation.backtest.history import PastRelease, periods
 from tidegate_validation.backtest.metrics import MetricRule, measure
+from tidegate_validation.backtest.page import _facts
 from tidegate_validation.backtest.result import Alarm, MetricLoss
 from tidegate_validation.backtest.run import _following
 from tidegate_validation.policy import Policy
@@ -380,3 +383,10 @@ def test_a_loss_follows_an_alarm_within_the_horizon(told: int, follows: bool) ->
 def test_a_version_serves_until_the_next_or_the_end() -> None:
     one, two, later = (PastRelease(Path(), name, number) for name, number in (("1", 3), ("2", 7), ("3", 20)))
     assert periods([one, two, later], 10) == [(one, 7), (two, 10), (later, 10)]
+
+
+def test_one_day_is_told_in_the_singular() -> None:
+    settings = {"gates": ["quality"], "days": 28, "windows": 3, "window": 7, "step": 1, "delay": 1, "horizon": 28}
+    facts = dict(_facts(cast('Backtest', SimpleNamespace(settings=settings))))
+    assert facts["Windows of served rows"] == "3 of 7 days, every 1 day"
+    assert facts["A label is known after"] == "1 day"

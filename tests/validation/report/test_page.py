@@ -183,7 +183,9 @@ def test_the_advice_names_the_slice_that_lost_unless_many_did(findings: tuple[Fi
 
 def test_what_nobody_signed_is_not_to_be_pushed(tmp_path: Path) -> None:
     verdict = judged(quality(Outcome.PASS))
-    assert not any("tidegate push" in step for step in next_steps(verdict, place="", signed=False))
+    steps = next_steps(verdict, place="", signed=False)
+    assert not any("tidegate push" in step for step in steps)
+    assert steps[-1].startswith("Validate it with a signing key (`tidegate validate --key`) once it is published")
     assert "this page is of an unsigned verdict" in page(tmp_path, verdict)
 
 

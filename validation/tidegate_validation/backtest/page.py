@@ -12,6 +12,7 @@ from tidegate_serving.files import write_atomically
 from tidegate_validation.backtest.drifts import OURS
 from tidegate_validation.backtest.history import day_text
 from tidegate_validation.backtest.result import Backtest, Drift
+from tidegate_validation.counts import counted
 from tidegate_validation.report.look import environment
 
 _PAGE, _TWIN = "index.html", "backtest.json"
@@ -62,9 +63,12 @@ def _facts(found: Backtest) -> list[tuple[str, str]]:
     told = found.settings
     return [
         ("Gates that judge releases", ", ".join(told["gates"])),
-        ("Rows they were judged by", f"labelled ones of {told['days']} days before each"),
-        ("Windows of served rows", f"{told['windows']} of {told['window']} days, every {told['step']} days"),
-        ("A label is known after", f"{told['delay']} days"),
+        ("Rows they were judged by", f"labelled ones of {counted(told['days'], 'day')} before each"),
+        (
+            "Windows of served rows",
+            f"{told['windows']} of {counted(told['window'], 'day')}, every {counted(told['step'], 'day')}",
+        ),
+        ("A label is known after", counted(told["delay"], "day")),
         ("A loss follows an alarm", f"within {told['horizon']} days"),
     ]
 

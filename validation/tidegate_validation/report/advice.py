@@ -15,6 +15,11 @@ _ON_FAIL = {
     "skew": "Mend the feature that the finding names, where it is wrong: in training or in serving; publish again.",
 }
 
+_SIGN = (
+    "Validate it with a signing key (`tidegate validate --key`) once it is published (`tidegate publish`), so that an "
+    "engine can admit it."
+)
+
 
 def next_steps(
     verdict: Verdict, *, place: str, signed: bool = True, overridden_until: str | None = None
@@ -25,7 +30,7 @@ def next_steps(
     when the overrides end that let it in all the same.
     """
     if verdict.allowed:
-        return (*_look(verdict), *(_push(verdict, place) if signed else _sign(place)))
+        return (*_look(verdict), *(_push(verdict, place) if signed else (_SIGN,)))
     steps = [step for gate in verdict.denied_by for step in _mend(verdict, gate)]
     if overridden_until is not None:
         steps.append(f"Be done with it before the override ends at {overridden_until}: it will not load again after.")
@@ -52,10 +57,6 @@ def _push(verdict: Verdict, place: str) -> Iterator[str]:
         f"Push it with `tidegate push {shlex.quote(place)}`, compare it on live traffic with `tidegate canary "
         f"{version}`, then run `tidegate promote {version}`."
     )
-
-
-def _sign(place: str) -> Iterator[str]:
-    yield "Publish it with `tidegate publish`, and validate it with a signing key, so that an engine can admit it."
 
 
 def _mend(verdict: Verdict, name: str) -> Iterator[str]:
