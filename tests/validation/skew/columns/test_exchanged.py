@@ -20,6 +20,13 @@ DAY, ROWS = 86_400, 200
 ALIKE = (("width", "height"), ("upper", "lower"))
 
 
+def _clusters(random: np.random.Generator, n: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """Four columns of rows of six kinds, as the parts of embeddings are."""
+    centers = np.random.default_rng(5).normal(size=(6, 4))
+    kinds = random.choice(6, n, p=[0.3, 0.25, 0.2, 0.1, 0.1, 0.05])
+    return np.asarray((centers[kinds] + 0.5 * random.normal(size=(n, 4))).T)
+
+
 def rows(seed: int, first: int, days: int) -> pd.DataFrame:
     """Pairs of columns that are spread much alike: apart from each other, of long tails, going together a little; and
     others that some kinds of rows, or days, hold apart."""
@@ -45,6 +52,8 @@ def rows(seed: int, first: int, days: int) -> pd.DataFrame:
             "short": np.round(np.where(flat, 38, 55) + 6 * random.normal(size=n), 1),
             "left": np.round(10 + 2 * random.standard_t(4, n), 2),
             "right": np.round(13 + 2 * random.standard_t(4, n), 2),
+            **{f"e{place}": np.round(one, 4) for place, one in enumerate(_clusters(random, n))},
+            "vector": [*np.round(_clusters(random, n), 4).T.tolist()],
             "stock": random.poisson(20, n),
             "order": random.poisson(27, n),
         }

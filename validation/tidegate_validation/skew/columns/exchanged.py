@@ -10,7 +10,7 @@ show how much of that is due to the window's level rather than to its rows.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,8 +20,9 @@ from tidegate_validation.skew.columns.together import CHECK as TOGETHER
 from tidegate_validation.skew.columns.together import SHUFFLED
 from tidegate_validation.skew.diagnosis.suspect import like_training
 from tidegate_validation.statistics.arrays import Floats, Integers
-from tidegate_validation.statistics.associations import LEVELS
+from tidegate_validation.statistics.associations import KEPT, LEVELS
 from tidegate_validation.statistics.bins import NumericBins
+from tidegate_validation.statistics.counts import REPEATED
 from tidegate_validation.statistics.profile import FeatureProfile, Profile
 from tidegate_validation.statistics.rows import Rows
 from tidegate_validation.statistics.sql import Family
@@ -42,6 +43,8 @@ _SURE = 10.0
 """The least gain in the logarithm of the likelihood for one pair of columns."""
 _MORE = 1.15
 """So many times the part that rows with values of others of their day seem to have."""
+_NEAR = 2
+"""Levels of columns that rise together are no further from each other."""
 _ROUNDS, _DRAWS = 40, 5
 _LARGEST = 30.0
 
@@ -60,18 +63,19 @@ def exchanged_rows(
 ) -> list[Finding]:
     """A WARN for each of two columns that changed places in some rows; `carried` are the window's columns by feature,
     `read` its rows. Columns of whose `findings` one knows another cause for a FAIL are left out."""
+    if REPEATED not in profile.counts:
+        return []  # Of what single values are measured by nobody knows what goes together.
     fine = {name for name in carried if all(map(_is_open, findings[name]))}
     some = np.arange(len(read.day))
     if len(some) > _MOST_ROWS:
         some = np.sort(np.random.default_rng(7).choice(some, _MOST_ROWS, replace=False))
     features = [one for one in profile.inputs if one.name in carried and one.name in fine and _is_spread(one)]
     columns = [_Column(one, like_training(one), _values(read, carried[one.name], some)) for one in features]
-    together = {frozenset((one.first, one.second)): one.cells for one in profile.pairs}
     pairs = [*itertools.combinations(columns[:_MOST_COLUMNS], 2)]
     found: list[Finding] = []
     for first, second in pairs:
         names = first.feature.name, second.feature.name
-        if _held_apart(together.get(frozenset(names), ())) or {one.subject for one in found} & {*names}:
+        if _may_be_apart(profile, names) or {one.subject for one in found} & {*names}:
             continue
         share = _exchanged(first, second, read.day[some], _SURE + float(np.log(len(pairs))))
         if share is not None:
@@ -116,9 +120,14 @@ def _values(read: Rows, column: str, rows: Integers) -> Floats:
     return np.asarray(values[np.where(place >= 0, place, -1)])
 
 
-def _held_apart(cells: Collection[int]) -> bool:
-    """Whether one of two columns is low where the other is high in training, as where they were exchanged."""
-    return bool({LEVELS - 1, (LEVELS - 1) * (LEVELS + 1)} & {*cells})
+def _may_be_apart(profile: Profile, names: tuple[str, str]) -> bool:
+    """Whether some rows of training may have one of two columns low where the other is high, as where they were
+    exchanged: unless both rise together, or surely do not go together."""
+    known = [one for one in profile.pairs if {one.first, one.second} == {*names}]
+    if not known:
+        return len(profile.pairs) >= KEPT
+    levels = (divmod(cell, LEVELS + 1) for one in known for cell in one.cells)
+    return any(abs(first - second) > _NEAR for first, second in levels if max(first, second) < LEVELS)
 
 
 def _exchanged(first: _Column, second: _Column, day: Integers, sure: float) -> float | None:
