@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
 
 from tidegate_validation.skew.diagnosis.cause import Cause
-from tidegate_validation.skew.diagnosis.merged import merged_into
+from tidegate_validation.skew.diagnosis.merged import by_stretch, merged_into
 from tidegate_validation.skew.diagnosis.suspect import Suspect, both, distance_of
 from tidegate_validation.skew.rule import Aspect
 from tidegate_validation.statistics.arrays import Floats
@@ -27,6 +29,8 @@ _PART = 0.03
 _GONE = 0.1
 _NEARLY_ALL = 0.9
 _LEAVES = 0.4
+_BY_ITSELF = 0.2
+"""A part of what is gone by which another one, that came lately, may grow on beyond training."""
 _HALF = 0.5
 _SHOWN = 3
 _ROWS = 20
@@ -241,6 +245,7 @@ def _renamed(suspect: Suspect) -> tuple[float, Cause] | None:
         if q[bins.unseen] > p[lost].sum():
             continue  # What training never held weighs more than what is gone: it is no other one that grew by that.
         grown = [code for code in range(top) if code not in lost and q[code] - p[code] > 0.4 * p[lost].sum()]
+        grown = [code for code in grown if _grown_beyond_training(suspect, code, lost, float(p[lost].sum()))]
         candidates += [(_after(p, q, lost, code), MERGED, bins.top[code], lost) for code in grown]
     if not candidates:
         return None
@@ -250,6 +255,21 @@ def _renamed(suspect: Suspect) -> tuple[float, Cause] | None:
     names = [bins.top[code] for code in sorted(lost, key=lambda code: -p[code])]
     also = (("also", names[1:]),) if len(names) > 1 else ()
     return left, Cause(kind, share=float(p[lost].sum()), details=(("old", names[0]), ("new", new), *also))
+
+
+def _grown_beyond_training(suspect: Suspect, code: int, lost: Sequence[int], share: float) -> bool:
+    """Whether a category has more of the rows without the `lost` ones than in any stretch of training as long as the
+    window, by a part of the `share` that they had: one that came lately, or now and then, has as much by itself."""
+    known = [one for one in range(suspect.feature.bins.size if suspect.feature.bins else 0) if one not in lost]
+    groups = [(code,), tuple(one for one in known if one != code)]
+    before, now = (part.grouped(groups).astype(np.float64) for part in (suspect.reference, suspect.current))
+    before, now = before[before.sum(axis=1) > 0], now[now.sum(axis=1) > 0]
+    if not len(now) or len(before) < 2 * len(now):
+        return True
+    stretches = by_stretch(before[:, 0], before.sum(axis=1), len(now))
+    still_growing = max(float(stretches[-1] - stretches[-1 - len(now)]), 0.0)
+    served = float(now[:, 0].sum() / now.sum())
+    return served - float(stretches.max()) - still_growing > _BY_ITSELF * share
 
 
 def _came_anyway(new: float, heaviest: float, gone: Floats) -> bool:

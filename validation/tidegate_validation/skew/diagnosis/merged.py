@@ -39,10 +39,10 @@ def merged_into(reference: FeatureCounts, current: FeatureCounts, known: int, go
     margin = _margin(before[kept][:, left], now[:, left])
     grown = np.divide(served - usual, margin, out=np.zeros(len(left)), where=margin > 0)
     best = int(grown.argmax())
-    by_stretch = _by_stretch(before[kept][:, left[best]], before[kept][:, left].sum(axis=1), len(now))
+    in_stretches = by_stretch(before[kept][:, left[best]], before[kept][:, left].sum(axis=1), len(now))
     half = (usual[best] + wanted[best]) / 2
-    as_much = half < served[best] < 2 * wanted[best] - half and served[best] - by_stretch[-1] > half - usual[best]
-    found = grown[best] > 1 and as_much and served[best] > by_stretch.max() and left[best] < known
+    as_much = half < served[best] < 2 * wanted[best] - half and served[best] - in_stretches[-1] > half - usual[best]
+    found = grown[best] > 1 and as_much and served[best] > in_stretches.max() and left[best] < known
     return int(left[best]) if found else None
 
 
@@ -55,13 +55,13 @@ def _margin(before: Floats, now: Floats) -> Floats:
     days, rows = len(now), now.sum()
     shares = before / before.sum(axis=1, keepdims=True)
     stretches = before[len(before) % days :].reshape(-1, days, before.shape[1]).sum(axis=1)
-    by_stretch = stretches / stretches.sum(axis=1, keepdims=True)
+    in_each = stretches / stretches.sum(axis=1, keepdims=True)
     usual = before.sum(axis=0) / before.sum()
     chance = _BY_CHANCE / before.shape[1]
     surely, of_few = -special.ndtri(chance), -special.stdtrit(len(stretches) - 1, chance)
     margins = [
         surely * shares.std(axis=0, ddof=1) / days**0.5,
-        np.where(_hang_together(shares), of_few, surely) * by_stretch.std(axis=0, ddof=1),
+        np.where(_hang_together(shares), of_few, surely) * in_each.std(axis=0, ddof=1),
         surely * np.sqrt(usual * (1 - usual) / rows),
     ]
     return np.asarray(np.max(margins, axis=0) * (1 + days / len(before)) ** 0.5)
@@ -74,7 +74,7 @@ def _hang_together(shares: Floats) -> Mask:
     return np.asarray(alike > _ALIKE * squares / len(shares) ** 0.5)
 
 
-def _by_stretch(rows: Floats, everything: Floats, days: int) -> Floats:
+def by_stretch(rows: Floats, everything: Floats, days: int) -> Floats:
     """The share of the rows of each stretch of so many days in a row."""
     part, whole = (np.convolve(one, np.ones(days), "valid") for one in (rows, everything))
     return np.asarray(part / whole)
