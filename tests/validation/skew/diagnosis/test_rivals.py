@@ -281,3 +281,14 @@ def test_degrees_of_a_season_colder_than_training_are_no_pounds(seed: int) -> No
 
     assert (told.check, told.outcome, told.cause) == ("range", Outcome.FAIL, None)
     assert "lie far outside training's range" in told.sentence
+
+
+@pytest.mark.parametrize("empty", [np.nan, 0.5], ids=["without a value", "with a few"])
+def test_a_column_that_training_hardly_filled_is_no_rival_and_stops_no_report(empty: float) -> None:
+    random = np.random.default_rng(4)
+    before = pd.DataFrame({"price": random.lognormal(3, 1, 4_000), "later": np.full(4_000, np.nan)})
+    before.loc[:2, "later"] = empty
+    now = pd.DataFrame({"price": random.lognormal(3, 1, 2_000) + 30, "later": np.full(2_000, np.nan)})
+    found = report_on_tables(before, now).feature("price")
+    assert found.outcome is Outcome.FAIL
+    assert "later" not in found.sentence

@@ -158,6 +158,8 @@ def _values_of(bins: NumericBins | DiscreteBins) -> Floats:
     if isinstance(bins, DiscreteBins):
         return np.array([*bins.values, np.nan])
     edges = np.asarray(bins.edges)
+    if not len(edges):
+        return np.array([np.nan, *bins.atoms])  # One range holds whatever there is.
     inner = np.clip(np.concatenate([[edges[0]], (edges[1:] + edges[:-1]) / 2, [edges[-1]]]), edges[1], edges[-2])
     return np.concatenate([inner, bins.atoms])
 
