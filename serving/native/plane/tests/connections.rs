@@ -238,9 +238,10 @@ fn silent_connections_make_room_for_others() {
     let mut known = running.rest();
     assert_eq!(known.predict(r#"{"instances":[1]}"#).status, 200);
     let crowd: Vec<TcpStream> = (0..40).map(|_| silent(&running)).collect();
-    eventually("some had to go", || closed(&running, "grpc", "evicted") >= 33.0);
     assert_eq!(known.predict(r#"{"instances":[1]}"#).status, 200, "who was there stays");
-    assert_eq!(running.rest().predict(r#"{"instances":[1]}"#).status, 200, "who asks something comes in");
+    let comes_in = || running.rest().predict(r#"{"instances":[1]}"#).status == 200;
+    eventually("who asks something comes in", comes_in);
+    assert!(closed(&running, "grpc", "evicted") > 0.0, "somebody had to go");
     assert_eq!(running.grpc().predict(&support::messages::predict_x(&[2.0])).code, 0);
     drop(crowd);
 }

@@ -22,6 +22,8 @@ const PONG: Duration = Duration::from_secs(20);
 const LOOK: [Duration; 2] = [Duration::from_millis(5), Duration::from_secs(1)];
 /// Where there are too many, whoever has no answer due keeps its place for this part of the time in which a head has to come.
 const GRACE: u32 = 4;
+/// Whoever has just come keeps its place for this part of that time, in which its first request may come.
+const WELCOME: u32 = 40;
 /// Whoever sends so many bytes of its requests in that time does not keep others waiting for them.
 const PART: usize = 16 << 10;
 
@@ -78,9 +80,9 @@ impl Connections {
         &self.patience
     }
 
-    /// Counts a connection in. Where there are too many, one that nobody needs goes for it: the oldest that never
-    /// completed a call, or the one that has had no answer due for longest: it is idle, its request does not come, or it waits
-    /// for news alone. Where all are needed, the new one may only ask for health.
+    /// Counts a connection in. Where there are too many, one that nobody needs goes for it: the oldest of those that did not
+    /// begin a call soon, or the one that has had no answer due for longest: it is idle, its request does not come, or it
+    /// waits for news alone. Where all are needed, the new one may only ask for health.
     pub fn admit(self: &Arc<Connections>, endpoint: Endpoint) -> OpenConnection {
         let now = Instant::now();
         let mut state = lock(&self.state);
@@ -179,8 +181,11 @@ impl State {
     /// Who goes first where there are too many.
     fn dispensable(&self, now: Instant, patience: &Patience) -> Option<u64> {
         let undue = || self.open.iter().filter(|(_, seen)| !seen.lifeline.reserved && !seen.is_needed(now, patience));
-        let is_new = |seen: &Seen| !seen.lifeline.is_busy() && !seen.lifeline.has_completed();
-        if let Some((number, _)) = undue().find(|(_, seen)| is_new(seen)) {
+        let is_silent = |seen: &Seen| {
+            let waited = now.saturating_duration_since(seen.lifeline.opened);
+            !seen.lifeline.is_busy() && !seen.lifeline.has_completed() && waited > patience.header / WELCOME
+        };
+        if let Some((number, _)) = undue().find(|(_, seen)| is_silent(seen)) {
             return Some(*number);
         }
         let (number, longest) = undue().min_by_key(|(_, seen)| seen.due)?;
@@ -298,6 +303,17 @@ mod tests {
             }
         };
         tokio::time::timeout(Duration::from_secs(20), closed).await.unwrap();
+    }
+
+    #[test]
+    fn whoever_has_just_come_makes_no_room_for_the_next() {
+        let second = Duration::from_secs(1);
+        let patience = Patience { header: 10 * second, idle: 600 * second, keepalive: 30 * second, write: 30 * second };
+        let (mut state, lifeline) = (State::default(), Lifeline::new(Endpoint::Rest, false));
+        let opened = lifeline.opened;
+        state.open.insert(1, Seen::new(lifeline, opened));
+        assert_eq!(state.dispensable(opened + second / 5, &patience), None);
+        assert_eq!(state.dispensable(opened + second / 2, &patience), Some(1));
     }
 
     #[test]
