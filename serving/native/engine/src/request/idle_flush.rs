@@ -178,7 +178,7 @@ mod tests {
     }
 
     fn queue(starter: &Arc<Starter>) -> Arc<Queue> {
-        let spec = |name| vec![TensorSpec::new(name, DType::Float32, &[-1])];
+        let spec = |name| vec![TensorSpec::new(name, DType::Float32, [-1])];
         let signature = Signature::new("s".to_owned(), String::new(), spec("x"), spec("y")).unwrap();
         let memory = Arc::new(Memory::new(1 << 20, 1 << 20));
         let weak: Weak<Starter> = Arc::downgrade(starter);

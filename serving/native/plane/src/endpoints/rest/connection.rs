@@ -153,13 +153,13 @@ fn use_of_body<S: RestService>(request: &Request<Incoming>, service: &S) -> Body
 /// Why a request is refused before its body is there.
 struct Refused {
     code: Code,
-    response: RestResponse,
+    response: Box<RestResponse>,
 }
 
 impl Refused {
     /// Its body is not read, and the connection ends.
     fn by_head(why: &Status) -> Refused {
-        Refused { code: why.code, response: close_after(failure(why, Tags::default())) }
+        Refused { code: why.code, response: Box::new(close_after(failure(why, Tags::default()))) }
     }
 }
 
@@ -174,7 +174,7 @@ async fn counted<S: RestService>(
     counting.end(begun.as_ref().err().map(|refused| refused.code));
     begun.map_err(|Refused { code, response }| {
         observation.note(|facts| facts.code = Some(code));
-        response
+        *response
     })
 }
 
@@ -213,11 +213,11 @@ async fn whole(
         Err(NoBody::TooLarge { .. }) if used == BodyUse::LeadsNowhere => (CountedBody::default(), true),
         Err(NoBody::TooLarge { size, ends }) => {
             let response = limit.passed(&size);
-            let response = if ends { close_after(response) } else { response };
+            let response = Box::new(if ends { close_after(response) } else { response });
             return Err(Refused { code: Code::ResourceExhausted, response });
         }
         Err(NoBody::Refused(why)) => {
-            return Err(Refused { code: why.code, response: failure(&why, Tags::default()) });
+            return Err(Refused { code: why.code, response: Box::new(failure(&why, Tags::default())) });
         }
     };
     let received = Instant::now();
