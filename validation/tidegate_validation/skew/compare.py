@@ -19,7 +19,7 @@ from tidegate_validation.skew.columns.renamed import with_new_names
 from tidegate_validation.skew.columns.repeated import columns_that_tell_rows, repeated_rows
 from tidegate_validation.skew.columns.reused import reused
 from tidegate_validation.skew.columns.schema import compare_schema
-from tidegate_validation.skew.columns.texts import finding_of_texts
+from tidegate_validation.skew.columns.texts import as_ids_roll_over, finding_of_texts
 from tidegate_validation.skew.columns.together import looser_columns, of_fewer_rows
 from tidegate_validation.skew.columns.vanished import finding_of, may_have_vanished, vanished
 from tidegate_validation.skew.columns.vectors import finding_of_vectors
@@ -39,7 +39,7 @@ from tidegate_validation.statistics.profile import FeatureProfile, Profile
 from tidegate_validation.statistics.rows import Rows, read_rows
 from tidegate_validation.statistics.sample import TextSample, ValueSample
 from tidegate_validation.statistics.sql import Family, family, quote
-from tidegate_validation.statistics.texts import measured_texts
+from tidegate_validation.statistics.texts import MADE_OF, measured_texts
 from tidegate_validation.statistics.vectors import measured, measured_window
 from tidegate_validation.statistics.window import Window
 
@@ -237,9 +237,11 @@ def _of_vectors_and_texts(
     for name in profile.measures:
         if name in others:
             written = functools.partial(measured_texts, names=profile.measures[name].features)
-            told = finding_of_texts(name, _of_measures(profile, window, name, written, rule))
-            if told is not None:
-                yield told
+            found = _of_measures(profile, window, name, written, rule)
+            kinds = profile.measures[name].features.get(MADE_OF)
+            if not any(as_ids_roll_over(one, profile.features[name], kinds) for one in found.get(MADE_OF, ())[:1]):
+                told = finding_of_texts(name, found)
+                yield from [told] if told is not None else ()
 
 
 def _of_measures(
