@@ -30,6 +30,7 @@ _KNOWN = 0.5
 _APART = 0.3
 _ERRORS = 2.0
 _ALL = 0.9
+_LARGEST = 1e290
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ class Inquiry:
         if settled and not weak:
             return None
         sample = self.samples[feature.name]
+        if _too_large(feature, sample):
+            return None
         if settled:
             return self._conversion(feature, sample, by_values=True)
         suspect = Suspect(
@@ -79,7 +82,13 @@ class Inquiry:
             cause = frozen_since(cause, sample, begun)
         told = cause is not None and (not cause.is_conversion or cause.by_values or cause.share < 1)
         failing = any(one.outcome is Outcome.FAIL for one in self.judgements[feature.name])
-        if grows or told or not isinstance(sample, ValueSample) or not (cause or failing):
+        if (
+            grows
+            or told
+            or not isinstance(sample, ValueSample)
+            or not (cause or failing)
+            or _too_large(feature, sample)
+        ):
             return cause
         kept = sample.blocks >= begun
         found = self._conversion(feature, ValueSample(sample.values[kept], sample.blocks[kept], sample.n[kept]))
@@ -157,6 +166,13 @@ class Inquiry:
         ):
             return True
         return goes_with(self.read, column, theirs)
+
+
+def _too_large(feature: FeatureProfile, sample: ValueSample | TextSample) -> bool:
+    """Whether numbers, here or in training, are so large that their products and sums have no end."""
+    ends = [abs(one) for one in (feature.minimum, feature.maximum) if one is not None]
+    served = np.abs(sample.values).max(initial=0.0) if isinstance(sample, ValueSample) else 0.0
+    return bool(max([*ends, served]) > _LARGEST)
 
 
 def _as_far_apart(feature: FeatureProfile, reference: FeatureCounts, current: FeatureCounts) -> bool:

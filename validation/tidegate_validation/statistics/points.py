@@ -28,6 +28,8 @@ _DIGITS = 3e-7
 _TELLING = 0.3
 """The part of a step up to which the error of 32-bit floats leaves it to be told."""
 UNTOLD = FINEST + 1
+_LARGEST = 1e290
+"""Of larger values no finest grain has a finite multiple."""
 _SUFFIX = "\x1fdigits"
 
 
@@ -231,7 +233,7 @@ def digits(values: Floats) -> Integers:
     of ten fits either.
     """
     codes = np.full(values.shape, FINEST, dtype=np.int64)
-    left = np.arange(len(values))
+    left = np.flatnonzero(np.abs(values) < _LARGEST)
     for code in range(FINEST - 1, -1, -1):
         scaled = values[left] / _GRAINS[code]
         whole = np.round(scaled)

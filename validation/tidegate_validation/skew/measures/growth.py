@@ -32,6 +32,8 @@ _WIDE = 6.0
 _JUMPS = 2.0
 """and so many of the largest steps between two blocks."""
 _PARTS = 3
+_LARGEST = 1e100
+"""Squares of larger values, and sums of them, may have no end: these are reckoned in a unit of their own."""
 _FINE = 0.6
 """The least that scatter may be, as a part of the most, from which on it is known."""
 
@@ -174,10 +176,12 @@ def blocks_of(bins: NumericBins | DiscreteBins, counts: FeatureCounts) -> tuple[
     rows = n.sum(axis=1)
     some = rows > 0
     n, rows = n[some], rows[some]
+    unit = max(float(np.abs(held).max(initial=0.0)) / _LARGEST, 1.0)
+    held = held / unit
     middles = n @ held / np.maximum(rows, 1.0)
     spread = n @ held**2 / np.maximum(rows, 1.0) - middles**2
     scatter = float(np.sqrt(np.median(np.maximum(spread, 0.0)))) if len(rows) else 0.0
-    return middles, scatter, counts.blocks[some].astype(np.float64)
+    return middles * unit, scatter * unit, counts.blocks[some].astype(np.float64)
 
 
 def _rising(middles: Floats) -> float:
