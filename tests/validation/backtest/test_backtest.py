@@ -387,6 +387,6 @@ def test_a_version_serves_until_the_next_or_the_end() -> None:
 
 def test_one_day_is_told_in_the_singular() -> None:
     settings = {"gates": ["quality"], "days": 28, "windows": 3, "window": 7, "step": 1, "delay": 1, "horizon": 28}
-    facts = dict(_facts(cast('Backtest', SimpleNamespace(settings=settings))))
+    facts = dict(_facts(cast("Backtest", SimpleNamespace(settings=settings))))
     assert facts["Windows of served rows"] == "3 of 7 days, every 1 day"
     assert facts["A label is known after"] == "1 day"

@@ -80,6 +80,8 @@ def without_marks(city: str) -> str:
     [
         ("composed or decomposed Unicode", lambda city: unicodedata.normalize("NFD", city)),
         ("accents", without_marks),
+        ("HTML escapes", lambda city: city.encode("ascii", "xmlcharrefreplace").decode()),
+        ("HTML escapes", lambda city: city.replace("ü", "&uuml;").replace("ö", "&ouml;").replace("ã", "&atilde;")),
         ("letters lost", lambda city: city.encode("ascii", "replace").decode()),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import itertools
 import re
 import unicodedata
@@ -110,6 +111,7 @@ def _spellings(known: tuple[str, ...], new: list[str]) -> Iterator[tuple[str, di
         "leading zeros": lambda text: _ZEROS.sub("", text),
         "composed or decomposed Unicode": lambda text: unicodedata.normalize("NFKC", text),
         "accents": _without_accents,
+        "HTML escapes": html.unescape,
     }
     for change, plain in alike.items():
         yield change, _alike(known, new, plain)
