@@ -9,6 +9,7 @@ import socket
 import ssl
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
@@ -80,11 +81,13 @@ class GuardedEngine:
     def thread_seconds(self) -> dict[str, float]:
         """What each of the data plane's threads has had of a processor, by name."""
         assert self.process.process is not None
-        tasks = Path(f"/proc/{self.process.process.pid}/task").glob("*")
-        spent = {
-            (task / "comm").read_text().strip(): int((task / "schedstat").read_text().split()[0]) for task in tasks
-        }
-        return {name: nanoseconds / 1e9 for name, nanoseconds in spent.items() if name.startswith("tg-")}
+        spent = {}
+        for task in Path(f"/proc/{self.process.process.pid}/task").glob("*"):
+            # A thread that ends meanwhile is none of the data plane's, which stay.
+            with suppress(FileNotFoundError, ProcessLookupError):
+                name, had = (task / "comm").read_text().strip(), (task / "schedstat").read_text().split()[0]
+                spent[name] = int(had) / 1e9
+        return {name: seconds for name, seconds in spent.items() if name.startswith("tg-")}
 
     def client(self, token: str = "", pair: Pair | None = None) -> Client:
         """Our own client, over gRPC."""
