@@ -103,11 +103,15 @@ def open_envelope(path: Path, predicate_type: str, cure: str) -> Envelope:
         raise NotAdmitted(f"{path} is missing: {cure}") from error
     try:
         envelope = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise Tampered(f"{path} is no signed document, as it is no JSON: {cure}") from error
+    try:
         payload = _exact_base64(envelope["payload"])
         signatures = {str(entry["keyid"]): _exact_base64(entry["sig"]) for entry in envelope["signatures"]}
         found = envelope["payloadType"]
     except MALFORMED as error:
-        raise Tampered(f"{path} is no signed document ({type(error).__name__}: {error}): {cure}") from error
+        what = "no DSSE envelope, of payloadType, payload and signatures in base64"
+        raise Tampered(f"{path} is no signed document, as it is {what}: {cure}") from error
     if found != PAYLOAD_TYPE:
         raise Tampered(f"{path} carries payload type {found!r} instead of {PAYLOAD_TYPE}: {cure}")
     return Envelope(path, payload, signatures, hashlib.sha256(data).hexdigest(), predicate_type, cure)

@@ -210,3 +210,25 @@ def test_key_files_that_are_no_keys(keys: Path) -> None:
         load_private_key(keys / "validator.pub.pem")
     with pytest.raises(InvalidInput, match="public key"):
         load_public_key(keys / "validator.pem")
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "it is no JSON"),
+        (b"\x08\xa5 a model, as a rule", "it is no JSON"),
+        (b"[" * 100_000, "it is no JSON"),
+        (b"[]", "it is no DSSE envelope, of payloadType, payload and signatures"),
+        (b"{}", "it is no DSSE envelope, of payloadType, payload and signatures"),
+        (b'{"payloadType": "a", "payload": 5, "signatures": []}', "it is no DSSE envelope"),
+        (b'{"payloadType": "a", "payload": "\xc3\xa9", "signatures": []}', "it is no DSSE envelope"),
+    ],
+    ids=["empty", "a model", "without end", "a list", "lacks all", "a number", "no ASCII"],
+)
+def test_a_file_that_is_no_verdict_is_told_as_what_it_is(keys: Path, data: bytes, why: str) -> None:
+    file = keys / "model.onnx"
+    file.write_bytes(data)
+    with pytest.raises(Tampered) as raised:
+        open_verdict(file)
+    assert raised.value.message.startswith(f"{file} is no signed document, as {why}")
+    assert raised.value.message.endswith(": run `tidegate validate` on this version")
