@@ -28,17 +28,22 @@ _DISTRIBUTIONS = {
     "imblearn": "imbalanced-learn",
     "skimage": "scikit-image",
     "sklearn": "scikit-learn",
+    "sksurv": "scikit-survival",
+    "surprise": "scikit-surprise",
+    "umap": "umap-learn",
     "yaml": "pyyaml",
 }
 """Modules whose package has another name."""
 _USUAL = """
     catboost category-encoders dask feature-engine gensim geopandas h3 hdbscan implicit interpret jax keras lifelines
-    lightfm mord ngboost nltk optbinning pmdarima prophet pyod pytorch-tabnet rapidfuzz scikit-survival
-    sentence-transformers sentencepiece shap sktime spacy statsforecast statsmodels surprise swifter textblob tokenizers
-    transformers umap-learn unidecode vadersentiment vowpalwabbit xlrd
+    lightfm mord ngboost nltk optbinning pmdarima prophet pyod pytorch-tabnet rapidfuzz sentence-transformers
+    sentencepiece shap sktime spacy statsforecast statsmodels swifter textblob tokenizers transformers unidecode
+    vadersentiment vowpalwabbit xlrd
 """
-"""Packages that models often need, and that nothing installed may name."""
+"""Packages that models often need, named like their modules, and that nothing installed may name."""
 _REQUIREMENTS = ("requirements.txt", "conda.yaml", "python_env.yaml", "pyproject.toml")
+_ITEMS = re.compile(r"[\n\[,]")
+"""What parts requirements, also where all are in one line."""
 _NAME = re.compile(r"^[\s\-\"']*([A-Za-z0-9][A-Za-z0-9._-]*)")
 
 
@@ -87,9 +92,9 @@ def _is_package(module: str, directory: Path) -> bool:
 
 
 def _required_by_version(directory: Path) -> set[str]:
-    files = [path for name in _REQUIREMENTS for path in directory.rglob(name)]
-    lines = [line for path in files for line in path.read_text(encoding="utf-8", errors="replace").splitlines()]
-    return {_plain(found[1]) for line in lines if (found := _NAME.match(line))}
+    files = [path for name in _REQUIREMENTS for path in directory.rglob(name) if path.is_file()]
+    items = [item for path in files for item in _ITEMS.split(path.read_text(encoding="utf-8", errors="replace"))]
+    return {_plain(found[1]) for item in items if (found := _NAME.match(item))}
 
 
 @cache

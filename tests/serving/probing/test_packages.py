@@ -44,6 +44,31 @@ def test_a_package_that_is_not_installed_is_named(tmp_path: Path, statement: str
     assert published == ""
 
 
+@pytest.mark.parametrize(
+    ("module", "package"),
+    [("umap", "umap-learn"), ("sksurv.ensemble", "scikit-survival"), ("surprise", "scikit-surprise")],
+)
+def test_a_package_of_another_name_than_its_module_is_named(tmp_path: Path, module: str, package: str) -> None:
+    statement = f"raise ModuleNotFoundError('gone', name={module!r})"
+    installed, published = of_importing(statement, tmp_path)
+    assert f"pip install {package}`" in installed
+    assert published == ""
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("pyproject.toml", '[project]\nname = "own"\ndependencies = ["numpy>=2,<3", "required-by-it[all]>=1"]\n'),
+        ("conda.yaml", "dependencies: [python=3.12, pip, {pip: [required_by_it]}]\n"),
+    ],
+)
+def test_requirements_in_one_line_are_all_read(tmp_path: Path, file: str, text: str) -> None:
+    (tmp_path / file).write_text(text)
+    (tmp_path / "requirements.txt").mkdir()
+    assert "pip install required_by_it`" in of_importing("import required_by_it", tmp_path)[0]
+    assert "publish the module" in of_importing("import own", tmp_path)[1]
+
+
 def test_what_something_installed_may_require_is_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "other-1.dist-info").mkdir()
     (tmp_path / "other-1.dist-info" / "METADATA").write_text(
