@@ -57,6 +57,12 @@ def judge(
 
     if report is not None:
         require_writable(report)
+    tells_baseline = baseline_platform is not None or baseline_signature is not None
+    if tells_baseline and evidence.baseline is None:
+        raise InvalidInput(
+            "baseline_platform and baseline_signature are the baseline's, and there is no baseline: give one, or leave "
+            "them out"
+        )
     held_out, training = evidence.tables()
     evidence = replace(evidence, held_out=held_out, training=training)
     with tempfile.TemporaryDirectory(prefix="tidegate-judge-") as name:
@@ -65,7 +71,7 @@ def judge(
         if evidence.baseline is not None:
             before = Path(evidence.baseline)
             theirs = unpublished.of_its_own_kind(before)
-            if baseline_platform is not None or baseline_signature is not None:
+            if tells_baseline:
                 theirs = replace(unpublished, platform=baseline_platform, signature=baseline_signature)
             evidence = replace(evidence, baseline=theirs.version(before, 1))
         verdict = run_gates(directory, evidence, report=report, progress=progress)

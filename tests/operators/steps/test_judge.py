@@ -164,6 +164,9 @@ def test_a_model_of_another_platform_is_judged_against_a_python_model(tmp_path: 
     assert not judged.verdict.first
     with pytest.raises(InvalidInput, match=r"before\.py does not tell its platform.* baseline_platform"):
         judge(candidate, evidence)
+    for given in ({"baseline_platform": "python"}, {"baseline_signature": SIGNATURE}):
+        with pytest.raises(InvalidInput, match="there is no baseline: give one"):
+            judge(candidate, replace(evidence, baseline=None), **given)
 
 
 def test_a_python_model_is_judged_against_a_pickle_where_the_policy_lets_it(tmp_path: Path) -> None:
