@@ -289,7 +289,7 @@ def _models_in(folder: Path) -> Sequence[Path]:
     if not folder.is_dir():
         raise NotFound(f"{folder} is no folder: name the one that holds the versions, or the models")
     if (folder / FILE_NAME).is_file():
-        raise InvalidInput(f"{folder} is one version: name the folder that holds all, {folder.parent}")
+        raise InvalidInput(f"{folder} is one version: name the folder that holds all, {folder.absolute().parent}")
     inside = [path for path in folder.iterdir() if not path.name.startswith(".")]
     versions = [path for path in inside if (path / FILE_NAME).is_file()]
     return sorted(versions or inside, key=lambda path: (len(path.name), path.name) if versions else (0, path.name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
@@ -328,6 +329,11 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
         world.publish(tmp_path, number, Draft())
     with pytest.raises(InvalidInput, match=f"1 is one version: name the folder that holds all, .*/{world.NAME}"):
         backtest(PastModels(tmp_path / world.NAME / "1"), data)
+    with (
+        contextlib.chdir(tmp_path / world.NAME / "1"),
+        pytest.raises(InvalidInput, match=f"is one version: name the folder that holds all, .*/{world.NAME}$"),
+    ):
+        backtest(PastModels(Path()), data)
     with pytest.raises(InvalidInput, match=r"both released on 2026-01-01.*--released FILE"):
         backtest(PastModels(tmp_path / world.NAME), data)
     with pytest.raises(InvalidInput, match="'soon' is no day on which 1 was released"):
