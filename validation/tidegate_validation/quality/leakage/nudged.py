@@ -1,6 +1,8 @@
 """Whether a candidate knows the held-out examples by heart: numbers moved by next to nothing are other rows to it.
 
-An honest model hardly answers otherwise, however good it is, for what it learnt holds beside an example as well.
+An honest model hardly answers otherwise, however good it is, for what it learnt holds beside an example as well. Where
+it does, as one that subtracts two large numbers or reads the hour out of a time, it answers differently on either side;
+one that knows examples by heart answers alike on both sides, and otherwise on the example alone.
 """
 
 from __future__ import annotations
@@ -12,46 +14,65 @@ from tidegate_validation.quality.evaluation import Evaluation
 from tidegate_validation.quality.leakage.investigation import CandidateModel
 from tidegate_validation.quality.metrics.gains import power
 from tidegate_validation.sandbox.examples import Examples
+from tidegate_validation.statistics.arrays import Floats
 
 _ROWS = 6000
 _SHARE = 1e-4
-"""Numbers move by such a share of their spread, at most."""
+"""Numbers move by such a share of their spread, all of a row the same way: what lies between them hardly changes."""
 _DISTINCT = 0.5
 """Columns of fractions of which so many differ are measured; others may be codes, which a model looks up."""
+_OFTEN = 0.01
+"""A value that so many rows share, as nought or what stands for a missing one, may be a code as well."""
+_QUARTERS = 1.349
+"""How many standard deviations lie between the quarters of a normal distribution: a few huge numbers move none."""
 _MOST = 0.5
+_ALIKE = 0.5
 
 
 def known_by_heart(
     evaluation: Evaluation, examples: Examples, model: CandidateModel, reference: float
 ) -> tuple[float, float] | None:
-    """The candidate's power, and what is left of it with all measured numbers nudged, where that is less than half of
-    what it has above the reference; else None, as without such numbers."""
+    """The candidate's power, and what is left of it with all measured numbers nudged up or down, where either is less
+    than half of what it has above the reference and both come of much the same answers; else None, as without such
+    numbers."""
     rows = evaluation.sample(_ROWS)
     evaluation, examples = evaluation.take(rows), examples.take(rows)
-    random, nudged = np.random.default_rng(7), examples
-    for name, array in examples.arrays.items():
-        if _is_measured(array):
-            nudged = nudged.replaced(name, _nudged(array, random))
-    if nudged is examples:
+    steps = {name: step for name, array in examples.arrays.items() if (step := _step(array)) is not None}
+    whole = model.score(examples) if steps else None
+    if whole is None:
         return None
-    whole, moved = model.score(examples), model.score(nudged)
-    if whole is None or moved is None:
-        return None
-    reached, left = power(evaluation, whole).value, power(evaluation, moved).value
-    return (reached, left) if reached - left > _MOST * (reached - reference) else None
+    reached, beside = power(evaluation, whole).value, list[Floats]()
+    for way in (1.0, -1.0):
+        moved = examples
+        for name, step in steps.items():
+            moved = moved.replaced(name, _nudged(examples.arrays[name], way * step))
+        scores = model.score(moved)
+        if scores is None or reached - power(evaluation, scores).value <= _MOST * (reached - reference):
+            return None
+        beside.append(scores)
+    apart, off = (float(np.abs(one - beside[0]).mean()) for one in (beside[1], whole))
+    left = max(power(evaluation, scores).value for scores in beside)
+    return (reached, left) if apart <= _ALIKE * off else None
 
 
-def _is_measured(array: Array) -> bool:
+def _step(array: Array) -> Floats | None:
+    """By how much each number of a column moves, shape [n, ...]; None of columns that are not measured."""
     if array.dtype.kind != "f" or not array.size:
-        return False
-    finite = array[np.isfinite(array)].astype(np.float64)
-    return bool(len(np.unique(finite)) > _DISTINCT * array.size and (finite != np.round(finite)).any())
+        return None
+    values, place, counts = np.unique(array, return_inverse=True, return_counts=True, equal_nan=True)
+    single = np.isfinite(values) & (counts <= max(_OFTEN * array.size, 1))
+    if len(values) <= _DISTINCT * array.size or not single.any():
+        return None
+    measured = values[single].astype(np.float64)
+    if (measured == np.round(measured)).all():
+        return None
+    low, high = np.quantile(measured, [0.25, 0.75])
+    step = _SHARE * min(float(high - low) / _QUARTERS, float(measured.std()))
+    return np.asarray(np.where(single, step, 0.0)[place].reshape(array.shape))
 
 
-def _nudged(array: Array, random: np.random.Generator) -> Array:
-    """Each number a little further up or down, at least to the next one that its dtype has."""
-    finite = array[np.isfinite(array)].astype(np.float64)
-    up = random.random(array.shape) < 0.5
-    moved = (array + np.where(up, 1.0, -1.0) * _SHARE * finite.std()).astype(array.dtype)
-    beside = np.nextafter(array, np.where(up, np.inf, -np.inf).astype(array.dtype))
-    return np.asarray(np.where(moved == array, beside, moved))
+def _nudged(array: Array, step: Floats) -> Array:
+    """Each number moved by its step, at least to the next one that its dtype has."""
+    moved = (array + step).astype(array.dtype)
+    beside = np.nextafter(array, np.copysign(np.inf, step).astype(array.dtype))
+    return np.asarray(np.where((moved == array) & (step != 0), beside, moved))
