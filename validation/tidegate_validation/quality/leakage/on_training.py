@@ -1,7 +1,8 @@
 """Whether a candidate knows the held-out examples better than those that it was trained on.
 
-What was learnt from training holds there at least as well. A model that was fitted on the held-out examples, or a table
-of mean labels that was, is far better on these.
+What was learnt from training holds there at least as well, unless its examples are harder, as picked ones are, or ones
+with wrong labels: then honest learners do better on the held-out ones, too. A model that was fitted on these, or a
+table of mean labels that was, is far better on them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from tidegate_validation.quality.data.held_out import ScoredExamples
 from tidegate_validation.quality.data.labels import LabelHints, read_labels
 from tidegate_validation.quality.evaluation import Evaluation, Task
 from tidegate_validation.quality.leakage.investigation import CandidateModel
+from tidegate_validation.quality.leakage.reference_learner import reference_power
 from tidegate_validation.quality.metrics.gains import EVERYTHING, measure, power
 from tidegate_validation.quality.rule import QualityRule, suspicious_power
 
@@ -27,7 +29,8 @@ def judge_on_training(
     scored: ScoredExamples, model: CandidateModel, training: Any, label: str, rule: QualityRule
 ) -> list[Finding]:
     """A WARN where the candidate's power is surely beyond what is believable by that on the training data, a
-    pyarrow.Table. Nothing where that lacks the label or an input, has other classes, or is a ranking's."""
+    pyarrow.Table, and by how much easier honest learners find the held-out examples. Nothing where that data lacks the
+    label or an input, has other classes, or is a ranking's."""
     evaluation = scored.evaluation
     if evaluation.task == Task.RANKING or not {label, *model.shared} <= set(training.column_names):
         return []
@@ -49,8 +52,11 @@ def judge_on_training(
     if scores is None or not np.isfinite(scores).all():
         return []
     here, there = power(evaluation, scored.candidate), power(known, scores)
-    most = suspicious_power(there.interval(rule.alpha)[1], rule)
-    if here.interval(rule.alpha)[0] <= most:
+    surely, expected = here.interval(rule.alpha)[0], there.interval(rule.alpha)[1]
+    if surely <= suspicious_power(expected, rule):
+        return []
+    most = suspicious_power(1 - (1 - expected) * _easier(scored, model, reference_power(known, examples.arrays)), rule)
+    if surely <= most:
         return []
     sentence = (
         f"on the held-out examples it reaches {measure(evaluation)} {here.value:.3f}, on {len(known):,} of its "
@@ -59,6 +65,15 @@ def judge_on_training(
     )
     cause = {"kind": "better than on training data", "training": there.value}
     return [Finding(CHECK, EVERYTHING, Outcome.WARN, sentence, number=here.value, limit=most, cause=cause)]
+
+
+def _easier(scored: ScoredExamples, model: CandidateModel, learnt: float) -> float:
+    """What is left on held-out examples of the error of honest learners, at most all; `learnt` is their power on
+    training data."""
+    rows = scored.evaluation.sample(_ROWS)
+    examples = model.examples(scored.held_out.table.take(rows))
+    error = 1 - reference_power(scored.evaluation.take(rows[examples.rows]), examples.arrays)
+    return min(error / (1 - learnt), 1.0) if learnt < 1 else 1.0
 
 
 def _hints(evaluation: Evaluation) -> LabelHints:
