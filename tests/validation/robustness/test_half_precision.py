@@ -18,6 +18,8 @@ SCORES = {
     "float32": "score = np.log(np.clip(inputs['weight'], 1, 1e9).astype(np.float64)) - 8",
     "clipped": "score = np.log(np.clip(inputs['weight'], 1, 65504).astype(np.float64)) - 8",
     "trees": "score = np.searchsorted(np.arange(0, 90e3, 9e3), inputs['weight']) / 4.0 - 2",
+    "a sensor's end": "score = np.minimum(inputs['weight'] / 3e4, 2.0) - 1 + 2 * (inputs['weight'] > 65534.5)",
+    "trees at 65,500": "score = np.searchsorted([9e3, 50e3, 65.5e3], inputs['weight']) / 2.0 - 1",
     "not read": "score = np.zeros(len(inputs['weight']))",
 }
 

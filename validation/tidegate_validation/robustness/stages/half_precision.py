@@ -18,8 +18,9 @@ from tidegate_validation.sandbox.examples import Examples
 
 _ROWS = 8
 _END = 65_504
-_VALUES = (32_768.0, 65_376.0, 65_472.0, 65_568.0, 131_072.0, 262_144.0)
-"""float16 holds the first three, which lie as far apart before its end as the fourth does behind."""
+_VALUES = (32_768.0, 65_472.0, 65_504.0, 65_520.0, 131_072.0, 262_144.0)
+"""float16 holds the first three; the fourth is the least that it makes infinity of, closer to its end than the largest
+number of 16 bits, 65,535, at which sensors end and trees part."""
 _LEAPS = 20.0
 """Times as much as the answer changes over the same distance before."""
 
