@@ -20,7 +20,7 @@ from tidegate_validation.quality.data.held_out import HeldOut, ScoredExamples, S
 from tidegate_validation.quality.data.labels import distinct_texts, profiled_texts
 from tidegate_validation.quality.data.outputs import Prediction, as_scores, prediction_of
 from tidegate_validation.quality.data.predictions import Predictions, Read, predict, predict_table
-from tidegate_validation.quality.evaluation import Evaluation
+from tidegate_validation.quality.evaluation import Evaluation, Task
 from tidegate_validation.quality.judgement.by_heart import judge_unknown
 from tidegate_validation.quality.judgement.further_outputs import judge_further_outputs
 from tidegate_validation.quality.judgement.guessing import judge_guessing
@@ -182,19 +182,20 @@ def _score(
         return alone, [_baseline_unusable(theirs.failure)], []
     pair: tuple[Floats, Floats] = mine.scores[first], theirs.scores[finite][second]
     trouble = [] if theirs.usable else [_baseline_in_part(theirs, len(mine.rows) - len(common), len(mine.rows))]
-    further = _further(mine, theirs, subject.candidate.prediction)
+    further = _further(mine, theirs, subject.candidate.prediction, held.evaluation)
     return ScoredExamples(compared, *pair, subject.candidate.inputs, labels), trouble, further
 
 
-def _further(mine: Predictions, theirs: Predictions, prediction: Prediction) -> list[Finding]:
+def _further(mine: Predictions, theirs: Predictions, prediction: Prediction, evaluation: Evaluation) -> list[Finding]:
     """About the outputs beside the prediction, on rows that both models answered."""
-    _, first, second = np.intersect1d(mine.kept_rows, theirs.kept_rows, return_indices=True)
+    rows, first, second = np.intersect1d(mine.kept_rows, theirs.kept_rows, return_indices=True)
     widths = [{name: array.shape[1:] for name, array in made.kept.items()} for made in (mine, theirs)]
     names = [name for name, width in widths[0].items() if widths[1].get(name) == width]
     return judge_further_outputs(
         {name: mine.kept[name][first] for name in names},
         {name: theirs.kept[name][second] for name in names},
         prediction.output.name,
+        evaluation.labels[rows] if evaluation.task == Task.REGRESSION else None,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -121,6 +122,31 @@ def test_a_mistake_is_named_with_its_output(
 def test_outputs_that_moved_with_the_prediction_are_in_its_unit() -> None:
     """Prices that doubled everywhere: labels say whether the prediction is right."""
     assert told(lambda one: {name: 2 * one[name] for name in ("median", "low", "high")}) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "width", "held"),
+    [(1.5, 1.9, None), (4.0, 1.5, 29), (1.5, 12.0, 100)],
+    ids=["better known", "too narrow", "too wide"],
+)
+def test_bounds_that_hold_as_many_labels_as_before_may_lie_nearer_together(
+    error: float, width: float, held: int | None
+) -> None:
+    """As those of a version that knows more; how many they hold is told of others."""
+    random = np.random.default_rng(4)
+    known, more, noise = 10 * random.normal(size=ROWS), 3.7 * random.normal(size=ROWS), random.normal(size=ROWS)
+    labels = known + more + error * noise
+
+    def answers(middle: Floats, reach: float) -> Outputs:
+        return {"middle": middle[:, None], "least": middle[:, None] - reach, "most": middle[:, None] + reach}
+
+    before, now = answers(known, 1.28 * np.hypot(3.7, error)), answers(known + more, width)
+    found = judge_further_outputs(now, before, "middle", labels)
+    assert [one.subject for one in found] == ([] if held is None else ["least, most"])
+    for one in found:
+        told = re.search(r"they hold (\d+) % of the labels, (\d+) % before", one.sentence)
+        assert told is not None
+        assert [int(share) for share in told.groups()] == pytest.approx([held, 80], abs=4)
 
 
 def test_a_few_rows_and_answers_that_were_constant_say_nothing() -> None:

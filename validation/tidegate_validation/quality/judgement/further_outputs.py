@@ -1,4 +1,4 @@
-"""Holds the outputs beside the prediction against the baseline's: no label says what is right for them.
+"""Holds the outputs beside the prediction against the baseline's: no label says what is right for them, but of bounds.
 
 A retrain moves them a little. What a mistake does shows on the same rows: one that is constant now, outputs that are
 swapped, on all rows or on some, another unit, answers that lie elsewhere or have nothing to do any more with those of
@@ -33,13 +33,18 @@ _BINS, _IN_BIN = 20, 10
 _ALWAYS, _CROSSED = 0.999, 0.02
 """One output is below another one where it is so for such a share of the rows; more than the other share is a fault."""
 _APART = 2.0
+_HOLD, _AS_BEFORE = 0.2, 0.05
+"""Bounds that hold such a share of the labels or more bound these, and may move where they still do by the other."""
 _Outputs = Mapping[str, Floats]
 
 
-def judge_further_outputs(candidate: _Outputs, baseline: _Outputs, prediction: str) -> list[Finding]:
+def judge_further_outputs(
+    candidate: _Outputs, baseline: _Outputs, prediction: str, labels: Floats | None = None
+) -> list[Finding]:
     """A WARN for each output but the `prediction` that is no longer what it was, or for several that are swapped.
 
-    Both hold the same outputs of the same rows, shape [n, k]; the prediction among them where it has numbers.
+    Both hold the same outputs of the same rows, shape [n, k]; the prediction among them where it has numbers. `labels`
+    of these rows, shape [n], are numbers that outputs may bound.
     """
     if not candidate.keys() - {prediction}:
         return []
@@ -66,7 +71,8 @@ def judge_further_outputs(candidate: _Outputs, baseline: _Outputs, prediction: s
             found[name] = told
     bounds = [name for name in mine if name not in found and name not in moved and mine[name].shape[1] == 1]
     bounds = [name for name in bounds if not _are_names(candidate[name], baseline[name]) and _varied(theirs[name])]
-    pairs = _in_order({name: mine[name] for name in bounds}, theirs) if usual is None else []
+    known = None if labels is None else labels[rows]
+    pairs = _in_order({name: mine[name] for name in bounds}, theirs, known) if usual is None else []
     return [*(_of_cycle(cycle) for cycle in swapped), *found.values(), *pairs]
 
 
@@ -184,9 +190,10 @@ def _unrelated(name: str, mine: _Outputs, theirs: _Outputs, prediction: str) -> 
     return _finding(name, sentence, {"kind": "unrelated"}, alike)
 
 
-def _in_order(mine: _Outputs, theirs: _Outputs) -> list[Finding]:
+def _in_order(mine: _Outputs, theirs: _Outputs, labels: Floats | None) -> list[Finding]:
     """Of two outputs that go together, of which the baseline has one below the other: where they cross now, else where
-    they lie nearer together or further apart; of several pairs the one that changed most."""
+    they lie nearer together or further apart, and hold more or fewer of the labels; of several pairs the one that
+    changed most, and of those that changed alike the outer one."""
     crossed, apart = dict[tuple[str, str], float](), dict[tuple[str, str], float]()
     for low, high in itertools.permutations(mine, 2):
         before, now = theirs[high] - theirs[low], mine[high] - mine[low]
@@ -195,7 +202,7 @@ def _in_order(mine: _Outputs, theirs: _Outputs) -> list[Finding]:
             continue
         crossed[low, high] = float((now < 0).mean())
         factor = _factor(now, before)
-        if factor is not None and factor > 0:
+        if factor is not None and factor > 0 and not _hold_as_before((low, high), mine, theirs, labels):
             apart[low, high] = factor
     pair = max(crossed, key=lambda one: crossed[one], default=None)
     if pair is not None and crossed[pair] > _CROSSED:
@@ -205,14 +212,33 @@ def _in_order(mine: _Outputs, theirs: _Outputs) -> list[Finding]:
             f"{SERVING} below: are they crossed?"
         )
         return [_finding(", ".join(pair), sentence, {"kind": "crossed"}, share)]
-    pair = max(apart, key=lambda one: abs(float(np.log(apart[one]))), default=None)
+    pair = max(apart, key=lambda one: (round(abs(np.log(apart[one])), 1), _distance(one, theirs)), default=None)
     if pair is None or 1 / _APART < apart[pair] < _APART:
         return []
-    sentence = (
-        f"the outputs `{pair[0]}` and `{pair[1]}` lie {apart[pair]:.3g} times as far apart as those of {SERVING}: see "
-        "that they still bound what they are to bound"
-    )
+    sentence = f"the outputs `{pair[0]}` and `{pair[1]}` lie {apart[pair]:.3g} times as far apart as those of {SERVING}"
+    if labels is None:
+        sentence += ": see that they still bound what they are to bound"
+    else:
+        holds, held = _held(pair, mine, labels), _held(pair, theirs, labels)
+        sentence += f": they hold {100 * holds:.0f} % of the labels, {100 * held:.0f} % before"
     return [_finding(", ".join(pair), sentence, {"kind": "apart", "factor": apart[pair]})]
+
+
+def _hold_as_before(pair: tuple[str, str], mine: _Outputs, theirs: _Outputs, labels: Floats | None) -> bool:
+    """Whether as many labels as before lie between two outputs, and that many that these are to bound them."""
+    if labels is None:
+        return False
+    before = _held(pair, theirs, labels)
+    return before >= _HOLD and abs(_held(pair, mine, labels) - before) <= _AS_BEFORE
+
+
+def _distance(pair: tuple[str, str], outputs: _Outputs) -> float:
+    return float((outputs[pair[1]] - outputs[pair[0]]).mean())
+
+
+def _held(pair: tuple[str, str], outputs: _Outputs, labels: Floats) -> float:
+    low, high = (outputs[name][:, 0] for name in pair)
+    return float(((low <= labels) & (labels <= high)).mean())
 
 
 def _goes_with(one: Floats, other: Floats) -> float:
