@@ -58,3 +58,26 @@ def found(read: Callable[[Floats], Floats]) -> list[dict[str, str]]:
 )
 def test_inputs_in_another_order_are_named(read: Callable[[Floats], Floats], told: list[dict[str, str]]) -> None:
     assert found(read) == told
+
+
+def test_a_wide_and_slow_version_is_asked_for_few_rows() -> None:
+    """As many as the gate asks it for anyway."""
+    random, asked = np.random.default_rng(6), list[int]()
+    names = [f"x{number}" for number in range(12)]
+    table = pa.table({name: random.normal(size=10_000) for name in names})
+
+    def examples(of: pa.Table) -> Examples:
+        return Examples({name: of[name].to_numpy() for name in names}, np.arange(of.num_rows))
+
+    def score(one: Examples) -> Floats:
+        asked.append(len(one))
+        return np.asarray(one.arrays["x1"] - one.arrays["x0"])
+
+    candidate = score(examples(table))
+    evaluation = Evaluation("regression", -candidate, np.arange(10_000) % 40, clustered=False)
+    scored = ScoredExamples(HeldOut(table, evaluation, "40 random buckets"), candidate, -candidate, tuple(names))
+    asked.clear()
+    (told,) = judge_input_order(scored, CandidateModel(dict.fromkeys(names, True), examples, score))
+    assert told.cause is not None
+    assert told.cause["inputs"] == {"x0": "x1", "x1": "x0"}
+    assert sum(asked) <= 10_000

@@ -19,7 +19,7 @@ from tidegate_validation.quality.metrics.gains import SERVING
 from tidegate_validation.sandbox.examples import Examples
 
 CHECK = "input order"
-_ROWS = 1000
+_ROWS = 200
 _MOST_INPUTS = 10
 _NEARER = 0.25
 """What differs from the baseline's answers by no more than this share is a retrain's own."""
