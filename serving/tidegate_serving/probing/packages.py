@@ -20,14 +20,19 @@ _EXTRAS = {
     **{name: name for name in ("lightgbm", "mlflow", "tensorflow", "torch", "xgboost")},
 }
 _DISTRIBUTIONS = {
+    "Levenshtein": "levenshtein",
     "PIL": "pillow",
     "bs4": "beautifulsoup4",
     "cv2": "opencv-python-headless",
     "dateutil": "python-dateutil",
     "dotenv": "python-dotenv",
+    "faiss": "faiss-cpu",
+    "hummingbird": "hummingbird-ml",
     "imblearn": "imbalanced-learn",
+    "pywt": "pywavelets",
     "skimage": "scikit-image",
     "sklearn": "scikit-learn",
+    "skopt": "scikit-optimize",
     "sksurv": "scikit-survival",
     "surprise": "scikit-surprise",
     "umap": "umap-learn",
@@ -35,10 +40,15 @@ _DISTRIBUTIONS = {
 }
 """Modules whose package has another name."""
 _USUAL = """
-    catboost category-encoders dask feature-engine gensim geopandas h3 hdbscan implicit interpret jax keras lifelines
-    lightfm mord ngboost nltk optbinning pmdarima prophet pyod pytorch-tabnet rapidfuzz sentence-transformers
-    sentencepiece shap sktime spacy statsforecast statsmodels swifter textblob tokenizers transformers unidecode
-    vadersentiment vowpalwabbit xlrd
+    accelerate arch arviz autogluon botorch catboost category-encoders causalml cloudpickle cupy darts dask datasets
+    dill econml emoji fastai fasttext feature-engine flaml formulaic fuzzywuzzy gensim geopandas geopy gluonts gpytorch
+    h2o h3 haversine hdbscan hmmlearn holidays implicit interpret jax jellyfish keras langdetect librosa lifelines
+    lightfm lightning linearmodels mlxtend mord neuralprophet ngboost nltk numba numpyro opacus optbinning patsy peft
+    phonenumbers pmdarima polars prophet pycaret pydantic pygam pymc pyod pyproj pyspark pytorch-lightning
+    pytorch-tabnet rapidfuzz rdkit river safetensors sentence-transformers sentencepiece shap shapely sktime soundfile
+    spacy statsforecast statsmodels stumpy swifter tabpfn textblob thefuzz timm tldextract tokenizers torchaudio
+    torchmetrics torchvision transformers treelite tsfresh tslearn ultralytics unidecode vadersentiment vowpalwabbit
+    xlrd
 """
 """Packages that models often need, named like their modules, and that nothing installed may name."""
 _REQUIREMENTS = ("requirements.txt", "conda.yaml", "python_env.yaml", "pyproject.toml")

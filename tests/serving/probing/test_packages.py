@@ -46,9 +46,17 @@ def test_a_package_that_is_not_installed_is_named(tmp_path: Path, statement: str
 
 @pytest.mark.parametrize(
     ("module", "package"),
-    [("umap", "umap-learn"), ("sksurv.ensemble", "scikit-survival"), ("surprise", "scikit-surprise")],
+    [
+        ("umap", "umap-learn"),
+        ("sksurv.ensemble", "scikit-survival"),
+        ("surprise", "scikit-surprise"),
+        ("faiss", "faiss-cpu"),
+        ("pywt", "pywavelets"),
+        ("river", "river"),
+        ("pytorch_lightning.trainer", "pytorch_lightning"),
+    ],
 )
-def test_a_package_of_another_name_than_its_module_is_named(tmp_path: Path, module: str, package: str) -> None:
+def test_a_package_that_nothing_installed_names_is_known(tmp_path: Path, module: str, package: str) -> None:
     statement = f"raise ModuleNotFoundError('gone', name={module!r})"
     installed, published = of_importing(statement, tmp_path)
     assert f"pip install {package}`" in installed
