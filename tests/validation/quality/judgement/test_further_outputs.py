@@ -149,6 +149,18 @@ def test_bounds_that_hold_as_many_labels_as_before_may_lie_nearer_together(
         assert [int(share) for share in told.groups()] == pytest.approx([held, 80], abs=4)
 
 
+def test_bounds_that_cross_are_named_before_what_lies_between_them() -> None:
+    middle, crossed = 10 * np.random.default_rng(4).normal(size=(ROWS, 1)), np.arange(ROWS)[:, None] % 5 == 0
+    before = {"middle": middle, "least": middle - 2, "most": middle + 2}
+    now = {
+        **before,
+        "least": np.where(crossed, middle + 2, middle - 2),
+        "most": np.where(crossed, middle - 2, middle + 2),
+    }
+    (told,) = judge_further_outputs(now, before, "middle")
+    assert told.subject == "least, most"
+
+
 def test_a_few_rows_and_answers_that_were_constant_say_nothing() -> None:
     few = {name: values[:40] for name, values in version(1).items()}
     assert judge_further_outputs({**few, "low": few["high"], "high": few["low"]}, few, "median") == []

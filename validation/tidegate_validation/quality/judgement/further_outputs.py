@@ -204,7 +204,7 @@ def _in_order(mine: _Outputs, theirs: _Outputs, labels: Floats | None) -> list[F
         factor = _factor(now, before)
         if factor is not None and factor > 0 and not _hold_as_before((low, high), mine, theirs, labels):
             apart[low, high] = factor
-    pair = max(crossed, key=lambda one: crossed[one], default=None)
+    pair = max(crossed, key=lambda one: (round(crossed[one], 2), _distance(one, theirs)), default=None)
     if pair is not None and crossed[pair] > _CROSSED:
         share = crossed[pair]
         sentence = (
