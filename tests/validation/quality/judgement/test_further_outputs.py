@@ -161,6 +161,14 @@ def test_bounds_that_cross_are_named_before_what_lies_between_them() -> None:
     assert told.subject == "least, most"
 
 
+def test_an_output_that_is_mostly_missing_hides_no_other() -> None:
+    """As one that only some requests ask for."""
+    rare = np.where(np.arange(ROWS)[:, None] % 50 == 0, 1.0, np.nan)
+    before, now = {**version(1), "rare": rare}, {**version(2), "rare": rare + 0.1}
+    (told,) = judge_further_outputs({**now, "low": now["high"], "high": now["low"]}, before, "median")
+    assert told.subject == "low, high"
+
+
 def test_a_few_rows_and_answers_that_were_constant_say_nothing() -> None:
     few = {name: values[:40] for name, values in version(1).items()}
     assert judge_further_outputs({**few, "low": few["high"], "high": few["low"]}, few, "median") == []

@@ -19,6 +19,7 @@ from tidegate_validation.statistics.arrays import Floats
 CHECK = "outputs"
 _LEAST_ROWS = 50
 _SAME = 1e-6
+_THERE = 0.5
 _MOSTLY = 0.9
 """What the baseline answers alike for so many rows tells nothing of what the candidate should."""
 _NEARER = 0.5
@@ -46,8 +47,10 @@ def judge_further_outputs(
     Both hold the same outputs of the same rows, shape [n, k]; the prediction among them where it has numbers. `labels`
     of these rows, shape [n], are numbers that outputs may bound.
     """
+    candidate = {name: values for name, values in candidate.items() if _are_there(values, baseline[name])}
     if not candidate.keys() - {prediction}:
         return []
+    baseline = {name: baseline[name] for name in candidate}
     every = [values for outputs in (candidate, baseline) for values in outputs.values()]
     rows = np.all([np.isfinite(values).all(axis=1) for values in every], axis=0)
     if rows.sum() < _LEAST_ROWS:
@@ -74,6 +77,11 @@ def judge_further_outputs(
     known = None if labels is None else labels[rows]
     pairs = _in_order({name: mine[name] for name in bounds}, theirs, known) if usual is None else []
     return [*(_of_cycle(cycle) for cycle in swapped), *found.values(), *pairs]
+
+
+def _are_there(*arrays: np.ndarray) -> bool:
+    """Whether most rows of each are numbers."""
+    return all(np.isfinite(array).all(axis=1).sum() >= _THERE * len(array) for array in arrays)
 
 
 def _are_names(*arrays: np.ndarray) -> bool:
