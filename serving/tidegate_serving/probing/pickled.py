@@ -1,11 +1,12 @@
 """By which other version of a library a version's pickle was made: it may answer otherwise here, or fail on some rows.
 
-scikit-learn warns of it while it loads, which nobody reads in a server's log.
+scikit-learn warns of it while it loads, which nobody reads in a server's log, and which many models have Python ignore.
 """
 
 from __future__ import annotations
 
 import warnings
+from functools import wraps
 from typing import Any
 
 _WARNING = "InconsistentVersionWarning"
@@ -19,15 +20,18 @@ class PickledBy:
         self._found: dict[str, None] = {}
 
     def watch(self) -> None:
-        """Listens until the process ends."""
-        show = warnings.showwarning
+        """Listens until the process ends, also to what is ignored."""
+        warn = warnings.warn
 
-        def listening(message: Warning | str, category: type[Warning], *more: Any, **named: Any) -> None:
-            if category.__name__ == _WARNING:
+        @wraps(warn)
+        def listening(
+            message: Warning | str, category: type[Warning] | None = None, stacklevel: int = 1, *more: Any, **named: Any
+        ) -> None:
+            if type(message).__name__ == _WARNING:
                 self._note(message)
-            show(message, category, *more, **named)
+            warn(message, category, stacklevel + 1, *more, **named)
 
-        warnings.showwarning = listening
+        warnings.warn = listening
 
     def look(self) -> list[str]:
         """Both versions, in words, of each kind."""
