@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::fixture;
 use tidegate_codec::status::{Code, Status};
-use tidegate_codec::tensors::{Column, Words};
+use tidegate_codec::tensors::{Column, Tensor, Words};
 use tidegate_engine::batching::{Entry, Kept, Part};
 use tidegate_engine::log::{Log, LogBlock, LogLimits, LogSink, Outcome, Record};
 use tidegate_engine::metrics::Metrics;
@@ -99,4 +99,43 @@ fn a_record_that_cannot_be_read_is_counted_as_dropped_and_keeps_no_other_from_th
     let counted = [&metrics.log.written, &metrics.log.dropped].map(|count| count[0].load(Ordering::Relaxed));
     assert_eq!((rows.0.into_inner().unwrap(), counted), (2, [2, 1]));
     assert_eq!(metrics.log_waiting_bytes.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn rows_that_share_a_block_with_a_record_that_cannot_be_read_are_each_counted_once() {
+    let metrics = Arc::<Metrics>::default();
+    let limits = LogLimits { block_rows: 100, interval: Duration::from_secs(3600), buffer_bytes: 1 << 30 };
+    let log = Log::new(&limits, metrics.clone());
+    let fixture = fixture(ROWS, ROWS);
+    let failed = || Err(Status::internal("it failed"));
+    let part = |(at, outputs): (usize, Result<Vec<Tensor>, Status>)| Part {
+        entries: at..at + 1,
+        first_row: at,
+        unbatched: false,
+        outputs,
+        errors: Vec::new(),
+    };
+    // The second answer of the record in the middle lacks its only output, which is found once its input is in the block.
+    for answers in [vec![failed()], vec![failed(), Ok(Vec::new())], vec![failed()]] {
+        let mut words = Words::default();
+        words.push(&vec![0; 4 * answers.len()]);
+        let of_row = |row| Entry { first_row: row, rows: 1, logged: true, ..fixture.entry(row as u64) };
+        let outcome = |code| Outcome { code, latency_us: 1, logged: true };
+        let codes = answers.iter().map(|answer| if answer.is_ok() { Code::Ok } else { Code::Internal });
+        log.offer(Record {
+            served: fixture.queue.served.clone(),
+            entries: (0..answers.len()).map(of_row).collect(),
+            outcomes: codes.map(outcome).collect(),
+            inputs: vec![Kept::copy(&Column::Raw(words))],
+            shapes: [vec![]].into(),
+            parts: (0..).zip(answers).map(part).collect(),
+            memory: None,
+        });
+    }
+    log.close();
+    let rows = Rows::default();
+    log.run(&rows);
+    let counted = [&metrics.log.written, &metrics.log.dropped].map(|count| count[0].load(Ordering::Relaxed));
+    let waiting = metrics.log_waiting_bytes.load(Ordering::Relaxed);
+    assert_eq!((rows.0.into_inner().unwrap(), counted, waiting), (1, [1, 3], 0));
 }

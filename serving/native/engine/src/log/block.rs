@@ -55,8 +55,14 @@ impl Record {
 
     /// Rows to be logged, by role.
     pub fn rows(&self) -> [u64; 2] {
+        self.rows_from(0)
+    }
+
+    /// Those of all entries but so many.
+    pub fn rows_from(&self, first: usize) -> [u64; 2] {
         let mut rows = [0; 2];
-        for (entry, _) in self.entries.iter().zip(&self.outcomes).filter(|(_, outcome)| outcome.logged) {
+        let entries = self.entries.iter().zip(&self.outcomes).skip(first);
+        for (entry, _) in entries.filter(|(_, outcome)| outcome.logged) {
             rows[entry.role as usize] += entry.rows as u64;
         }
         rows

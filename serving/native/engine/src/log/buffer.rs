@@ -166,8 +166,10 @@ impl Log {
             let clock = ClockPair::now();
             let turns = Turns::default();
             for record in records {
-                if catch_unwind(AssertUnwindSafe(|| self.place(&record, &mut blocks, &clock, sink))).is_err() {
-                    self.lose(&record, &mut blocks);
+                let mut placed = 0;
+                let placing = || self.place(&record, &mut placed, &mut blocks, &clock, sink);
+                if catch_unwind(AssertUnwindSafe(placing)).is_err() {
+                    self.lose(&record, placed, &mut blocks);
                 }
                 turns.give_way(|| self.is_much(self.metrics.log_waiting_bytes.load(Ordering::Relaxed)));
             }
@@ -212,8 +214,15 @@ impl Log {
         (std::mem::take(&mut state.records), state.closing)
     }
 
-    /// Copies the sampled rows of a record into the block of its signature.
-    fn place(&self, record: &Record, blocks: &mut Vec<LogBlock>, clock: &ClockPair, sink: &dyn LogSink) {
+    /// Copies the sampled rows of a record into the block of its signature; those of the first `placed` entries are there.
+    fn place(
+        &self,
+        record: &Record,
+        placed: &mut usize,
+        blocks: &mut Vec<LogBlock>,
+        clock: &ClockPair,
+        sink: &dyn LogSink,
+    ) {
         let size = record.byte_size() as u64;
         for part in &record.parts {
             let mut at = part.entries.start;
@@ -240,6 +249,7 @@ impl Log {
                 let grown = (blocks[index].byte_size() - before) as u64;
                 self.metrics.log_waiting_bytes.fetch_add(grown, Ordering::Relaxed);
                 blocks[index].memory.note(grown as usize);
+                *placed = end;
                 if blocks[index].rows >= self.block_rows {
                     self.hand_over(blocks.swap_remove(index), sink);
                 }
@@ -250,11 +260,11 @@ impl Log {
     }
 
     /// A fault in one record must not end the log; it has been printed where it happened. Rows of the same signature are not
-    /// written either: the last of them may have come in half.
-    fn lose(&self, record: &Record, blocks: &mut Vec<LogBlock>) {
-        self.refuse(record.rows(), record.byte_size() as u64);
+    /// written either: the last of them may have come in half, of which nothing was counted.
+    fn lose(&self, record: &Record, placed: usize, blocks: &mut Vec<LogBlock>) {
+        self.refuse(record.rows_from(placed), record.byte_size() as u64);
         for block in blocks.extract_if(.., |block| Arc::ptr_eq(&block.served, &record.served)) {
-            self.refuse(block.by_role, block.byte_size() as u64);
+            self.refuse(block.by_role, block.memory.bytes() as u64);
         }
     }
 
