@@ -85,7 +85,8 @@ class Team:
 
         given = [f"-C{name}={value}" for name, value in (config or {}).items()]
         done = CliRunner().invoke(commands, [arguments[0], "-t", self.target, *arguments[1:], *given])
-        assert done.exit_code == 0, done.output
+        if done.exit_code:
+            raise AssertionError(done.output) from done.exception
         return str(done.stdout)
 
     def client(self) -> Any:
@@ -135,7 +136,7 @@ def test_from_the_command_line_a_deployment_is_released_asked_updated_and_taken_
     answer = json.loads(team.mlflow("predict", "--name", NAME, "-I", str(rows)))
     assert answer["version"] == 1
     assert np.shape(answer["predictions"]) == (3, 2)
-    with pytest.raises(AssertionError, match=r"^Error: .*use `mlflow deployments update`"):
+    with pytest.raises(AssertionError, match=r"(?m)^Error: deployment .* use `mlflow deployments update`$"):
         team.mlflow("create", "--name", NAME, "-m", f"models:/{NAME}/2", config={**team.config, "canary": "no"})
     updated = team.mlflow(
         "update", "--name", NAME, "-m", f"models:/{NAME}@next", config={**team.config, "canary": "no"}
