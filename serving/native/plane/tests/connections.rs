@@ -263,6 +263,9 @@ fn where_all_are_needed_there_is_room_for_questions_about_health_alone() {
     assert_eq!(grpc.call("/grpc.health.v1.Health/Check", &[], &[]).code, 0);
     let refused = grpc.predict(&support::messages::predict_x(&[2.0]));
     assert_eq!((refused.code, refused.message.contains("the limit is 2")), (14, true));
+    let of_grpc = || running.sample("tidegate_connections{endpoint=\"grpc\"}");
+    eventually("its connection ends, so that the next one may have a place", || of_grpc() == 0.0);
+    drop(grpc);
     let crowd: Vec<rest::Client> = (0..40).map(|_| running.rest()).collect();
     assert_eq!(running.rest().get("/v2/health/live").status, 200, "also beside a crowd of those who ask nothing");
     eventually("who was closed has gone", || open(&running) <= 2.0 + 17.0);

@@ -10,7 +10,7 @@ use tidegate_engine::limits::Limits;
 use tidegate_engine::telemetry::{Came, Observation, Observer};
 
 use crate::aside::Aside;
-use crate::connections::lifeline::Lifeline;
+use crate::connections::lifeline::{LEAVE, Lifeline};
 use crate::connections::pace::Pace;
 use crate::connections::tended::Connections;
 
@@ -48,12 +48,14 @@ impl Peer {
         observer.begin(Came { endpoint, peer: self.address, method, path: path.into(), at }, headers)
     }
 
-    /// Refuses a request on a connection that is one too many, unless it asks for the server's health.
+    /// Refuses a request on a connection that is one too many, unless it asks for the server's health. Its client is to come
+    /// anew: a connection that is one too many stays that, and there may be room for the next one.
     pub fn refuse(&self, health: bool) -> Option<Status> {
         if !self.lifeline.reserved || health {
             return None;
         }
         self.connections.refuse(self.lifeline.endpoint);
+        self.lifeline.order(LEAVE);
         let limit = self.limits.max_connections();
         Some(Status::new(Code::Unavailable, format!("there are too many connections: the limit is {limit}")))
     }
