@@ -98,3 +98,38 @@ def test_ordinary_weeks_of_more_and_fewer_rows_say_nothing_of_ids(seed: int, rat
     found = told(seed, rows(100 + seed, 19_049, 7, rate))
 
     assert [one.sentence for one in found if one.check == "repeated values"] == []
+
+
+def sent_again_on_mondays(seed: int, first: int, days: int) -> pd.DataFrame:
+    """Orders, of which one in twelve comes again on Mondays, and next to none on other days."""
+    random = np.random.default_rng(seed)
+    day = np.repeat(first + np.arange(days), ROWS)
+    orders = pd.Series([f"o{one:08d}" for one in 7 * (np.arange(len(day)) + first * ROWS)])
+    again = random.random(len(day)) < np.where(day % 7 == 4, 0.08, 0.004)
+    earlier = np.maximum(np.arange(len(day)) - random.integers(1, 20, len(day)), 0)
+    orders = orders.mask(again, orders.iloc[earlier].reset_index(drop=True))
+    return pd.DataFrame({"at": day * DAY + random.integers(0, DAY, len(day)), "order": orders})
+
+
+@functools.cache
+def trained_on_mondays(seed: int) -> Profile:
+    return profile_table(as_table(sent_again_on_mondays(seed, 19_000, 44), "training"), COLUMNS, ["at", "order"])
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("days", [1, 2, 7])
+def test_a_day_of_the_week_on_which_ids_came_again_in_training_too_does_not_fail(days: int, seed: int) -> None:
+    now = sent_again_on_mondays(100 + seed, 19_044, days)
+    found = report_on_table(trained_on_mondays(seed), as_table(now, "the window"), COLUMNS).feature("order")
+
+    assert found.outcome is not Outcome.FAIL, found.sentence
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("column", IDS)
+def test_ids_that_repeat_fail_in_a_single_day_where_more_do_than_in_all_of_training(column: str, seed: int) -> None:
+    now = rows(100 + seed, 19_049, 1, 2 * ROWS)
+    found = [one for one in told(seed, now.assign(**{column: of_few(now[column], seed)})) if one.subject == column]
+
+    assert [one.outcome for one in found[:1]] == [Outcome.FAIL]
+    assert found[0].cause == like({"kind": "repeated values"}), found[0].sentence

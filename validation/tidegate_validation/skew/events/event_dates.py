@@ -1,6 +1,7 @@
 """Dates that run with the event, such as that of the next visit: training shows how many days after it they are.
 
-The dates themselves are others in every window. A date of birth does not run with the event.
+The dates themselves are others in every window. A date of birth does not run with the event, nor do defaults in some
+rows, such as 1970-01-01 or 9999-12-31: they have the same number in all windows.
 """
 
 from __future__ import annotations
@@ -32,6 +33,12 @@ CHECK = "dates"
 _TIME_OF_DAY = f"epoch({{}}) % {SECONDS}"
 _MOST_DAYS = 1e5
 """Numbers of days hardly reach it; Unix seconds lie far beyond."""
+_DEFAULT = "(year({0}) < 1902 OR year({0}) >= 2099 OR year({0}) = 1970 AND dayofyear({0}) = 1)"
+"""What dates that stand for none look like,"""
+_FAR = 40 * 365
+"""where they lie so many days from the event,"""
+_FIXED = 10_957
+"""and from which day after 1970-01-01 on they are counted: no common distance from an event is like theirs."""
 _BESIDE_MIDNIGHT = (f"= {SECONDS - 3600}", "= 3600")
 _NEARLY_ALL = 0.98
 _MIDDLE = (0.05, 0.95)
@@ -119,9 +126,11 @@ def running(relation: Relation, names: Sequence[str], time: str) -> list[str]:
 
 
 def days_after(date: str, time: str, types: Mapping[str, str]) -> str:
-    """SQL for how many days a date lies after that of the event, null where either is missing."""
-    day = f"floor({as_number(time, types[time])} / {SECONDS})"
-    return f"TRY_CAST(epoch({quote(date)}) / {SECONDS} - {day} AS BIGINT)"
+    """SQL for how many days a date lies after that of the event, null where either is missing; defaults that are far
+    from it lie where they always do."""
+    day, event = f"epoch({quote(date)}) / {SECONDS}", f"floor({as_number(time, types[time])} / {SECONDS})"
+    fixed = f"{_DEFAULT.format(quote(date))} AND abs({day} - {event}) > {_FAR}"
+    return f"TRY_CAST({day} - CASE WHEN {fixed} THEN {_FIXED} ELSE {event} END AS BIGINT)"
 
 
 def running_dates(profile: Profile, dates: Collection[str]) -> list[str]:
@@ -204,10 +213,12 @@ def _swapped(profile: Profile, now: Relation, name: str, time: str) -> Cause | N
 
 def _one_date(profile: Profile, now: Relation, name: str, time: str) -> Cause | None:
     """One and the same date in most of the rows of which the date is further from the event than any of training's."""
-    feature, (date, event) = profile.features[name], _beside(now, name, time)
+    feature = profile.features[name]
     if feature.minimum is None or feature.maximum is None:
         return None
-    gaps = (date - _day_of(event)) / SECONDS
+    table = now.sample({"date": as_number(name, now.types[name]), "gap": days_after(name, time, now.types)})
+    date, gaps = (to_numpy(table[one]).astype(np.float64) for one in ("date", "gap"))
+    date, gaps = date[np.isfinite(gaps)], gaps[np.isfinite(gaps)]
     strange = date[(gaps < feature.minimum) | (gaps > feature.maximum)]
     values, n = np.unique(strange, return_counts=True)
     if len(n) == 0 or n.max() < max(_FEWEST, _HALF * len(strange)):
