@@ -30,7 +30,13 @@ from tidegate_validation.skew.events.dates_in_texts import (
     told_of_writing,
     ways_of,
 )
-from tidegate_validation.skew.events.epochs import epochs_of, known_epochs, known_without_strays, without_strays
+from tidegate_validation.skew.events.epochs import (
+    epochs_of,
+    known_epochs,
+    known_without_strays,
+    without_never,
+    without_strays,
+)
 from tidegate_validation.skew.events.event_dates import (
     days_after,
     is_date,
@@ -157,7 +163,9 @@ def _profile(before: Relation, columns: Columns, served: Sequence[str], window_r
         further |= distances(calendar, columns.time, before.types)
         clocks = clocks_of(before, numbers, columns.time)
         epochs = epochs_of(before, numbers, columns.time)
-        clocks, further = clocks | epochs, further | without_strays(before, epochs)
+        others = [name for name in numbers if name not in epochs]
+        further |= without_strays(before, epochs) | without_never(before, others, columns.time)
+        clocks = clocks | epochs
         further |= {delay_name(name, columns.time): sql for name, sql in clocks.items()}
         further |= {name: days_after(name, columns.time, before.types) for name in dates if name not in stamps}
     relation = _prepared(before, columns, further, calendar)

@@ -1,7 +1,8 @@
 """Columns of Unix seconds or milliseconds beside the event's time, whole or not: how many hours they come after it.
 
 As numbers they grow from day to day, so that some hours more do not show. An identifier or a counter of such a size
-does not stay within a day of the events. A few other numbers, such as a 0 where there is no time, are no stamps.
+does not stay within a day of the events. A few other numbers, such as a 0 where there is no time, are no stamps. Beside
+them not even stamps grow that are days or years before the event, as those of the last login, of which some never were.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
+from tidegate_validation.skew.events.event_dates import run_with
 from tidegate_validation.statistics.arrays import Floats, to_numpy
 from tidegate_validation.statistics.bins import NAN
 from tidegate_validation.statistics.profile import FeatureProfile, Profile
@@ -17,6 +19,7 @@ from tidegate_validation.statistics.relation import Relation
 from tidegate_validation.statistics.sql import Family, as_number, family
 
 _SECONDS = 3600.0
+_DAY = 24 * _SECONDS
 _UNITS = ((5e8, 5e9, 1), (5e11, 5e12, 1_000))
 """Seconds, and milliseconds, from 1985 to 2128."""
 _NUMBERS = (Family.INTEGER, Family.FLOAT)
@@ -24,6 +27,8 @@ _STRAY = 0.05
 """The share of numbers that may be no stamps."""
 _WIDEST, _NEAR = 24.0, 24.0 * 31
 _ENDS = (0.005, 0.995)
+_NEVER = 0.5
+"""The most of the numbers that may be 0 or less where stamps lie further from the event."""
 _STAYS = 0.25
 _STEADIER = 4.0
 """Times of events spread so many times as far as delays do: else a number that has nothing to do with them would do."""
@@ -68,25 +73,56 @@ def without_strays(relation: Relation, epochs: Collection[str]) -> dict[str, str
     return {name: _without(sql) for (name, sql), n in zip(numbers.items(), rows, strict=True) if n}
 
 
+def without_never(relation: Relation, columns: Sequence[str], time: str) -> dict[str, str]:
+    """SQL for those of the columns that hold stamps which run with the event's `time`, within a day of each other's
+    delay or not, and else 0 or less where there is none: without these, as NaN."""
+    found = _units(relation, columns, _NEVER)
+    if not found:
+        return {}
+    numbers = {name: as_number(name, relation.types[name]) for name in found}
+    counted = [f"count(*) FILTER (WHERE isfinite({sql}) AND {one})" for sql in numbers.values() for one in _others(sql)]
+    rows = relation.connection.execute(f"SELECT {', '.join(counted)} FROM {relation.name}").fetchall()[0]
+    likely = [name for name, never, other in zip(found, rows[::2], rows[1::2], strict=True) if never and not other]
+    if not likely:
+        return {}
+    days = {name: f"CASE WHEN {numbers[name]} > 0 THEN {numbers[name]} / {found[name] * _DAY} END" for name in likely}
+    sample = relation.sample({**days, f"{time} alone": f"{as_number(time, relation.types[time])} / {_DAY}"})
+    event = to_numpy(sample[f"{time} alone"]).astype(np.float64)
+    told = [name for name in likely if run_with(to_numpy(sample[name]).astype(np.float64), event)]
+    return {name: _or_nan(numbers[name], f"{numbers[name]} > 0") for name in told}
+
+
 def known_without_strays(profile: Profile, stamps: Collection[str], now: Relation) -> dict[str, str]:
-    """SQL as in `without_strays` for those columns of a table that are without in the profile; `stamps` as in
-    `known_epochs`."""
-    epochs = [name for name in stamps if name in now.types and _of_profile(profile.features[name]) is not None]
-    epochs = [name for name in epochs if family(now.types[name]) in _NUMBERS]
+    """SQL as in `without_strays` for those columns of a table that are without in the profile, with `stamps` as in
+    `known_epochs`; as in `without_never` for others."""
+    numbers = {name: as_number(name, kind) for name, kind in now.types.items() if family(kind) in _NUMBERS}
+    epochs = [name for name in numbers if name in profile.features and _of_profile(profile.features[name]) is not None]
     strays = [name for name in epochs if profile.counts[name].of((NAN,)).any()]
-    return {name: _without(as_number(name, now.types[name])) for name in strays}
+    return {
+        name: _without(numbers[name]) if name in stamps else _or_nan(numbers[name], f"{numbers[name]} > 0")
+        for name in strays
+    }
 
 
 def _without(number: str) -> str:
-    return f"CASE WHEN {_is_stamp(number)} THEN {number} WHEN {number} IS NOT NULL THEN CAST('NaN' AS DOUBLE) END"
+    return _or_nan(number, _is_stamp(number))
+
+
+def _or_nan(number: str, condition: str) -> str:
+    return f"CASE WHEN {condition} THEN {number} WHEN {number} IS NOT NULL THEN CAST('NaN' AS DOUBLE) END"
+
+
+def _others(number: str) -> tuple[str, str]:
+    """Conditions for numbers where there is no time, and for what else is no stamp."""
+    return f"{number} <= 0", f"{number} > 0 AND NOT {_is_stamp(number)}"
 
 
 def _is_stamp(number: str) -> str:
     return f"({' OR '.join(f'{number} BETWEEN {low!r} AND {high!r}' for low, high, _ in _UNITS)})"
 
 
-def _units(relation: Relation, columns: Sequence[str]) -> dict[str, int]:
-    """The unit of each of the columns that has one."""
+def _units(relation: Relation, columns: Sequence[str], stray: float = _STRAY) -> dict[str, int]:
+    """The unit of each of the columns that has one, in all of its numbers but a share `stray`."""
     numbers = {
         name: as_number(name, relation.types[name]) for name in columns if family(relation.types[name]) in _NUMBERS
     }
@@ -98,7 +134,7 @@ def _units(relation: Relation, columns: Sequence[str]) -> dict[str, int]:
     found = dict[str, int]()
     for place, name in enumerate(numbers):
         finite, *inside = rows[place * len(conditions) : (place + 1) * len(conditions)]
-        units = [unit for (*_, unit), n in zip(_UNITS, inside, strict=True) if n and n >= (1 - _STRAY) * finite]
+        units = [unit for (*_, unit), n in zip(_UNITS, inside, strict=True) if n and n >= (1 - stray) * finite]
         if units:
             found[name] = units[0]
     return found

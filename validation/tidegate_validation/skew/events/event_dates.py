@@ -122,7 +122,7 @@ def running(relation: Relation, names: Sequence[str], time: str) -> list[str]:
     sql = {name: as_number(name, relation.types[name]) for name in [*names, time]}
     table = relation.sample(sql)
     event = _days(table[time])
-    return [name for name in names if name != time and _runs(_days(table[name]), event)]
+    return [name for name in names if name != time and run_with(_days(table[name]), event)]
 
 
 def days_after(date: str, time: str, types: Mapping[str, str]) -> str:
@@ -244,8 +244,8 @@ def _days(column: pa.ChunkedArray) -> Floats:
     return np.asarray(to_numpy(column).astype(np.float64) / SECONDS)
 
 
-def _runs(date: Floats, event: Floats) -> bool:
-    """Whether distances from the event spread less than dates do, or dates surely move on with the event's days, or end
+def run_with(date: Floats, event: Floats) -> bool:
+    """Of both in days, whether distances from the event spread less than dates do, or dates surely move on with the event's days, or end
     at it."""
     there = np.isfinite(date) & np.isfinite(event)
     date, event = date[there], event[there]
