@@ -245,8 +245,8 @@ def _days(column: pa.ChunkedArray) -> Floats:
 
 
 def run_with(date: Floats, event: Floats) -> bool:
-    """Of both in days, whether distances from the event spread less than dates do, or dates surely move on with the event's days, or end
-    at it."""
+    """Whether distances from the event spread less than dates do, or dates surely move on with the event's days, or end
+    at it; both in days."""
     there = np.isfinite(date) & np.isfinite(event)
     date, event = date[there], event[there]
     if len(date) < _LEAST_DAYS:
