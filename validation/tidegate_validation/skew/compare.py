@@ -97,7 +97,8 @@ def compare(profile: Profile, window: Window, rule: SkewRule, derived: Collectio
         growth = grown[name].finding if name in grown else None
         found = findings_of(figures, judgements[name], None if growth else causes.get(name), rule, since, growth)
         found = [said_where(one, window, inquiry.few_valued) for one in found]
-        findings[name] = [new_where_decided(one, profile.features[name], window, inquiry.few_valued) for one in found]
+        unseen, beside = figures.unseen.share if figures.unseen is not None else 0.0, inquiry.few_valued
+        findings[name] = [new_where_decided(one, profile.features[name], unseen, window, beside) for one in found]
     for feature in schema.comparable:
         found = findings[feature.name]
         if may_have_vanished(found):

@@ -94,3 +94,15 @@ def test_a_value_that_one_site_alone_has_fails_where_sites_decide_nothing(seed: 
     found = told(seed, now.assign(weight=now["weight"].mask(now["site"] == "sea", 61.3)), "weight")
 
     assert found.outcome is Outcome.FAIL, found.sentence
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("rise", [1.06, 1.2])
+@pytest.mark.parametrize("part", [2, 4])
+def test_new_prices_of_many_articles_fail(part: int, rise: float, seed: int) -> None:
+    """As where those of one country came in another currency."""
+    now = rows(100 + seed, 19_056, 7)
+    risen = now["article"].str[1:].astype(int) % part == 0
+    found = told(seed, now.assign(price=now["price"].mask(risen, (now["price"] * rise).round(2))), "price")
+
+    assert found.outcome is Outcome.FAIL, found.sentence

@@ -24,17 +24,22 @@ _ONLY = 0.95
 _FURTHER = 1.25
 """A new price may lie so many times beyond all of training's."""
 _SAME = 1e-7
+_OTHERS = 1.0
+"""So many times as many rows may have other values that training never held: else more than one price is another."""
 _MOST = 20_000
 
 
-def new_where_decided(finding: Finding, feature: FeatureProfile, window: Window, beside: Sequence[str]) -> Finding:
+def new_where_decided(
+    finding: Finding, feature: FeatureProfile, unseen: float, window: Window, beside: Sequence[str]
+) -> Finding:
     """A finding about one value, no more than a WARN where it is the one of a single category of a column, of those
-    `beside` it, that decides what rows hold; other findings, and special values and ones far off, stay as they are."""
+    `beside` it, that decides what rows hold; other findings, and special values and ones far off, stay as they are, and
+    so does one of several new ones, of the share `unseen` of rows that have such."""
     cause = finding.cause or {}
     value = cause.get(_VALUES.get(cause.get("kind", ""), ""))
     if finding.outcome is not Outcome.FAIL or not isinstance(value, float):
         return finding
-    if is_special(value) or not _is_near(feature, value):
+    if is_special(value) or not _is_near(feature, value) or unseen > (1 + _OTHERS) * cause["share"]:
         return finding
     for name in beside:
         category = _category(window, window.columns.get(feature.name, feature.name), name, value)
