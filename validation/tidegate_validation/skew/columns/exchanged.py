@@ -4,7 +4,8 @@ right by itself.
 Of columns that do not go together, rows are weighed by how much likelier they would be with both values in each other's
 place: on average not at all, whatever training's values are spread like, and only rows that were exchanged outweigh the
 others (a mixture of both, whose part is found by likelihood). The window's own rows with values of others of their day
-show how much of that is due to the window's level rather than to its rows.
+show how much of that is due to the window's level rather than to its rows. Where training had such rows as well, each
+column holds what it held there: exchanged ones bring both nearer to each other.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ _SURE = 10.0
 """The least gain in the logarithm of the likelihood for one pair of columns."""
 _MORE = 1.15
 """So many times the part that rows with values of others of their day seem to have."""
+_NEARER = 0.5
+"""A part of the share that both columns, on average, must have come nearer to what the other one held."""
 _NEAR = 2
 """Levels of columns that rise together are no further from each other."""
 _ROUNDS, _DRAWS = 40, 5
@@ -138,13 +141,13 @@ def _exchanged(first: _Column, second: _Column, day: Integers, sure: float) -> f
     rather = np.log(q / p)
     if there.sum() < _LEAST_ROWS or not _APART[0] <= float((q - p) @ rather) <= _APART[1]:
         return None
-    as_other = rather[np.searchsorted(edges, first.values[there], side="right")]
-    as_own = rather[np.searchsorted(edges, second.values[there], side="right")]
+    places = [np.searchsorted(edges, one.values[there], side="right") for one in (first, second)]
+    as_other, as_own = rather[places[0]], rather[places[1]]
     weights = np.expm1(np.minimum(as_other - as_own, _LARGEST))
     if float((weights / (1 + _LEAST * weights)).sum()) <= 0:
         return None  # The likeliest part is less.
     share, gain = _likeliest(weights)
-    if gain <= sure:
+    if gain <= sure or _came_nearer(p, q, *places) < _NEARER * share:
         return None
     random, day = np.random.default_rng(7), day[there]
     in_order = np.argsort(day, kind="stable")
@@ -155,6 +158,14 @@ def _exchanged(first: _Column, second: _Column, day: Integers, sure: float) -> f
         if share < _MORE * by_level or gain - max(most, 0.0) <= sure + max(most, 0.0) ** 0.5:
             return None
     return share
+
+
+def _came_nearer(p: Floats, q: Floats, first: Integers, second: Integers) -> float:
+    """By which part two columns, whose values lie in these cells, came nearer to what the other one held, on average: a
+    level that both rise by takes one away as far as it brings the other near."""
+    told = (q - p) / (q + p)
+    apart = float((q - p) @ told)
+    return float(told[first].mean() - p @ told + q @ told - told[second].mean()) / (2 * apart)
 
 
 def _shares(known: Floats, edges: Floats) -> Floats:
