@@ -44,7 +44,7 @@ _SURE = 10.0
 """The least gain in the logarithm of the likelihood for one pair of columns."""
 _MORE = 1.15
 """So many times the part that rows with values of others of their day seem to have."""
-_NEARER = 0.5
+_NEARER = 0.4
 """A part of the share that both columns, on average, must have come nearer to what the other one held."""
 _NEAR = 2
 """Levels of columns that rise together are no further from each other."""
@@ -161,11 +161,11 @@ def _exchanged(first: _Column, second: _Column, day: Integers, sure: float) -> f
 
 
 def _came_nearer(p: Floats, q: Floats, first: Integers, second: Integers) -> float:
-    """By which part two columns, whose values lie in these cells, came nearer to what the other one held, on average: a
-    level that both rise by takes one away as far as it brings the other near."""
+    """By which part two columns, whose values lie in these cells, came nearer to what the other one held, on average
+    and less a standard error: a level that both rise by takes one away as far as it brings the other near."""
     told = (q - p) / (q + p)
-    apart = float((q - p) @ told)
-    return float(told[first].mean() - p @ told + q @ told - told[second].mean()) / (2 * apart)
+    nearer = told[first] - p @ told + q @ told - told[second]
+    return float(nearer.mean() - nearer.std() / len(nearer) ** 0.5) / float(2 * (q - p) @ told)
 
 
 def _shares(known: Floats, edges: Floats) -> Floats:
