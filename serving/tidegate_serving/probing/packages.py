@@ -60,14 +60,24 @@ _NAME = re.compile(r"^[\s\-\"']*([A-Za-z0-9][A-Za-z0-9._-]*)")
 def lacking(error: BaseException, directory: Path) -> str:
     """What to install, in words, where an error came of a package that is not here; empty where it did not."""
     module = _missing(error, directory)
-    return _cure(module) if module and _is_package(module, directory) else ""
+    if not module:
+        return ""
+    if _is_package(module, directory):
+        return _cure(module)
+    absent = _not_installed(directory)
+    return (
+        f"needs {module}, and of what its requirements.txt names this is not installed where it is judged: run "
+        f"`pip install {' '.join(absent)}` there, and where it is to serve"
+        if absent
+        else ""
+    )
 
 
 def unpublished(error: BaseException, directory: Path) -> str:
     """What to publish, in words, where an error came of a module that is neither here nor a package that is known;
     empty where it did not."""
     module = _missing(error, directory)
-    if not module or _is_package(module, directory):
+    if not module or lacking(error, directory):
         return ""
     return (
         f"it needs the module {module}, which is neither among its files nor a package that is known here: publish the "
@@ -102,9 +112,24 @@ def _is_package(module: str, directory: Path) -> bool:
 
 
 def _required_by_version(directory: Path) -> set[str]:
-    files = [path for name in _REQUIREMENTS for path in directory.rglob(name) if path.is_file()]
-    items = [item for path in files for item in _ITEMS.split(path.read_text(encoding="utf-8", errors="replace"))]
+    items = [item for name in _REQUIREMENTS for text in _texts(directory, name) for item in _ITEMS.split(text)]
     return {_plain(found[1]) for item in items if (found := _NAME.match(item))}
+
+
+def _not_installed(directory: Path) -> list[str]:
+    """Of the packages that its requirements.txt names, one of which may have the module under a name of its own."""
+    lines = [line.strip() for text in _texts(directory, "requirements.txt") for line in text.splitlines()]
+    names = {_plain(found[1]) for line in lines if not line.startswith("-") and (found := _NAME.match(line))}
+    return sorted(names - _installed())
+
+
+def _texts(directory: Path, name: str) -> list[str]:
+    return [path.read_text(encoding="utf-8", errors="replace") for path in directory.rglob(name) if path.is_file()]
+
+
+@cache
+def _installed() -> frozenset[str]:
+    return frozenset(_plain(one.name) for one in importlib.metadata.distributions() if one.name)
 
 
 @cache

@@ -77,6 +77,16 @@ def test_requirements_in_one_line_are_all_read(tmp_path: Path, file: str, text: 
     assert "publish the module" in of_importing("import own", tmp_path)[1]
 
 
+def test_a_package_of_another_name_than_its_module_is_told_by_the_requirements(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("# what it reads\n-r more.txt\nNumPy>=1\nno.such_package==1.2\n")
+    installed, published = of_importing("import no_such_module", tmp_path)
+    assert "needs no_such_module" in installed
+    assert "`pip install no-such-package`" in installed
+    assert published == ""
+    (tmp_path / "requirements.txt").write_text("numpy\n")
+    assert of_importing("import no_such_module", tmp_path)[0] == ""
+
+
 def test_what_something_installed_may_require_is_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "other-1.dist-info").mkdir()
     (tmp_path / "other-1.dist-info" / "METADATA").write_text(
