@@ -71,6 +71,7 @@ def test_five_times_as_many_defaults_are_found(column: str, seed: int) -> None:
     found = told(seed, rows(100 + seed, TRAINED, 7, 0.15), column)
 
     assert [one.outcome for one in found[:1]] == [Outcome.FAIL]
+    assert found[0].cause == like({"kind": "default value", "value": f"{column} 00:00"}), found[0].sentence
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -39,6 +39,8 @@ _FAR = 40 * 365
 """where they lie so many days from the event,"""
 _FIXED = 10_957
 """and from which day after 1970-01-01 on they are counted: no common distance from an event is like theirs."""
+_DEFAULT_DAYS = (-24_837, 0, 47_116)
+"""The same in days after 1970-01-01: earlier than the first, that day itself, and from the last on."""
 _BESIDE_MIDNIGHT = (f"= {SECONDS - 3600}", "= 3600")
 _NEARLY_ALL = 0.98
 _MIDDLE = (0.05, 0.95)
@@ -148,6 +150,7 @@ def told_of_dates(
         found = findings.get(name, [])
         told = any(one.outcome in _TOLD for one in found)
         cause = (_swapped(profile, now, name, time) or _one_date(profile, now, name, time)) if told else None
+        cause = cause or (_of_default(causes.get(name)) if told else None)
         if cause is not None:
             causes[name] = cause
             first = replace(found[0], sentence=f"`{name}`: {explain(cause)}", cause=cause.to_dict())
@@ -225,6 +228,18 @@ def _one_date(profile: Profile, now: Relation, name: str, time: str) -> Cause | 
         return None
     told = (("value", float(values[np.argmax(n)])),)
     return Cause(NEW_VALUE, share=float(n.max() / len(date)), details=told).dated()
+
+
+def _of_default(cause: Cause | None) -> Cause | None:
+    """A cause that tells of a default, which is one and the same date rather than so many days after the event."""
+    value = dict(cause.details).get("value") if cause is not None else None
+    if cause is None or not isinstance(value, float):
+        return None
+    days, (first, unix, last) = value + _FIXED, _DEFAULT_DAYS
+    if not (days < first or days == unix or days >= last):
+        return None
+    told = tuple((name, days * SECONDS if name == "value" else one) for name, one in cause.details)
+    return replace(cause, details=told).dated()
 
 
 def _beside(now: Relation, name: str, time: str) -> tuple[Floats, Floats]:
