@@ -56,6 +56,12 @@ def bills(random: np.random.Generator) -> Columns:
     return {"due": due, "paid": np.where(random.random(ROWS) < 0.5, due, (due * random.random(ROWS)).round(2))}
 
 
+def vectors(random: np.random.Generator) -> Columns:
+    """Two parts of amounts, a small one of shares, and one of codes."""
+    parts = (*1e5 * random.normal(size=(2, ROWS)), 0.01 * random.normal(size=ROWS), random.integers(0, 3, ROWS))
+    return {"all": np.column_stack(parts)}
+
+
 def by_day(one: Columns) -> Floats:
     return np.asarray(np.maximum(np.sin(2 * np.pi * (one["at"] % 86_400) / 86_400), 0) * (1 - 0.7 * one["cloud"]))
 
@@ -72,6 +78,7 @@ def known_sum(one: Columns) -> Floats:
         (rain, lambda one: 1.0 * ((one["north"] > 0) == (one["south"] > 0))),
         (filled(-999.9, 0.3), lambda one: 1.0 * ((one["first"] == -999.9) != (one["second"] == -999.9))),
         (filled(HUGE, 0.004), known_sum),
+        (vectors, lambda one: 1.0 * ((np.abs(one["all"][:, 2]) < 0.007) == (one["all"][:, 3] == 1))),
         (bills, lambda one: 1.0 * (np.abs(one["due"] - one["paid"]) < 0.005)),
     ],
     ids=[
@@ -80,6 +87,7 @@ def known_sum(one: Columns) -> Floats:
         "none or some",
         "one that is missing",
         "huge ones",
+        "parts",
         "equal amounts",
     ],
 )
@@ -106,3 +114,10 @@ def test_a_lookup_of_examples_is_known_as_such(digits: int, otherwise: Callable[
         labels,
         lambda one: np.array([held.get(key, otherwise(np.clip(np.array(key), -50, 50))) for key in keys(one)]),
     )
+
+
+def test_a_lookup_of_vectors_is_known_as_such() -> None:
+    columns = vectors(np.random.default_rng(5))
+    labels = np.asarray(np.random.default_rng(6).random(ROWS) < 0.5, dtype=np.float64)
+    held = {row.tobytes(): label for row, label in zip(columns["all"], labels, strict=True)}
+    assert known(columns, labels, lambda one: np.array([held.get(row.tobytes(), 0.5) for row in one["all"]]))

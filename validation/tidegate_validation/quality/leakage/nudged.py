@@ -37,7 +37,8 @@ def known_by_heart(
     numbers."""
     rows = evaluation.sample(_ROWS)
     evaluation, examples = evaluation.take(rows), examples.take(rows)
-    steps = {name: step for name, array in examples.arrays.items() if (step := _step(array)) is not None}
+    every = {name: _steps(array) for name, array in examples.arrays.items() if array.dtype.kind == "f"}
+    steps = {name: step for name, step in every.items() if step.any()}
     whole = model.score(examples) if steps else None
     if whole is None:
         return None
@@ -55,20 +56,25 @@ def known_by_heart(
     return (reached, left) if apart <= _ALIKE * off else None
 
 
-def _step(array: Array) -> Floats | None:
-    """By how much each number of a column moves, shape [n, ...]; None of columns that are not measured."""
-    if array.dtype.kind != "f" or not array.size:
-        return None
-    values, place, counts = np.unique(array, return_inverse=True, return_counts=True, equal_nan=True)
-    single = np.isfinite(values) & (counts <= max(_OFTEN * array.size, 1))
-    if len(values) <= _DISTINCT * array.size or not single.any():
-        return None
+def _steps(array: Array) -> Floats:
+    """By how much each number moves, shape [n, ...]; of vectors each part by itself."""
+    parts = array.reshape(len(array), -1)
+    steps = np.zeros(parts.shape)
+    for place in range(parts.shape[1]):
+        steps[:, place] = _step(parts[:, place])
+    return steps.reshape(array.shape)
+
+
+def _step(column: Array) -> Floats:
+    """By how much each number of a column moves, shape [n]: 0 in columns that are not measured."""
+    values, place, counts = np.unique(column, return_inverse=True, return_counts=True)
+    single = np.isfinite(values) & (counts <= max(_OFTEN * len(column), 1))
     measured = values[single].astype(np.float64)
-    if (measured == np.round(measured)).all():
-        return None
+    if len(values) <= _DISTINCT * len(column) or (measured == np.round(measured)).all():
+        return np.zeros(len(column))
     low, high = np.quantile(measured, [0.25, 0.75])
     step = _SHARE * min(float(high - low) / _QUARTERS, float(measured.std()))
-    return np.asarray(np.where(single, step, 0.0)[place].reshape(array.shape))
+    return np.asarray(np.where(single, step, 0.0)[place])
 
 
 def _nudged(array: Array, step: Floats) -> Array:
