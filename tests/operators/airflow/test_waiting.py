@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
+import json
 from http.server import BaseHTTPRequestHandler
-from logging import WARNING, getLogger
-from typing import Any
+from pathlib import Path
 
 import pytest
+from tests.operators.airflow.test_parsing import python
 from tests.support.neighbours.http_server import http_server
 from tests.support.neighbours.played_registry import ALIAS, played_registry
 
-from tidegate_operators.airflow.triggers import RegisteredModelTrigger
 from tidegate_operators.airflow.waiting import registered_version
-from tidegate_serving.contract.errors import InvalidInput, PermissionRefused, Unavailable
+from tidegate_serving.contract.errors import PermissionRefused, Unavailable
 
 
 def test_a_trigger_signs_in_and_sees_the_version_of_an_alias_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,10 +32,26 @@ def test_a_trigger_signs_in_and_sees_the_version_of_an_alias_or_none(monkeypatch
             registered_version(played.address, "delays", ALIAS)
 
 
-@pytest.mark.parametrize("uri", ["mlflow:5000", "htp://mlflow:5000", "http://:5000", "databricks", ""])
-def test_a_trigger_on_what_is_no_servers_address_is_refused_where_its_dag_is_read(uri: str) -> None:
-    with pytest.raises(InvalidInput, match="write the address of its server, http://HOST:PORT"):
+NO_SERVERS = ["mlflow:5000", "htp://mlflow:5000", "http://:5000", "databricks", ""]
+READ = """
+import json, sys
+from tidegate_operators.airflow.triggers import RegisteredModelTrigger
+from tidegate_serving.contract.errors import InvalidInput
+
+said = []
+for uri in json.loads(sys.argv[1]):
+    try:
         RegisteredModelTrigger(name="delays", uri=uri)
+    except InvalidInput as error:
+        said.append(error.message)
+print(json.dumps(said))
+"""
+
+
+def test_a_trigger_on_what_is_no_servers_address_is_refused_where_its_dag_is_read(tmp_path: Path) -> None:
+    said = json.loads(python(READ, json.dumps(NO_SERVERS), home=tmp_path))
+    assert len(said) == len(NO_SERVERS)
+    assert all("write the address of its server, http://HOST:PORT" in one for one in said)
 
 
 @pytest.mark.parametrize(
@@ -59,24 +74,38 @@ def test_an_address_that_is_a_mistake_is_told_as_one(uri: str, words: str) -> No
         registered_version(uri.format(address), "delays", ALIAS)
 
 
-def test_a_trigger_survives_an_outage_and_complains_of_it_once(caplog: pytest.LogCaptureFixture) -> None:
-    async def fires() -> Any:
-        looks = iter([1, 1, 1, 0])
+OUTAGE = """
+import asyncio, json, logging, sys
+from tests.support.neighbours.played_registry import ALIAS, played_registry
+from tidegate_operators.airflow.triggers import RegisteredModelTrigger
 
-        class Away(RegisteredModelTrigger):
-            log = getLogger("away")  # type: ignore[assignment]
+said, looks = [], iter([1, 1, 1, 0])
 
-            def _look(self) -> str | None:
-                if next(looks):
-                    played.faulty.set()
-                else:
-                    played.recover()
-                return super()._look()
+class Said(logging.Handler):
+    def emit(self, record):
+        said.append(record.getMessage())
 
-        trigger = Away(name="delays", uri=played.address, alias=ALIAS, poll_seconds=0.01)
-        return (await anext(trigger.run())).payload
+class Away(RegisteredModelTrigger):
+    log = logging.getLogger("away")
 
-    with played_registry() as played, caplog.at_level(WARNING):
-        played.wanted = {"delays": 3}
-        assert asyncio.run(fires())["version"] == "3"
-    assert len([one for one in caplog.records if "HTTP 500" in one.getMessage()]) == 1
+    def _look(self):
+        if next(looks):
+            played.faulty.set()
+        else:
+            played.recover()
+        return super()._look()
+
+async def first():
+    return (await anext(Away(name="delays", uri=played.address, alias=ALIAS, poll_seconds=0.01).run())).payload
+
+Away.log.addHandler(Said())
+with played_registry() as played:
+    played.wanted = {"delays": 3}
+    print(json.dumps([asyncio.run(first())["version"], said]))
+"""
+
+
+def test_a_trigger_survives_an_outage_and_complains_of_it_once(tmp_path: Path) -> None:
+    version, said = json.loads(python(OUTAGE, home=tmp_path))
+    assert version == "3"
+    assert len([one for one in said if "HTTP 500" in one]) == 1

@@ -162,17 +162,17 @@ def test_models_without_training_profiles_are_judged_by_what_they_answer_alone(t
 def test_a_version_that_cannot_be_asked_any_more_is_not_called_refused(tmp_path: Path) -> None:
     models = tmp_path / "models"
     models.mkdir()
-    (models / f"{day(FIRST + 40)}.py").write_text(HONEST.replace("import numpy as np", "import a_library_of_then"))
+    (models / f"{day(FIRST + 40)}.py").write_text(HONEST.replace("import numpy as np", "import lightfm"))
     signature = tmp_path / "signature.json"
     signature.write_text(json.dumps(world.SIGNATURE.to_dict()))
     past = PastModels(models, platform="python", signature=signature)
     found = backtest(past, PastData(served(), world.TIME, world.LABEL), rule=RULE)
     (trial,) = found.releases
     assert (trial.refused, trial.reasons) == (None, ())
-    assert "needs a_library_of_then, which is not installed" in trial.sentence
-    assert any(
-        "its metrics are not known: " in text and "needs a_library_of_then" in text for text in found.unjudged
-    ), found.unjudged
+    assert "needs lightfm, which is not installed" in trial.sentence
+    assert any("its metrics are not known: " in text and "needs lightfm" in text for text in found.unjudged), (
+        found.unjudged
+    )
 
 
 def test_pickles_are_told_before_anything_is_judged_unless_the_policy_allows_them(tmp_path: Path) -> None:

@@ -132,10 +132,14 @@ def test_a_version_that_odd_inputs_change_is_loaded_anew_three_times_while_they_
     [
         (
             "import datetime",
-            "score = score + (datetime.date.today().toordinal() % 2)",
+            "score = score + (datetime.datetime.now(datetime.UTC).toordinal() % 2)",
             "is answered otherwise, by up to",
         ),
-        ("from datetime import datetime", "score = score + (datetime.now().month > 6)", "is answered otherwise"),
+        (
+            "from datetime import UTC, datetime",
+            "score = score + (datetime.now(UTC).month > 6)",
+            "is answered otherwise",
+        ),
         ("import time", "score = score + 1e-3 * (time.gmtime().tm_hour // 12)", "give it the time as an input"),
         ("import time", f"if time.time() > {time.time() + 1e7}: raise ValueError('too old')", "for as long as it may"),
     ],

@@ -22,8 +22,9 @@ const PONG: Duration = Duration::from_secs(20);
 const LOOK: [Duration; 2] = [Duration::from_millis(5), Duration::from_secs(1)];
 /// Where there are too many, whoever has no answer due keeps its place for this part of the time in which a head has to come.
 const GRACE: u32 = 4;
-/// Whoever has just come keeps its place for this part of that time, in which its first request may come.
-const WELCOME: u32 = 40;
+/// Whoever has just come keeps its place for this part of that time, in which its first request may come, unless it is one of a
+/// crowd.
+const WELCOME: u32 = 400;
 /// Whoever sends so many bytes of its requests in that time does not keep others waiting for them.
 const PART: usize = 16 << 10;
 
@@ -81,7 +82,7 @@ impl Connections {
     }
 
     /// Counts a connection in. Where there are too many, one that nobody needs goes for it: the oldest of those that did not
-    /// begin a call soon, or the one that has had no answer due for longest: it is idle, its request does not come, or it
+    /// begin a call soon, or of a crowd of those that began none, or the one that has had no answer due for longest: it is idle, its request does not come, or it
     /// waits for news alone. Where all are needed, the new one may only ask for health.
     pub fn admit(self: &Arc<Connections>, endpoint: Endpoint) -> OpenConnection {
         let now = Instant::now();
@@ -181,12 +182,13 @@ impl State {
     /// Who goes first where there are too many.
     fn dispensable(&self, now: Instant, patience: &Patience) -> Option<u64> {
         let undue = || self.open.iter().filter(|(_, seen)| !seen.lifeline.reserved && !seen.is_needed(now, patience));
-        let is_silent = |seen: &Seen| {
-            let waited = now.saturating_duration_since(seen.lifeline.opened);
-            !seen.lifeline.is_busy() && !seen.lifeline.has_completed() && waited > patience.header / WELCOME
-        };
-        if let Some((number, _)) = undue().find(|(_, seen)| is_silent(seen)) {
-            return Some(*number);
+        let is_silent = |seen: &Seen| !seen.lifeline.is_busy() && !seen.lifeline.has_completed();
+        let silent: Vec<_> = undue().filter(|(_, seen)| is_silent(seen)).take(RESERVE + 1).collect();
+        if let Some((number, oldest)) = silent.first() {
+            let waited = now.saturating_duration_since(oldest.lifeline.opened);
+            if silent.len() > RESERVE || waited > patience.header / WELCOME {
+                return Some(**number);
+            }
         }
         let (number, longest) = undue().min_by_key(|(_, seen)| seen.due)?;
         (now.saturating_duration_since(longest.due) > patience.header / GRACE).then_some(*number)
@@ -312,8 +314,12 @@ mod tests {
         let (mut state, lifeline) = (State::default(), Lifeline::new(Endpoint::Rest, false));
         let opened = lifeline.opened;
         state.open.insert(1, Seen::new(lifeline, opened));
-        assert_eq!(state.dispensable(opened + second / 5, &patience), None);
-        assert_eq!(state.dispensable(opened + second / 2, &patience), Some(1));
+        assert_eq!(state.dispensable(opened + second / 100, &patience), None);
+        assert_eq!(state.dispensable(opened + second / 20, &patience), Some(1));
+        for number in 2..=RESERVE as u64 + 1 {
+            state.open.insert(number, Seen::new(Lifeline::new(Endpoint::Rest, false), opened));
+        }
+        assert_eq!(state.dispensable(opened, &patience), Some(1), "the oldest of a crowd");
     }
 
     #[test]
