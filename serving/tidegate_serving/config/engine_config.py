@@ -143,9 +143,9 @@ class EngineConfig:
     max_message_bytes: largest request.
     request_memory_bytes: what all requests may hold, from their bodies, and gRPC calls that stay open, to what models
         give back and their answers; 0 for a quarter of the memory that this process may use.
-    max_connections: connections beyond this many: one that has asked nothing for a four-hundredth of `header_seconds`, at
-        once where there are more than 16 such, or has had no answer due for a quarter of it, is closed, else the new
-        one may only ask for the engine's health.
+    max_connections: connections beyond this many: one that has asked nothing for a four-hundredth of `header_seconds`,
+        at once where there are more than 16 such, or has had no answer due for a quarter of it, is closed, else the
+        new one may only ask for the engine's health.
     header_seconds: within this time a request's head, or the beginning of an HTTP/2 connection, has to be there.
     idle_seconds: a connection without a request for so long is closed; longer than load balancers keep theirs.
     keepalive_seconds: a silent gRPC connection is pinged after this time, and closed where nothing comes in as long.
