@@ -20,14 +20,25 @@ SigningKey = Annotated[
     Path | None,
     typer.Option("--key", metavar="FILE", help="The validator's private key; without it nothing is signed."),
 ]
-_GRAVITY = ("FAIL", "ERROR", "INCONCLUSIVE", "WARN")
-_FURTHER = 5
-
-
+FilePlatform = Annotated[
+    str | None, typer.Option("--platform", help="Of a model's file, where its name does not tell.")
+]
 FileSignature = Annotated[
     Path | None,
     typer.Option("--signature", metavar="FILE", help="How a model's file is called, as JSON, where it does not tell."),
 ]
+BaselinePlatform = Annotated[
+    str | None, typer.Option("--baseline-platform", help="Of the baseline's file, where it is another one's.")
+]
+BaselineSignature = Annotated[
+    Path | None, typer.Option("--baseline-signature", metavar="FILE", help="How the baseline's file is called.")
+]
+Report = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="DIRECTORY", file_okay=False, help="Where the page goes without --key."),
+]
+_GRAVITY = ("FAIL", "ERROR", "INCONCLUSIVE", "WARN")
+_FURTHER = 5
 
 
 def register(app: typer.Typer) -> None:
@@ -49,20 +60,11 @@ def validate(
     policy: Policy = None,
     entity: Entity = None,
     golden: Golden = None,
-    platform: Annotated[
-        str | None, typer.Option("--platform", help="Of a model's file, where its name does not tell.")
-    ] = None,
+    platform: FilePlatform = None,
     signature: FileSignature = None,
-    baseline_platform: Annotated[
-        str | None, typer.Option("--baseline-platform", help="Of the baseline's file, where it is another one's.")
-    ] = None,
-    baseline_signature: Annotated[
-        Path | None, typer.Option("--baseline-signature", metavar="FILE", help="How the baseline's file is called.")
-    ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option("--report", metavar="DIRECTORY", file_okay=False, help="Where the page goes without --key."),
-    ] = None,
+    baseline_platform: BaselinePlatform = None,
+    baseline_signature: BaselineSignature = None,
+    report: Report = None,
 ) -> None:
     """Judge a version, sign the verdict, write the report.
 
@@ -98,15 +100,19 @@ def validate(
     if key is None:
         _judge(model, evidence, unsigned)
         return
-    for name, given in unsigned.items():
-        if given is not None:
-            option = f"--{name.replace('_', '-')}"
-            raise typer.BadParameter("is for judging without --key: leave one of the two out", param_hint=option)
+    _refuse_beside_key(unsigned)
     with progress() as shown:
         validated = run(model, evidence, private_key=key, progress=shown)
     show_verdict(validated)
     _show_steps(validated.verdict, place=_short(validated.verdict_path))
     require_allowed(validated)
+
+
+def _refuse_beside_key(unsigned: Mapping[str, Any]) -> None:
+    for name, given in unsigned.items():
+        if given is not None:
+            option = f"--{name.replace('_', '-')}"
+            raise typer.BadParameter("is for judging without --key: leave one of the two out", param_hint=option)
 
 
 def _judge(model: Path, evidence: Evidence, unsigned: Mapping[str, Any]) -> None:
