@@ -15,7 +15,7 @@ from kfp import compiler, dsl, kubernetes
 
 from tidegate_operators.kfp.components import Components, container_components
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_serving.files import write_atomically
+from tidegate_serving.files import write_through_links
 
 _RETRIES = 2
 _REASON = f"Kubeflow run {dsl.PIPELINE_JOB_NAME_PLACEHOLDER}"
@@ -203,6 +203,6 @@ def _compile(what: Any, file: Path) -> None:
         with tempfile.TemporaryDirectory(prefix="tidegate-kubeflow-") as folder:
             made = Path(folder) / file.name
             compiler.Compiler().compile(what, str(made))
-            write_atomically(file, made.read_bytes())
+            write_through_links(file, made.read_bytes())
     except OSError as error:
         raise InvalidInput(f"{file} cannot be written ({error}): name another file") from error

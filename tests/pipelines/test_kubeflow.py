@@ -312,3 +312,12 @@ def test_a_full_disk_leaves_the_pipeline_that_was_there(tmp_path: Path, monkeypa
         compile_pipeline("release", file)
     assert [one.name for one in tmp_path.iterdir()] == ["release.yaml"]
     assert file.read_text() == "a whole one"
+
+
+def test_a_link_stays_one_and_the_pipeline_goes_where_it_leads(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    link = tmp_path / "release.yaml"
+    link.symlink_to(Path("shared", "tidegate.yaml"))
+    compile_pipeline("release", link)
+    assert link.is_symlink()
+    assert "tidegate-release" in (tmp_path / "shared" / "tidegate.yaml").read_text()

@@ -12,6 +12,7 @@ from tidegate_serving.files.atomic import (
     sync,
     write_atomically,
     write_json,
+    write_through_links,
     written_aside,
 )
 from tidegate_serving.files.records import RecordFile
@@ -34,5 +35,6 @@ __all__ = [
     "sync",
     "write_atomically",
     "write_json",
+    "write_through_links",
     "written_aside",
 ]

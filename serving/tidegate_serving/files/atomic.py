@@ -30,6 +30,11 @@ def write_atomically(path: Path, data: bytes | str) -> None:
         aside.write_bytes(data.encode() if isinstance(data, str) else data)
 
 
+def write_through_links(path: Path, data: bytes | str) -> None:
+    """The same for a file that a person names: a link stays one, and what it leads to is written."""
+    write_atomically(Path(os.path.realpath(path)), data)
+
+
 def write_json(path: Path, document: Any) -> None:
     """The same for a JSON document, indented; ValueError for NaN and infinities, which JSON lacks."""
     write_atomically(path, json.dumps(document, indent=1, allow_nan=False) + "\n")

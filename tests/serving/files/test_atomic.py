@@ -21,6 +21,7 @@ from tidegate_serving.files import (
     sweep_asides,
     write_atomically,
     write_json,
+    write_through_links,
     written_aside,
 )
 
@@ -36,6 +37,18 @@ def test_a_file_is_written_whole_and_its_folder_made(tmp_path: Path) -> None:
     write_json(path, {"a": [1, None]})
     assert path.read_text() == '{\n "a": [\n  1,\n  null\n ]\n}\n'
     assert listed(path.parent) == ["file.json"]
+
+
+def test_a_file_that_a_person_names_is_written_where_its_links_lead(tmp_path: Path) -> None:
+    there = tmp_path / "elsewhere" / "list.config"
+    there.parent.mkdir()
+    there.write_text("before")
+    between, link = tmp_path / "between", tmp_path / "list.config"
+    between.symlink_to(there)
+    link.symlink_to("between")
+    write_through_links(link, "after")
+    assert (link.is_symlink(), between.is_symlink(), there.read_text()) == (True, True, "after")
+    assert listed(there.parent) == ["list.config"]
 
 
 def test_numbers_that_json_lacks_leave_the_old_file_alone(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tidegate_operators.steps.export.placing import Exported, place
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, Unsupported
 from tidegate_serving.contract.plain_file import read_small
 from tidegate_serving.contract.servable import check_name
-from tidegate_serving.files import hold, write_atomically
+from tidegate_serving.files import hold, write_through_links
 from tidegate_serving.tensorflow_serving.text_files import parse_text
 
 PLATFORM = "tensorflow"
@@ -68,7 +68,7 @@ def _list(config: Path, name: str, target: Path, labels: Collection[str]) -> boo
         after = text_format.MessageToString(models)
         if after == before:
             return False
-        write_atomically(config, after)
+        write_through_links(config, after)
     return True
 
 

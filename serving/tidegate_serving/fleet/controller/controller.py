@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from tidegate_serving.connection import EngineConnection
@@ -121,10 +122,15 @@ class Controller:
                     self._events.publish(self._states[version])
 
     def start(self) -> None:
-        """Begins to read, to listen and to stand for the lead."""
-        self._feed.start()
-        self._presence.start()
-        self._thread.start()
+        """Begins to read, to listen and to stand for the lead. RuntimeError where the system lacks threads, and then
+        nothing has begun."""
+        with ExitStack() as unless_begun:
+            self._feed.start()
+            unless_begun.callback(self._feed.stop)
+            self._presence.start()
+            unless_begun.callback(self._presence.stop)
+            self._thread.start()
+            unless_begun.pop_all()
 
     def stop(self) -> None:
         """Another controller may lead at once; nodes stay as they are."""

@@ -15,7 +15,7 @@ from dataclasses import replace
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.config.view import ConfigDiff
 from tidegate_serving.connection import EngineConnection
-from tidegate_serving.contract.errors import FailedPrecondition, TidegateError
+from tidegate_serving.contract.errors import FailedPrecondition, ResourceExhausted, TidegateError
 from tidegate_serving.control.access.gate import guard_of, tls_of
 from tidegate_serving.control.config_service import ConfigService
 from tidegate_serving.control.server import ControlServer
@@ -82,7 +82,8 @@ class ControllerProcess:
 
     def start(self) -> str:
         """Begins, and returns the control port's address. OSError where it cannot be bound, and the contract's errors
-        for an access file or certificates that cannot be used."""
+        for an access file or certificates that cannot be used, or where the system lacks threads. `stop` ends what was
+        begun by then."""
         config = self._config
         guard, tls = guard_of(config, self._problems, self._journal), tls_of(config, self._problems)
         self._lines.attach()
@@ -101,10 +102,10 @@ class ControllerProcess:
             guard,
         )
         address = server.start(config.control_address, tls)
-        self._controller.start()
-        self._running.callback(self._controller.stop)
-        self._expiry.start()
-        self._running.callback(self._expiry.stop)
+        with ExitStack() as unless_begun:
+            unless_begun.callback(server.stop, 0)
+            self._begin()
+            unless_begun.pop_all()
         self._running.callback(server.stop, _GRACE_SECONDS)
         return address
 
@@ -112,6 +113,19 @@ class ControllerProcess:
         """Ends what was begun; another controller may lead at once."""
         self._running.close()
         self._asking.close()
+
+    def _begin(self) -> None:
+        """Starts what decides and what ends things in time."""
+        try:
+            self._controller.start()
+            self._running.callback(self._controller.stop)
+            self._expiry.start()
+            self._running.callback(self._expiry.stop)
+        except RuntimeError as error:
+            raise ResourceExhausted(
+                f"the controller of fleet {self._config.fleet.name} cannot start its threads ({error}): raise the "
+                "limit of processes of its user (ulimit -u) or container, and start it again"
+            ) from error
 
     def _status(self, servable: str) -> EngineStatus:
         """Of now: whoever has just pushed sees that."""
