@@ -12,10 +12,11 @@ import numpy as np
 
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.messages import message
-from tidegate_serving.contract.signature import Signature, TensorSpec
+from tidegate_serving.contract.signature import FirstAxis, Signature, TensorSpec
 from tidegate_serving.contract.tensors import Array
 
-_SERIALISED_NAMES = ("inputs", "examples", "input_example_tensor")
+_SERIALISED_NAME = "inputs"
+_METHODS = ("tensorflow/serving/classify", "tensorflow/serving/regress")
 
 
 def inputs_from_examples(signature: Signature, data: Any) -> dict[str, Array]:
@@ -35,11 +36,14 @@ def inputs_from_examples(signature: Signature, data: Any) -> dict[str, Array]:
 
 
 def parses_examples(signature: Signature) -> bool:
-    """Whether the model takes serialised tf.Examples: its only input is a column of strings under one of the names
-    that TensorFlow's exporters use for them.
+    """Whether the model takes serialised tf.Examples, as the data plane has it: its only input is a column of strings,
+    and called `inputs` or of a signature that was made to classify or regress.
     """
     first, *others = signature.inputs
-    return not others and first.name in _SERIALISED_NAMES and first.dtype == "string" and len(first.shape) == 1
+    by_rows = signature.first_axis is not FirstAxis.FREE and (first.unknown_rank or len(first.shape) == 1)
+    if others or first.dtype != "string" or not by_rows:
+        return False
+    return first.name == _SERIALISED_NAME or signature.method_name in _METHODS
 
 
 def _serialised(data: Any) -> list[bytes]:

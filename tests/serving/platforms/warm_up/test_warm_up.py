@@ -21,7 +21,7 @@ from tidegate_serving.contract.errors import InvalidInput, ModelFailed, Tidegate
 from tidegate_serving.contract.manifest import Manifest, describe_files, read_manifest
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
+from tidegate_serving.contract.signature import PREDICT, SERVING_DEFAULT, FirstAxis, Signature, TensorSpec
 from tidegate_serving.platforms.loader import LoadedVersion
 from tidegate_serving.platforms.platform import PlatformOptions, WarmUpOptions
 from tidegate_serving.platforms.registry import installed_platforms
@@ -44,6 +44,18 @@ class Model:
         if (inputs["x"] < 0).any():
             raise ValueError("x is negative")
         return {"y": inputs["x"]}
+"""
+PARSER = """
+import numpy as np
+
+class Model:
+    def __init__(self, directory):
+        self.seen = directory.parent.parent / "seen.jsonl"
+    def predict(self, inputs):
+        (column,) = inputs.values()
+        with self.seen.open("a") as file:
+            file.writelines(one.hex() + "\\n" for one in column)
+        return {"y": np.ones(len(column), np.float32)}
 """
 NAMED = Signature((TensorSpec("x", "float32"), TensorSpec("word", "string")), (TensorSpec("y", "float32"),))
 
@@ -128,6 +140,38 @@ def test_examples_become_named_columns(tmp_path: Path, kind: str) -> None:
     directory = version(tmp_path, [feature_log(kind, 1, 2)])
     load(directory)
     assert seen(directory) == ['{"x": [1.0, 2.0], "word": ["w1", "w2"]}']
+
+
+@pytest.mark.parametrize("kind", ["classify_log", "regress_log", "multi_inference_log"])
+@pytest.mark.parametrize(
+    ("spec", "method"),
+    [
+        (TensorSpec("inputs", "string"), PREDICT),
+        (TensorSpec("inputs", "string", (), unknown_rank=True), "tensorflow/serving/regress"),
+        (TensorSpec("serialised", "string"), "tensorflow/serving/classify"),
+    ],
+)
+def test_a_model_that_parses_examples_gets_them_whole(tmp_path: Path, kind: str, spec: TensorSpec, method: str) -> None:
+    axis = FirstAxis.ASSUMED if spec.unknown_rank else FirstAxis.BATCH
+    signature = Signature((spec,), (TensorSpec("y", "float32"),), method, axis)
+    draft = Draft(files={"model.py": PARSER}, signature=signature)
+    directory = publish(tmp_path, "m", 1, draft)
+    write_records(directory / FILE, [feature_log(kind, 1, 2)])
+    refresh(directory)
+    load(directory)
+    features = [
+        message("tensorflow.Example").FromString(bytes.fromhex(line)).features.feature for line in seen(directory)
+    ]
+    assert [list(one["x"].float_list.value) for one in features] == [[1.0], [2.0]]
+
+
+def test_a_string_of_another_name_is_a_feature(tmp_path: Path) -> None:
+    signature = Signature((TensorSpec("word", "string"),), (TensorSpec("y", "float32"),))
+    directory = publish(tmp_path, "m", 1, Draft(files={"model.py": PARSER}, signature=signature))
+    write_records(directory / FILE, [feature_log("regress_log", 1, 2)])
+    refresh(directory)
+    load(directory)
+    assert [bytes.fromhex(line) for line in seen(directory)] == [b"w1", b"w2"]
 
 
 def test_a_context_stands_in_for_what_examples_lack(tmp_path: Path) -> None:
