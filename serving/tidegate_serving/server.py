@@ -62,7 +62,8 @@ def run(
             stop.guard.ended(0)
             _log.info("stopped before the engine was up")
             return 0
-        _log.info("serving: gRPC %s, REST %s, control %s", addresses.grpc, addresses.rest, addresses.control)
+        ports = [one or "off" for one in (addresses.grpc, addresses.rest, addresses.control)]
+        _log.info("serving: gRPC %s, REST %s, control %s", *ports)
         with nullcontext() if beside is None else beside(engine), _in_its_fleet(engine, config):
             while not stop.wait():
                 reload(engine)

@@ -236,6 +236,14 @@ def test_a_taken_port_is_named_and_nothing_stays(tmp_path: Path, taken: str, key
     assert not engine.ready_file.exists()
 
 
+def test_a_port_that_is_closed_is_told_as_such(tmp_path: Path) -> None:
+    with EngineProcess(tmp_path, allow_unverified=True, rest_address="") as engine:
+        assert (
+            f"serving: gRPC {engine.addresses['grpc']}, REST off, control {engine.addresses['control']}"
+            in engine.said()
+        )
+
+
 def test_two_engines_never_share_a_port(tmp_path: Path) -> None:
     with EngineProcess(tmp_path / "one", allow_unverified=True) as first:
         for key in ("grpc", "rest", "control"):
