@@ -30,11 +30,13 @@ from tidegate_pipelines.hub.store import (
     Database,
     DecisionRow,
     EngineRow,
+    FeatureProfileRow,
     ModelRow,
     ReleaseEventRow,
     ReleaseRow,
     ReleaseState,
     ServedVersionRow,
+    SkewWindowRow,
     VerdictRow,
 )
 from tidegate_serving.contract.desired_state import DesiredState
@@ -377,3 +379,19 @@ def test_a_refused_release_names_its_own_folder_in_what_to_do(client: TestClient
     text = text_of(client, f"/releases/{number}")
     assert "tidegate override /srv/models/eta/1 --gate" in text
     assert f"tidegate override {number} --hub" in text
+
+
+def test_a_difference_from_training_is_explained_where_it_is_shown(client: TestClient, database: Database) -> None:
+    with database.writing() as session:
+        for hours, state, effect in ((2, "PASS", 0.05), (1, "FAIL", 0.96)):
+            given = {"window_start": NOW - hours * HOUR, "window_end": NOW - (hours - 1) * HOUR, "rows": 900}
+            row = {"model": "eta", "version": 2, "feature": "distance", "state": state, "effect": effect, **given}
+            session.add(SkewWindowRow(shares=[0.25, 0.75], **row))
+        profile = {"labels": ["below 80", "80 and more"], "shares": [0.75, 0.25]}
+        session.add(FeatureProfileRow(model="eta", version=2, feature="distance", document=profile))
+    explained = "Effect: how large the difference is. 0 for equal distributions, about 0.1 for a shift by a tenth"
+    assert explained in text_of(client, "/models/eta")
+    page = text_of(client, "/features/eta?name=distance")
+    assert explained in page
+    assert "How far from training not as in training" in page, "of what is shaded"
+    assert "the wider, the more rows have this value on top: not as in training" in page

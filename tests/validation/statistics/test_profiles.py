@@ -47,6 +47,13 @@ def counted(profile: Profile, table: pa.Table, block: str = ONE_DAY) -> dict[str
     }
 
 
+def test_each_bin_has_a_name_that_tells_its_ends_apart() -> None:
+    bins = NumericBins((-4823.0, 80.0, 1023.2, 1023.4, 4983.0, 4983.001, 9886.0))
+    narrow, single = "1023.2 to 1023.4", "4983"
+    ranges = ["-4823 to 80", "80 to 1023", narrow, "1023 to 4983", single, "4983 to 9886"]
+    assert bins.labels() == ["below -4823", *ranges, "9886 and more"]
+
+
 def test_counts_of_training_agree_with_counting_by_hand() -> None:
     random = np.random.default_rng(1)
     values = np.where(random.random(20_000) < 0.3, 0.0, random.lognormal(1, 1, 20_000))

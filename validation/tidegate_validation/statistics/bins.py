@@ -53,7 +53,7 @@ class NumericBins:
     def labels(self) -> list[str]:
         """What each code holds, in words."""
         cuts = [f"{edge:.4g}" for edge in self.edges]
-        ranges = [f"{low} to {high}" for low, high in itertools.pairwise(cuts)]
+        ranges = [_range_words(low, high) for low, high in itertools.pairwise(self.edges)]
         ends = [f"below {cuts[0]}", *ranges, f"{cuts[-1]} and more"] if cuts else ["any"]
         return ends + [f"exactly {atom:.6g}" for atom in self.atoms]
 
@@ -156,6 +156,15 @@ class CategoryBins:
         """As JSON."""
         listed = {"top": list(self.top), "others": list(self.others)}
         return {"type": "category", **listed, "complete": self.complete, "every": self.every}
+
+
+def _range_words(low: float, high: float) -> str:
+    """Both ends with as many digits as tell them apart; a range so narrow that six do not is one value."""
+    for digits in range(4, 7):
+        first, last = f"{low:.{digits}g}", f"{high:.{digits}g}"
+        if first != last:
+            return f"{first} to {last}"
+    return f"{low:.6g}"
 
 
 FrozenBins = NumericBins | DiscreteBins | CategoryBins
