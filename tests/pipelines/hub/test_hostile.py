@@ -95,6 +95,43 @@ def test_values_beyond_all_bounds_are_bad_input(client: TestClient, path: str, b
     assert client.post(f"/api/v1/{path}", json=body, headers=BOSS).status_code == 422
 
 
+def test_true_is_no_version(client: TestClient) -> None:
+    for path, body in (("releases", {"model": "flights", "reason": "r"}), ("releases/elsewhere", told())):
+        answer = client.post(f"/api/v1/{path}", json={**body, "version": True}, headers=BOSS)
+        assert (answer.status_code, answer.json()["error"]["message"]) == (
+            422,
+            "version is 'True': value error, input should be a whole number",
+        )
+
+
+def test_a_document_that_is_no_skew_report_is_bad_input(client: TestClient) -> None:
+    answer = client.post("/api/v1/skew", json={"model": "flights"}, headers=BOSS)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid_input")
+    assert "is no tidegate.skew-report document" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "said"), [({}, "has no content-type"), ({"content-type": "text/plain"}, "is told to be 'text/plain'")]
+)
+def test_json_that_is_not_told_to_be_json_says_which_header_does(
+    client: TestClient, headers: dict[str, str], said: str
+) -> None:
+    answer = client.post("/api/v1/releases", content=b'{"model": "flights", "version": 1}', headers={**BOSS, **headers})
+    assert answer.status_code == 422
+    assert answer.json()["error"]["message"] == (
+        f"the request's body {said}: send JSON with the header `content-type: application/json`"
+    )
+
+
+@pytest.mark.parametrize("path", ["/", "/models", "/releases", "/engines", "/receipts", "/static/hub.css"])
+def test_a_page_answers_head_as_it_answers_get(client: TestClient, path: str) -> None:
+    told_headers = {**BOSS, "accept": "text/html"}
+    found, asked = client.get(path, headers=told_headers), client.head(path, headers=told_headers)
+    assert (asked.status_code, asked.headers["content-type"]) == (found.status_code, found.headers["content-type"])
+    stranger = client.head(path, headers={"accept": "text/html"})
+    assert stranger.status_code == client.get(path, headers={"accept": "text/html"}).status_code
+
+
 @pytest.mark.parametrize("path", ["decisions/freeze", "labels?model=flights"])
 def test_json_nested_without_end_is_bad_input(client: TestClient, path: str) -> None:
     headers = {**BOSS, "content-type": "application/json"}

@@ -119,3 +119,11 @@ def test_what_cannot_be_is_refused(client: TestClient, changes: dict[str, Any], 
     assert (answer.status_code, said in answer.json()["error"]["message"]) == (status, True), answer.text
     looks = {"authorization": f"Bearer {TOKENS['anna']}"}
     assert client.post("/api/v1/releases/elsewhere", json=told(), headers=looks).status_code == 403
+
+
+def test_a_release_that_is_not_over_yet_is_told_later(client: TestClient) -> None:
+    ended = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    answer = client.post("/api/v1/releases/elsewhere", json=told(ended=ended))
+    assert answer.status_code == 422
+    assert "ahead of the hub's clock: tell a release once it is over" in answer.json()["error"]["message"]
+    assert client.get("/api/v1/releases").json() == []

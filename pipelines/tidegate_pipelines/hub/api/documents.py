@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from tidegate_pipelines.hub.store import ReleaseState
 
@@ -19,6 +19,16 @@ def _in_utc(moment: datetime) -> datetime:
 
 Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 """A moment as programs send it, RFC 3339 with its zone; in UTC."""
+
+
+def _no_truth(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("input should be a whole number")
+    return value
+
+
+WholeNumber = Annotated[int, BeforeValidator(_no_truth)]
+"""A number as programs send it; true and false, which Python takes for 1 and 0, are none."""
 
 
 class Document(BaseModel):
@@ -173,7 +183,7 @@ class ReleaseRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     model: str
-    version: int
+    version: WholeNumber
     reason: str = ""
     settings: dict[str, Any] = Field(default_factory=dict)
     key: str | None = Field(default=None, max_length=200)

@@ -33,7 +33,7 @@ from tidegate_pipelines.hub.store import (
     SkewWindowRow,
     TrafficRow,
 )
-from tidegate_serving.contract.errors import NotFound
+from tidegate_serving.contract.errors import InvalidInput, NotFound, Unsupported
 
 _NEWEST = 20
 Limit = Annotated[int, Query(ge=1, le=5000)]
@@ -143,6 +143,9 @@ def _add_measures(hub: Hub, router: APIRouter) -> None:
         user = caller(hub, request, "release", "keep skew report", thing)
         check_model(user, model, "release")
         with audited(hub, request, user, "keep skew report", thing) as done:
-            kept = keep_report(hub.database, report, "the report")
+            try:
+                kept = keep_report(hub.database, report, "the report")
+            except Unsupported as error:
+                raise InvalidInput(error.message) from error
             done.reason = f"{kept} features"
         return {"kept": kept}

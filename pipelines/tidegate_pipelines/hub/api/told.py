@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from tidegate_pipelines.hub.api.documents import Moment, Release
+from tidegate_pipelines.hub.api.documents import Moment, Release, WholeNumber
 from tidegate_pipelines.hub.api.permissions import audited, caller
 from tidegate_pipelines.hub.app import Hub
 from tidegate_pipelines.hub.callers import check_model
@@ -29,7 +29,7 @@ class ToldRelease(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     model: str
-    version: int
+    version: WholeNumber
     succeeded: bool
     begun: Moment
     ended: Moment

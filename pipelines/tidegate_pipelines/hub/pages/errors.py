@@ -39,7 +39,7 @@ def show_errors(app: FastAPI, who: WhoLooks, clock: render.Clock, provider: bool
 
     async def malformed(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return await _shown(request, _malformed(error), as_json, who, clock, provider)
+        return await _shown(request, _malformed(request, error), as_json, who, clock, provider)
 
     async def unknown(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -76,7 +76,7 @@ async def _shown(
     if request.url.path.startswith(_SIGNS_IN):
         shown = {"problem": error.message, "return_to": getattr(request.state, "return_to", "/"), "provider": provider}
         return render.page("sign_in.html.jinja", None, clock(), status=status_of(error), **shown)
-    if isinstance(error, Unauthenticated) and request.method == "GET":
+    if isinstance(error, Unauthenticated) and request.method in ("GET", "HEAD"):
         path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(render.link(SIGN_IN, {"return_to": path}), _SEE_OTHER)
     back = request.headers.get("referer", "") if request.method == "POST" else ""
@@ -100,9 +100,13 @@ def _is_browser(request: Request) -> bool:
     return "text/html" in request.headers.get("accept", "")
 
 
-def _malformed(error: RequestValidationError) -> InvalidInput:
+def _malformed(request: Request, error: RequestValidationError) -> InvalidInput:
     """The first of what is wrong with a request."""
     first = error.errors()[0]
+    if isinstance(first.get("input"), bytes):  # a body that is not told to be JSON is not read as such
+        kind = request.headers.get("content-type", "")[:100]
+        said = f"is told to be {kind!r}" if kind else "has no content-type"
+        return InvalidInput(f"the request's body {said}: send JSON with the header `content-type: application/json`")
     place = ".".join(str(one) for one in first["loc"][1:]) or "the request"
     if first["type"] == "json_invalid":
         return InvalidInput(f"the request's body is no JSON: send what {_DESCRIBED} describes")

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.responses import FileResponse, RedirectResponse
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 
 from tidegate_pipelines.hub.access import Access, require
@@ -46,6 +47,9 @@ def add_pages(app: FastAPI, hub: Hub, clock: render.Clock = render.utc_now) -> N
     access = hub.current_user if isinstance(hub.current_user, Access) else None
     provider = access is not None and access.provider is not None
     _sign_in(router, access, provider, clock)
+    for route in router.routes:
+        if isinstance(route, APIRoute) and "GET" in route.methods:
+            route.methods.add("HEAD")  # which checks of links and proxies ask; the server leaves the body out
     app.include_router(router)
     show_errors(app, who, clock, provider)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,8 @@ from tidegate_validation.canary.judgement import CanaryResult
 
 ELSEWHERE = "elsewhere"
 """Where such a release came from, in the table's words."""
+_AHEAD = timedelta(minutes=5)
+"""As far ahead of the database's clock another machine's may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,12 @@ def keep_told(database: Database, config: HubConfig, told: Told) -> ReleaseRow:
         known = session.scalar(select(ReleaseRow).where(ReleaseRow.request_key == told.key))
         if known is not None:
             return known
+        ahead = told.ended - database.now(session)
+        if ahead > _AHEAD:
+            raise InvalidInput(
+                f"ended {told.ended} lies {ahead.total_seconds():.0f} s ahead of the hub's clock: tell a release once "
+                "it is over, and set the clocks of both machines"
+            )
         know_model(session, told.model, told.begun)
         row = ReleaseRow(
             model=told.model,
