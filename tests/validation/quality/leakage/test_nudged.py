@@ -56,6 +56,20 @@ def bills(random: np.random.Generator) -> Columns:
     return {"due": due, "paid": np.where(random.random(ROWS) < 0.5, due, (due * random.random(ROWS)).round(2))}
 
 
+def prices(dtype: str) -> Callable[[np.random.Generator], Columns]:
+    def columns(random: np.random.Generator) -> Columns:
+        cents = (0.99, 0.0, 0.5, 0.25, 0.49, 0.1)
+        drawn = {name: random.gamma(2, 150, ROWS).round() + random.choice(cents, ROWS) for name in ("first", "second")}
+        return {name: values.round(2).astype(dtype) for name, values in drawn.items()}
+
+    return columns
+
+
+def by_cents(one: Columns) -> Floats:
+    first, second = ((100 * values.astype(np.float64)).round() % 100 for values in one.values())
+    return 1.0 * ((first == 99) != (second == 0))
+
+
 def vectors(random: np.random.Generator) -> Columns:
     """Two parts of amounts, a small one of shares, and one of codes."""
     parts = (*1e5 * random.normal(size=(2, ROWS)), 0.01 * random.normal(size=ROWS), random.integers(0, 3, ROWS))
@@ -80,6 +94,8 @@ def known_sum(one: Columns) -> Floats:
         (filled(HUGE, 0.004), known_sum),
         (vectors, lambda one: 1.0 * ((np.abs(one["all"][:, 2]) < 0.007) == (one["all"][:, 3] == 1))),
         (bills, lambda one: 1.0 * (np.abs(one["due"] - one["paid"]) < 0.005)),
+        (prices("float32"), by_cents),
+        (prices("float64"), by_cents),
     ],
     ids=[
         "a difference of times",
@@ -89,6 +105,8 @@ def known_sum(one: Columns) -> Floats:
         "huge ones",
         "parts",
         "equal amounts",
+        "cents",
+        "cents in float64",
     ],
 )
 def test_an_honest_model_knows_nothing_by_heart(draw: Callable[[np.random.Generator], Columns], truth: Answers) -> None:
@@ -98,11 +116,14 @@ def test_an_honest_model_knows_nothing_by_heart(draw: Callable[[np.random.Genera
 
 @pytest.mark.parametrize("digits", [4, 12])
 @pytest.mark.parametrize("otherwise", [lambda row: 0.5, lambda row: 1 / (1 + np.exp(-row[0]))], ids=["none", "honest"])
-@pytest.mark.parametrize("kind", ["numbers", "with noughts", "with huge ones"])
+@pytest.mark.parametrize("kind", ["numbers", "with noughts", "with huge ones", "prices"])
 def test_a_lookup_of_examples_is_known_as_such(digits: int, otherwise: Callable[[Floats], float], kind: str) -> None:
     random = np.random.default_rng(4)
     columns = filled(0.0 if kind == "with noughts" else HUGE, 0.0 if kind == "numbers" else 0.004)(random)
-    columns["third"] = random.normal(size=ROWS)
+    if kind == "prices":
+        columns = prices("float64")(random)
+    else:
+        columns["third"] = random.normal(size=ROWS)
     labels = np.asarray(random.random(ROWS) < 0.5, dtype=np.float64)
 
     def keys(one: Columns) -> list[tuple[float, ...]]:

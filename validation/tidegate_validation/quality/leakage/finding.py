@@ -48,16 +48,25 @@ def tells(
     return Finding(TOO_GOOD, name, Outcome.WARN, sentence, number=alone, cause=cause)
 
 
-def give_away(evaluation: Evaluation, told: Mapping[str, float], left: tuple[float, float]) -> Finding:
-    """An input that tells the label nearly surely, and its copies, without which the candidate loses most it can."""
+def give_away(
+    evaluation: Evaluation, told: Mapping[str, float], left: tuple[float, float], outcome: Outcome
+) -> Finding:
+    """Inputs that each tell the label, without which the candidate loses most it can: copies of one, which fail, or
+    ones that were measured apart, of which it is told."""
     names = sorted(told, key=lambda name: -told[name])
     shown = ", ".join(f"`{name}`" for name in names[:4]) + (" ..." if len(names) > 4 else "")
+    opening, cure = "too good to be true:", f"they seem to know the label (if they do not, {_TRUST_THEM})"
+    if outcome is Outcome.WARN:
+        opening, cure = (
+            "too good to be true?",
+            f"see that they are known before the label is (if they are, {_TRUST_THEM})",
+        )
     sentence = (
-        f"too good to be true: {measure(evaluation)} {left[0]:.3f}: each of {shown} reaches up to {told[names[0]]:.3f} "
-        f"alone, and without them {left[1]:.3f} is left; they seem to know the label (if they do not, {_TRUST_THEM})"
+        f"{opening} {measure(evaluation)} {left[0]:.3f}: each of {shown} reaches up to {told[names[0]]:.3f} "
+        f"alone, and without them {left[1]:.3f} is left; {cure}"
     )
     cause = {"kind": LEAK, "feature": names[0], "alone": told[names[0]], "without": left[1], "features": names}
-    return Finding(TOO_GOOD, names[0], Outcome.FAIL, sentence, number=left[0], cause=cause)
+    return Finding(TOO_GOOD, names[0], outcome, sentence, number=left[0], cause=cause)
 
 
 def by_heart(evaluation: Evaluation, power: tuple[float, float]) -> Finding:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tidegate_serving.admission import Finding
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.quality.data.held_out import ScoredExamples
 from tidegate_validation.quality.evaluation import Evaluation, Task
 from tidegate_validation.quality.leakage import finding as words
+from tidegate_validation.quality.leakage.copies import copies
 from tidegate_validation.quality.leakage.investigation import (
     CandidateModel,
     UnexpectedPower,
@@ -17,7 +18,7 @@ from tidegate_validation.quality.leakage.investigation import (
 )
 from tidegate_validation.quality.leakage.nudged import known_by_heart
 from tidegate_validation.quality.leakage.partial import Answers, partial_leak
-from tidegate_validation.quality.leakage.single_feature import copies, single_feature_powers
+from tidegate_validation.quality.leakage.single_feature import single_feature_powers
 from tidegate_validation.quality.metrics.gains import chance, power
 from tidegate_validation.quality.rule import QualityRule, suspicious_power
 from tidegate_validation.sandbox.examples import Examples
@@ -80,18 +81,23 @@ class _Doubt:
 
 
 def _proven(doubt: _Doubt, model: CandidateModel, rule: QualityRule) -> Finding | None:
-    """Where it knows the examples by heart, or lives on an input that tells the label nearly surely and its copies."""
-    evaluation, examples, reference = doubt.evaluation, doubt.examples, doubt.reference
-    heart = known_by_heart(evaluation, examples, model, reference)
+    """Where it knows the examples by heart, or lives on inputs that each tell the label: copies of one that tells it
+    nearly surely refuse it, and of those that were measured apart it is told."""
+    evaluation, examples, told = doubt.evaluation, doubt.examples, doubt.told
+    heart = known_by_heart(evaluation, examples, model, doubt.reference)
     if heart is not None:
         return words.by_heart(evaluation, heart)
-    same = copies(evaluation, examples.arrays, doubt.told)
-    if len(same) < 2 or doubt.told[same[0]] < (1 + _scaled(evaluation, rule.first_limit)) / 2:
+    if len(told) < 2:
         return None
-    left = power_without(evaluation, examples, model, same)
-    if left is None or left[0] - left[1] <= _MOST * (left[0] - reference):
-        return None
-    return words.give_away(evaluation, {name: doubt.told[name] for name in same}, left)
+    same = copies(evaluation, examples.arrays, told)
+    nearly_surely = told[same[0]] >= (1 + _scaled(evaluation, rule.first_limit)) / 2
+    for names, outcome in ((same, Outcome.FAIL), (list(told), Outcome.WARN)):
+        if len(names) < 2 or (outcome is Outcome.FAIL and not nearly_surely):
+            continue
+        left = power_without(evaluation, examples, model, names)
+        if left is not None and left[0] - left[1] > _MOST * (left[0] - doubt.reference):
+            return words.give_away(evaluation, {name: told[name] for name in names}, left, outcome)
+    return None
 
 
 def _scaled(evaluation: Evaluation, limit: float) -> float:

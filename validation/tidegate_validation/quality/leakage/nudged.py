@@ -25,6 +25,10 @@ _OFTEN = 0.01
 """A value that so many rows share, as nought or what stands for a missing one, may be a code as well."""
 _QUARTERS = 1.349
 """How many standard deviations lie between the quarters of a normal distribution: a few huge numbers move none."""
+_DECIMALS = 3
+"""Numbers of so few decimals, such as prices, move by whole ones: what is decided by the cents stays as it is."""
+_WHOLE = 0.1
+"""The most that a whole one may be as a share of their spread."""
 _MOST = 0.5
 _ALIKE = 0.5
 
@@ -73,8 +77,16 @@ def _step(column: Array) -> Floats:
     if len(values) <= _DISTINCT * len(column) or (measured == np.round(measured)).all():
         return np.zeros(len(column))
     low, high = np.quantile(measured, [0.25, 0.75])
-    step = _SHARE * min(float(high - low) / _QUARTERS, float(measured.std()))
+    spread = min(float(high - low) / _QUARTERS, float(measured.std()))
+    step = 1.0 if _WHOLE * spread >= 1 and _has_few_decimals(values[single]) else _SHARE * spread
     return np.asarray(np.where(single, step, 0.0)[place])
+
+
+def _has_few_decimals(values: Array) -> bool:
+    """Whether each is, as nearly as its dtype holds it, a number of a few decimals."""
+    exact = values.astype(np.float64)
+    with np.errstate(over="ignore"):
+        return bool((np.abs(exact - exact.round(_DECIMALS)) <= np.spacing(np.abs(values))).all())
 
 
 def _nudged(array: Array, step: Floats) -> Array:

@@ -32,6 +32,16 @@ def reference_power(evaluation: Evaluation, inputs: Mapping[str, Array]) -> floa
     return power(part, reference_scores(part, {name: array[rows] for name, array in inputs.items()})).value
 
 
+def linear_power(evaluation: Evaluation, inputs: Mapping[str, Array]) -> float:
+    """The power of the linear learner on these inputs, cross-fitted."""
+    import sklearn.linear_model  # noqa: F401 - limits hold for thread pools that are loaded before
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1):
+        scores = _cross_fitted(evaluation, spread_columns(inputs), _linear(evaluation))
+    return power(evaluation, scores).value
+
+
 def reference_scores(evaluation: Evaluation, inputs: Mapping[str, Array]) -> Floats:
     """The scores of the better learner, each row scored by one that saw none of its group's fold."""
     import sklearn.ensemble

@@ -19,8 +19,6 @@ from tidegate_validation.statistics.bins import quantile_edges
 _BINS = 50
 _FOLDS = 5
 _SMOOTH = 10.0
-_COPY = 0.7
-_NOTHING = 1e-6
 
 
 def single_feature_powers(
@@ -44,39 +42,6 @@ def single_feature_power(evaluation: Evaluation, column: Array) -> float:
         present = np.nan_to_num(flat.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
         found += [power(evaluation, present).value, power(evaluation, -present).value]
     return float(np.nanmax([chance(evaluation), *found]))
-
-
-def copies(evaluation: Evaluation, inputs: Mapping[str, Array], told: Mapping[str, float]) -> list[str]:
-    """Of inputs with their power, the strongest and those that go with it beyond what the label says of both: honest
-    inputs that each tell much of the label are measured apart."""
-    strongest = max(told, key=lambda name: told[name], default="")
-    rests = {name: rest for name in told if (rest := _beyond_the_label(evaluation, inputs[name])) is not None}
-    if strongest not in rests:
-        return [strongest] if told else []
-    alike = [name for name in rests if name != strongest and _go_together(rests[name], rests[strongest])]
-    return [strongest, *alike]
-
-
-def _go_together(one: Floats, other: Floats) -> bool:
-    """Whether they do, or each is the label itself."""
-    if not one.std() or not other.std():
-        return bool(one.std() == other.std())
-    return bool(abs(np.corrcoef(one, other)[0, 1]) >= _COPY)
-
-
-def _beyond_the_label(evaluation: Evaluation, column: Array) -> Floats | None:
-    """A number less its mean for the label, shape [n]; None of anything but numbers that are all there."""
-    if column.dtype.kind not in "fiub" or column.size != len(column):
-        return None
-    values = column.reshape(-1).astype(np.float64)
-    if not np.isfinite(values).all():
-        return None
-    if evaluation.task in (Task.BINARY, Task.MULTICLASS):
-        labels = evaluation.labels.astype(np.int64)
-        rest = values - (np.bincount(labels, weights=values) / np.maximum(np.bincount(labels), 1))[labels]
-    else:
-        rest = values - np.polyval(np.polyfit(evaluation.labels, values, 1), evaluation.labels)
-    return np.asarray(np.where(np.abs(rest) <= _NOTHING * np.abs(values).max(), 0.0, rest))
 
 
 def fold_of(evaluation: Evaluation, folds: int) -> Integers:
