@@ -30,7 +30,7 @@ from tidegate_serving.platforms.tensor_checks import check_inputs
 from tidegate_serving.platforms.version_loader import VersionLoader
 from tidegate_serving.probing import clock
 from tidegate_serving.probing.calls import at_once, one_call
-from tidegate_serving.probing.packages import lacking, unpublished
+from tidegate_serving.probing.packages import lacking
 from tidegate_serving.probing.pickled import PickledBy
 from tidegate_serving.probing.state import OwnState, resident_bytes
 from tidegate_serving.probing.tries import Tries
@@ -136,8 +136,7 @@ class Probe:
         code, message = "internal", f"the model raised {words_of(error)}"
         if isinstance(error, TidegateError):
             code, message = error.code, error.message
-        cure = unpublished(error, self._directory)
-        return {"code": code, "message": f"{message}; {cure}" if cure else message, **more}
+        return {"code": code, "message": message, **more}
 
 
 class OwnThread:

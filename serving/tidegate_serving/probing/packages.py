@@ -1,8 +1,8 @@
-"""What a version needs that is not here where it is tried: a package that is not installed, which is no fault of the
-version, or a module of its own that nobody published with it, which is.
+"""What a version needs that is not here where it is tried: a package that is not installed, or a module of its own that
+nobody published with it.
 
-A module counts as a package where the version's own requirements, those of what is installed (with all their extras)
-or the list here name it: no register is asked.
+A module is surely a package where the version's own requirements or those of what is installed (with all their extras)
+name it. Of any other both cures are told: no register is asked, and nobody can tell them apart from here.
 """
 
 from __future__ import annotations
@@ -39,51 +39,31 @@ _DISTRIBUTIONS = {
     "yaml": "pyyaml",
 }
 """Modules whose package has another name."""
-_USUAL = """
-    accelerate arch arviz autogluon botorch catboost category-encoders causalml cloudpickle cupy darts dask datasets
-    dill econml emoji fastai fasttext feature-engine flaml formulaic fuzzywuzzy gensim geopandas geopy gluonts gpytorch
-    h2o h3 haversine hdbscan hmmlearn holidays implicit interpret jax jellyfish keras langdetect librosa lifelines
-    lightfm lightning linearmodels mlxtend mord neuralprophet ngboost nltk numba numpyro opacus optbinning patsy peft
-    phonenumbers pmdarima polars prophet pycaret pydantic pygam pymc pyod pyproj pyspark pytorch-lightning
-    pytorch-tabnet rapidfuzz rdkit river safetensors sentence-transformers sentencepiece shap shapely sktime soundfile
-    spacy statsforecast statsmodels stumpy swifter tabpfn textblob thefuzz timm tldextract tokenizers torchaudio
-    torchmetrics torchvision transformers treelite tsfresh tslearn ultralytics unidecode vadersentiment vowpalwabbit
-    xlrd
-"""
-"""Packages that models often need, named like their modules, and that nothing installed may name."""
 _REQUIREMENTS = ("requirements.txt", "conda.yaml", "python_env.yaml", "pyproject.toml")
 _ITEMS = re.compile(r"[\n\[,]")
 """What parts requirements, also where all are in one line."""
+_COMMENT = re.compile(r"(?m)(?:^|\s)#.*$")
 _NAME = re.compile(r"^[\s\-\"']*([A-Za-z0-9][A-Za-z0-9._-]*)")
 
 
 def lacking(error: BaseException, directory: Path) -> str:
-    """What to install, in words, where an error came of a package that is not here; empty where it did not."""
+    """What to install or to publish, in words, where an error came of a module that is not here; empty where it did
+    not."""
     module = _missing(error, directory)
     if not module:
         return ""
     if _is_package(module, directory):
         return _cure(module)
     absent = _not_installed(directory)
+    if absent:
+        return (
+            f"needs {module}, and of what its requirements.txt names this is not installed where it is judged: run "
+            f"`pip install {' '.join(absent)}` there, and where it is to serve"
+        )
     return (
-        f"needs {module}, and of what its requirements.txt names this is not installed where it is judged: run "
-        f"`pip install {' '.join(absent)}` there, and where it is to serve"
-        if absent
-        else ""
-    )
-
-
-def unpublished(error: BaseException, directory: Path) -> str:
-    """What to publish, in words, where an error came of a module that is neither here nor a package that is known;
-    empty where it did not."""
-    module = _missing(error, directory)
-    if not module or lacking(error, directory):
-        return ""
-    return (
-        f"it needs the module {module}, which is neither among its files nor a package that is known here: publish the "
-        f"module with it (a Python model has it beside itself and writes `from . import {module}`; MLflow takes "
-        "code_paths), or, where it is a package, name it in a requirements.txt among its files, and run "
-        f"`pip install {module}` here and where it is to serve"
+        f"needs the module {module}, which is neither among its files nor installed where it is judged: if it is "
+        f"yours, publish it with the version (a Python model has it beside itself and writes `from . import {module}`; "
+        f"MLflow takes code_paths); if it is a package, run `pip install {module}` there, and where it is to serve"
     )
 
 
@@ -105,14 +85,14 @@ def _is_package(module: str, directory: Path) -> bool:
     return (
         module in _EXTRAS
         or module in _DISTRIBUTIONS
-        or package in _USUAL.split()
         or package in _required_by_version(directory)
         or package in _required_by_installed()
     )
 
 
 def _required_by_version(directory: Path) -> set[str]:
-    items = [item for name in _REQUIREMENTS for text in _texts(directory, name) for item in _ITEMS.split(text)]
+    texts = [_COMMENT.sub("", text) for name in _REQUIREMENTS for text in _texts(directory, name)]
+    items = [item for text in texts for item in _ITEMS.split(text)]
     return {_plain(found[1]) for item in items if (found := _NAME.match(item))}
 
 

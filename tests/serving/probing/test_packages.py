@@ -1,4 +1,4 @@
-"""What a version lacks where it is tried: packages that are not installed, and modules of its own."""
+"""What a version lacks where it is tried: packages that are not installed, or modules of its own."""
 
 from __future__ import annotations
 
@@ -9,25 +9,24 @@ import pytest
 from tidegate_serving.contract.errors import ModelFailed, TidegateError
 from tidegate_serving.platforms.platform import library
 from tidegate_serving.probing import packages
-from tidegate_serving.probing.packages import lacking, unpublished
+from tidegate_serving.probing.packages import lacking
 
 
-def of_importing(statement: str, version: Path) -> tuple[str, str]:
-    """What to install, and what to publish, where a model's file with this statement cannot be imported."""
+def of_importing(statement: str, version: Path) -> str:
+    """What to install or to publish, where a model's file with this statement cannot be imported."""
     try:
         try:
             exec(statement, {"__name__": "tidegate_version_1.model", "__package__": "tidegate_version_1"})
         except Exception as error:
             raise ModelFailed("model.py cannot be imported") from error
     except ModelFailed as error:
-        return lacking(error, version), unpublished(error, version)
-    return "imported", "imported"
+        return lacking(error, version)
+    return "imported"
 
 
 @pytest.mark.parametrize(
     ("statement", "installed_by"),
     [
-        ("raise ModuleNotFoundError('gone', name='catboost.core')", "pip install catboost`"),
         ("raise ModuleNotFoundError('gone', name='imblearn')", "pip install imbalanced-learn`"),
         ("import required_by_it.parts", "pip install required_by_it`"),
         ("import required_by_it as yaml", "pip install required_by_it`"),
@@ -39,28 +38,19 @@ def of_importing(statement: str, version: Path) -> tuple[str, str]:
 )
 def test_a_package_that_is_not_installed_is_named(tmp_path: Path, statement: str, installed_by: str) -> None:
     (tmp_path / "requirements.txt").write_text("numpy>=2\nrequired-by-it==1.2 ; python_version > '3'\n")
-    installed, published = of_importing(statement, tmp_path)
-    assert installed_by in installed
-    assert published == ""
+    said = of_importing(statement, tmp_path)
+    assert installed_by in said
+    assert "publish" not in said
 
 
 @pytest.mark.parametrize(
     ("module", "package"),
-    [
-        ("umap", "umap-learn"),
-        ("sksurv.ensemble", "scikit-survival"),
-        ("surprise", "scikit-surprise"),
-        ("faiss", "faiss-cpu"),
-        ("pywt", "pywavelets"),
-        ("river", "river"),
-        ("pytorch_lightning.trainer", "pytorch_lightning"),
-    ],
+    [("umap", "umap-learn"), ("sksurv.ensemble", "scikit-survival"), ("faiss", "faiss-cpu"), ("pywt", "pywavelets")],
 )
-def test_a_package_that_nothing_installed_names_is_known(tmp_path: Path, module: str, package: str) -> None:
-    statement = f"raise ModuleNotFoundError('gone', name={module!r})"
-    installed, published = of_importing(statement, tmp_path)
-    assert f"pip install {package}`" in installed
-    assert published == ""
+def test_a_package_of_another_name_than_its_module_is_known(tmp_path: Path, module: str, package: str) -> None:
+    said = of_importing(f"raise ModuleNotFoundError('gone', name={module!r})", tmp_path)
+    assert f"pip install {package}`" in said
+    assert "publish" not in said
 
 
 @pytest.mark.parametrize(
@@ -73,18 +63,17 @@ def test_a_package_that_nothing_installed_names_is_known(tmp_path: Path, module:
 def test_requirements_in_one_line_are_all_read(tmp_path: Path, file: str, text: str) -> None:
     (tmp_path / file).write_text(text)
     (tmp_path / "requirements.txt").mkdir()
-    assert "pip install required_by_it`" in of_importing("import required_by_it", tmp_path)[0]
-    assert "publish the module" in of_importing("import own", tmp_path)[1]
+    assert "pip install required_by_it`" in of_importing("import required_by_it", tmp_path)
+    assert "if it is yours, publish it" in of_importing("import own", tmp_path)
 
 
 def test_a_package_of_another_name_than_its_module_is_told_by_the_requirements(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("# what it reads\n-r more.txt\nNumPy>=1\nno.such_package==1.2\n")
-    installed, published = of_importing("import no_such_module", tmp_path)
-    assert "needs no_such_module" in installed
-    assert "`pip install no-such-package`" in installed
-    assert published == ""
+    said = of_importing("import no_such_module", tmp_path)
+    assert "needs no_such_module" in said
+    assert "`pip install no-such-package`" in said
     (tmp_path / "requirements.txt").write_text("numpy\n")
-    assert of_importing("import no_such_module", tmp_path)[0] == ""
+    assert "`pip install no_such_module`" in of_importing("import no_such_module", tmp_path)
 
 
 def test_what_something_installed_may_require_is_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,17 +84,23 @@ def test_what_something_installed_may_require_is_a_package(tmp_path: Path, monke
     monkeypatch.syspath_prepend(str(tmp_path))
     packages._required_by_installed.cache_clear()
     version = tmp_path / "version"
-    assert "pip install no_such_library`" in of_importing("import no_such_library", version)[0]
+    assert "pip install no_such_library`" in of_importing("import no_such_library", version)
     packages._required_by_installed.cache_clear()
 
 
-@pytest.mark.parametrize("statement", ["import my_features", "import my_features.days", "from my_features import day"])
-def test_a_module_that_nobody_published_is_the_versions_own(tmp_path: Path, statement: str) -> None:
-    (tmp_path / "requirements.txt").write_text("numpy>=2\n# my_features is ours\n")
-    installed, published = of_importing(statement, tmp_path)
-    assert installed == ""
-    assert "needs the module my_features" in published
-    assert "publish the module with it" in published
+@pytest.mark.parametrize("statement", ["import NAME", "import NAME.days", "from NAME import day"])
+@pytest.mark.parametrize("name", ["my_features", "river"])
+def test_of_what_may_be_a_package_or_the_versions_own_both_cures_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str, name: str
+) -> None:
+    monkeypatch.setattr(packages, "_required_by_installed", frozenset)
+    (tmp_path / "requirements.txt").write_text("numpy>=2\n# my_features is ours, river is not\n")
+    said = of_importing(statement.replace("NAME", name), tmp_path)
+    assert said.startswith(
+        f"needs the module {name}, which is neither among its files nor installed where it is judged"
+    )
+    assert "if it is yours, publish it with the version (a Python model has it beside itself and writes " in said
+    assert f"if it is a package, run `pip install {name}` there, and where it is to serve" in said
 
 
 def test_the_extra_of_a_platform_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,4 +130,4 @@ def test_the_extra_of_a_platform_is_named(tmp_path: Path, monkeypatch: pytest.Mo
 )
 def test_modules_of_its_own_and_other_faults_are_the_versions(tmp_path: Path, statement: str) -> None:
     (tmp_path / "code" / "features").mkdir(parents=True)
-    assert of_importing(statement, tmp_path) == ("", "")
+    assert of_importing(statement, tmp_path) == ""
