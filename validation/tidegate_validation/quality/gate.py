@@ -26,6 +26,7 @@ from tidegate_validation.quality.judgement.further_outputs import judge_further_
 from tidegate_validation.quality.judgement.guessing import judge_guessing
 from tidegate_validation.quality.judgement.history import against_history
 from tidegate_validation.quality.judgement.input_order import judge_input_order
+from tidegate_validation.quality.judgement.named_bounds import judge_named_bounds, pairs_by_name
 from tidegate_validation.quality.judgement.scores import judge_scores
 from tidegate_validation.quality.leakage.investigation import CandidateModel
 from tidegate_validation.quality.leakage.judge import judge_leakage
@@ -90,14 +91,16 @@ class _Pair:
         return Session(model.directory, self.limits, model.signature_name, self.case.probe)
 
     def ask(self, model: Model, session: Session, held: HeldOut, rule: QualityRule) -> Predictions:
-        """A model's answers to the held-out rows, with those outputs that both models have."""
+        """A model's answers to the held-out rows, with those further outputs that can be judged."""
         read = model.reader(held.evaluation)
-        return predict_table(session, model.signature, held.table, read, rule.batch_rows, self._both())
+        return predict_table(session, model.signature, held.table, read, rule.batch_rows, self._further())
 
-    def _both(self) -> list[str]:
-        """Outputs of numbers that both models have, alike but for the sizes of axes."""
+    def _further(self) -> list[str]:
+        """Outputs of numbers that both models have, alike but for the sizes of axes; of a first version those that say
+        by their names which lies below which."""
         if self.baseline is None:
-            return []
+            floats = [one.name for one in self.candidate.signature.outputs if one.dtype.startswith("float")]
+            return list(dict.fromkeys(name for pair in pairs_by_name(floats) for name in pair))
         before = {(one.name, one.dtype, len(one.shape)) for one in self.baseline.signature.outputs}
         outputs = [one for one in self.candidate.signature.outputs if one.dtype != "string"]
         names = [one.name for one in outputs if (one.name, one.dtype, len(one.shape)) in before]
@@ -172,7 +175,7 @@ def _score(
     labels = not subject.candidate.prediction.output.dtype.startswith("float")
     alone = ScoredExamples(_rows(held, mine.rows), mine.scores, None, subject.candidate.inputs, labels)
     if subject.baseline is None:
-        return alone, [], []
+        return alone, [], judge_named_bounds(mine.kept)
     with subject.session(subject.baseline) as session:
         theirs = subject.ask(subject.baseline, session, held, rule)
     finite = np.delete(np.arange(len(theirs.scores)), theirs.strange())
