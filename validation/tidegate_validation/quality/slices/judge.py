@@ -30,6 +30,7 @@ from tidegate_validation.quality.slices.partitions import (
     conditions_of,
     crosses_of,
     partitions_of,
+    ranges_of,
     requested_columns,
     text_partitions_of,
 )
@@ -50,10 +51,12 @@ def partitions_by_policy(scored: ScoredExamples, rule: QualityRule) -> list[Part
     """
     table, evaluation = scored.held_out.table, scored.evaluation
     requested = [*conditions_of(table, evaluation, rule.sql), *crosses_of(table, evaluation, rule.crosses)]
+    columns = rule.slice_columns or _columns(scored)
+    ranges = ranges_of(table, evaluation, columns, rule.slice_rows)
     if rule.slice_columns:
-        return requested + requested_columns(table, evaluation, rule.slice_columns)
-    columns = _columns(scored)
-    return requested + partitions_of(table, evaluation, columns) + text_partitions_of(table, evaluation, columns)
+        return requested + requested_columns(table, evaluation, columns) + ranges
+    texts = text_partitions_of(table, evaluation, columns)
+    return requested + partitions_of(table, evaluation, columns) + ranges + texts
 
 
 def judge_slices(
@@ -152,7 +155,9 @@ def _searched(scored: ScoredExamples, baseline: Floats, rule: QualityRule) -> li
     if not means or not judging or rule.auto_slices <= 0:
         return []
     columns = rule.slice_columns or _columns(scored)
-    fine = partitions_of(scored.held_out.table, evaluation, columns, bins=_FINE)
+    table = scored.held_out.table
+    fine = partitions_of(table, evaluation, columns, bins=_FINE)
+    fine += ranges_of(table, evaluation, columns, rule.slice_rows, bins=_FINE)
     margins = Allowance.of(evaluation, baseline, rule).slices
 
     def measure(units: Mask) -> Gain | None:

@@ -56,6 +56,21 @@ def partitions_of(table: Any, evaluation: Evaluation, columns: Sequence[str], bi
     return found
 
 
+def ranges_of(table: Any, evaluation: Evaluation, columns: Sequence[str], least: int, bins: int = 4) -> list[Partition]:
+    """Ranges of numbers of few values, such as the hours of a day, where most examples have a value that fewer than
+    `least` have: no single one has rows enough to be judged."""
+    found = []
+    for name in columns:
+        values = _as_numbers(table[name].combine_chunks())
+        single = None if values is None else _numbers(name, values, bins)
+        if values is None or single is None or not bins < len(np.unique(values[np.isfinite(values)])) <= FEW:
+            continue
+        rows = single.rows()
+        whole = _by_unit(_ranges(name, values, bins), evaluation) if rows[rows < least].sum() > rows.sum() / 2 else None
+        found += [] if whole is None else [whole]
+    return found
+
+
 def text_partitions_of(table: Any, evaluation: Evaluation, columns: Sequence[str]) -> list[Partition]:
     """Partitions of columns with many texts, by the first character and by the length: where a postcode lost its
     leading zero, or a long text its end, no single value has rows enough to show it. Names are conditions in SQL.
@@ -133,13 +148,23 @@ def _partition(name: str, column: Any, bins: int) -> Partition | None:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     kind = column.type
-    if pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
-        return _numbers(name, column.cast(pa.float64()).to_numpy(zero_copy_only=False), bins)
+    if (numbers := _as_numbers(column)) is not None:
+        return _numbers(name, numbers, bins)
     if pa.types.is_nested(kind) or pa.types.is_temporal(kind) or pa.types.is_null(kind):
         return None
     encoded = column.dictionary_encode(null_encoding="encode")
     values = encoded.dictionary.to_pylist()
     return _frequent(name, [_value(value) for value in values], np.asarray(encoded.indices.to_numpy(), dtype=np.int64))
+
+
+def _as_numbers(column: Any) -> Floats | None:
+    """A column's numbers, NaN for a missing one; None where it has none."""
+    import pyarrow as pa
+
+    kind = column.type
+    if not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
+        return None
+    return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False))
 
 
 def _many_texts(column: Any) -> tuple[list[str | None], Integers] | None:
@@ -169,16 +194,24 @@ def _numbers(name: str, values: Floats, bins: int) -> Partition:
     """Single values where they are few, else equally full ranges; missing ones apart."""
     missing = ~np.isfinite(values)
     distinct, codes = np.unique(np.where(missing, 0.0, values), return_inverse=True)
-    if len(distinct) <= FEW:
-        names = [f"{name}={value:g}" for value in distinct]
-    else:
-        edges = quantile_edges(values[~missing], bins)
-        codes = np.searchsorted(edges, values, side="right")
-        ends = ["", *(f"{edge:.6g}" for edge in edges), ""]
-        names = [
-            f"{low} <= {name} < {high}" if low and high else f"{name} < {high}" if high else f"{name} >= {low}"
-            for low, high in itertools.pairwise(ends)
-        ]
+    if len(distinct) > FEW:
+        return _ranges(name, values, bins)
+    return _with_missing(name, [f"{name}={value:g}" for value in distinct], codes, missing)
+
+
+def _ranges(name: str, values: Floats, bins: int) -> Partition:
+    """Equally full ranges; missing ones apart."""
+    missing = ~np.isfinite(values)
+    edges = quantile_edges(values[~missing], bins)
+    ends = ["", *(f"{edge:.6g}" for edge in edges), ""]
+    names = [
+        f"{low} <= {name} < {high}" if low and high else f"{name} < {high}" if high else f"{name} >= {low}"
+        for low, high in itertools.pairwise(ends)
+    ]
+    return _with_missing(name, names, np.searchsorted(edges, values, side="right"), missing)
+
+
+def _with_missing(name: str, names: Sequence[str], codes: Integers, missing: Mask) -> Partition:
     whole = (*names, f"{name} is missing")
     return Partition(name, whole, np.where(missing, len(names), codes).astype(np.int64))
 
