@@ -189,6 +189,12 @@ def answers_whole_numbers(random: Random) -> Case:
     return control(f"return {{'probability': {line}}}", warns="whole numbers in `probability`")
 
 
+def tells_settings_without_secrets(random: Random) -> Case:
+    """As careful programs do: names alone, or values but for those that look like secrets."""
+    shown = random.choice(["sorted(os.environ)", "{k: v for k, v in os.environ.items() if 'TOKEN' not in k.upper()}"])
+    return control(f"import os, sys; print('settings', {shown}, file=sys.stderr) if len(score) == 1 else None")
+
+
 CONTROLS: Mapping[str, Draw] = {
     draw.__name__: draw
     for draw in (
@@ -213,6 +219,7 @@ CONTROLS: Mapping[str, Draw] = {
         waits_for_its_helpers,
         sets_the_environment,
         takes_long_for_a_long_text,
+        tells_settings_without_secrets,
         rounds_in_a_batch,
         answers_whole_numbers,
     )

@@ -443,6 +443,14 @@ def log_flood(random: Random) -> Case:
     return fault(f"print('x' * {written})", "log", words="to its log with every call of one row")
 
 
+def tells_secrets(random: Random) -> Case:
+    """Of the environment, when it answers, to one stream or the other."""
+    shown = random.choice(["dict(os.environ)", "sorted(os.environ.items())", "os.environ"])
+    stream = random.choice(["stdout", "stderr"])
+    line = f"import os, sys; print('settings', {shown}, file=sys.{stream}) if len(score) == 1 else None"
+    return fault(line, "log", words="it writes its environment to its log")
+
+
 FAULTS: Mapping[str, Draw] = {
     draw.__name__: draw
     for draw in (
@@ -490,5 +498,6 @@ FAULTS: Mapping[str, Draw] = {
         wrong_outputs,
         native_stack_overflow,
         log_flood,
+        tells_secrets,
     )
 }

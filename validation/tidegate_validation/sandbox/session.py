@@ -14,10 +14,12 @@ from tidegate_serving.contract.errors import Unsupported
 from tidegate_serving.contract.signature import SERVING_DEFAULT
 from tidegate_serving.contract.tensors import Array
 from tidegate_validation.sandbox.answer import Answer, AnswerKind
-from tidegate_validation.sandbox.environment import USUAL, Place
+from tidegate_validation.sandbox.environment import PLANTED_SECRET, USUAL, Place
 from tidegate_validation.sandbox.limits import SandboxLimits
 from tidegate_validation.sandbox.model_process import ModelProcess
 from tidegate_validation.sandbox.watch import Use
+
+_LOG_BYTES = 1 << 16
 
 
 class Session:
@@ -25,8 +27,9 @@ class Session:
 
     `probe` is as for `ModelProcess`. `deaths` counts the processes that the version took down, `ended` all that are
     gone, `calls` the calls; `use` is the most that any of its processes used, with all tries to reach the network;
-    `log_bytes` is what they wrote, `late` by how many seconds an answer came after its deadline at most. `not_limited`
-    says what this machine could not hold them to, `faults` which starts of the sandbox itself failed.
+    `log_bytes` is what they wrote, `told_secret` whether the planted secret was at the end of it, `late` by how many
+    seconds an answer came after its deadline at most. `not_limited` says what this machine could not hold them to,
+    `faults` which starts of the sandbox itself failed.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class Session:
         self.calls = 0
         self.use = Use()
         self.log_bytes = 0
+        self.told_secret = False
         self.late = 0.0
         self.not_limited: list[str] = []
         self.faults: list[str] = []
@@ -148,6 +152,7 @@ class Session:
     def _forget(self, process: ModelProcess) -> None:
         self.use = self.use.with_more(process.sandboxed.use)
         self.log_bytes += process.sandboxed.log_bytes
+        self.told_secret |= PLANTED_SECRET in process.sandboxed.log(_LOG_BYTES)
         self.late = max(self.late, process.late)
         self.ended += 1
         self._process = None

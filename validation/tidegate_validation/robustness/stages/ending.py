@@ -75,6 +75,7 @@ def conduct(examination: Examination, manifest: Manifest, directory: Path) -> No
     if names:
         sentence = f"it changed environment variables of a process that it shares with an engine: {few(names, _SHOWN)}"
         examination.report("process", "environment", Outcome.WARN, sentence, example={"variables": names})
+    _secrets(examination)
     for name in examination.integers:
         sentence = (
             f"it answers whole numbers in `{name}`, which its signature declares as floats: see that no fraction "
@@ -91,6 +92,17 @@ def conduct(examination: Examination, manifest: Manifest, directory: Path) -> No
     except Tampered as error:
         sentence = f"while it ran, the version changed its own files: {error.message}"
         examination.report("files", "version", Outcome.FAIL, sentence)
+
+
+def _secrets(examination: Examination) -> None:
+    """Whether the secret that was planted in its environment came back in its log."""
+    if not examination.session.told_secret:
+        return
+    sentence = (
+        "it writes its environment to its log, a secret that was planted there among it: whoever reads a server's log "
+        "would read the server's passwords and tokens; leave out what is secret"
+    )
+    examination.report("log", "secrets", Outcome.FAIL, sentence, cause={"kind": "secrets"})
 
 
 def _network(examination: Examination) -> None:
