@@ -123,8 +123,8 @@ clean: ## remove what was built, but not .venv
 
 .venv/.native: .venv/.packages $(RUST)
 	@cargo="$(CARGO)" && echo "compiling the data plane with $$("$$cargo" --version): minutes, the first time" && \
-	    rm -rf build/wheel && CARGO_TERM_QUIET=true PATH="$$(dirname "$$cargo"):$$PATH" \
-	    $(BIN)/maturin build -q --release --locked -m $(NATIVE)/Cargo.toml -i $(BIN)/python --out build/wheel
+	    rm -rf build/wheel && PATH="$$(dirname "$$cargo"):$$PATH" \
+	    $(BIN)/python tools/compiling.py $(NATIVE)/Cargo.lock 20 $(BIN)/maturin build --release --locked -m $(NATIVE)/Cargo.toml -i $(BIN)/python --out build/wheel
 	@$$(cat .tools/uv) pip install -q --python .venv --no-deps --reinstall build/wheel/*.whl
 	@touch $@
 

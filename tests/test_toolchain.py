@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,3 +30,44 @@ def test_a_rust_that_cannot_run_is_passed_over_without_a_word(tmp_path: Path) ->
         check=True,
     )
     assert (done.stdout, done.stderr) == (f"{cargo}\n", "")
+
+
+def compiling(folder: Path, every: float, command: str) -> subprocess.CompletedProcess[str]:
+    lock = folder / "Cargo.lock"
+    lock.write_text('version = 4\n\n[[package]]\nname = "a"\n\n[[package]]\nname = "b"\n')
+    program = [sys.executable, ROOT / "tools" / "compiling.py", lock, str(every), "sh", "-c", command]
+    return subprocess.run(program, capture_output=True, text=True, check=False)
+
+
+def test_a_build_says_how_far_it_is_and_what_else_the_compiler_says(tmp_path: Path) -> None:
+    said = "echo '    Updating index' >&2; echo '   Compiling a v1.0' >&2; echo '   Compiling b v1.0' >&2"
+    done = compiling(tmp_path, 0, f"{said}; echo 'error: no linker' >&2; echo wheel; exit 3")
+    assert (done.returncode, done.stdout) == (3, "wheel\n")
+    lines = done.stderr.splitlines()
+    assert lines.count("error: no linker") == 1
+    assert "  fetching crates, after 0 s" in lines
+    assert "  1 of at most 2 crates, now a, after 0 s" in lines
+    assert "  2 of at most 2 crates, now b, after 0 s" in lines
+    assert not [line for line in lines if "Compiling" in line or "Updating" in line]
+
+
+def test_a_build_that_is_soon_over_says_nothing_of_its_crates(tmp_path: Path) -> None:
+    done = compiling(tmp_path, 60, "echo '   Compiling a v1.0' >&2; echo 'Built wheel' >&2")
+    assert (done.returncode, done.stderr) == (0, "Built wheel\n")
+
+
+def test_a_crate_that_takes_long_is_told_again_and_again(tmp_path: Path) -> None:
+    """It ends once it has been told of three times."""
+    command = "echo '   Compiling a v1.0' >&2; read -r _ < go"
+    lock = tmp_path / "Cargo.lock"
+    lock.write_text("[[package]]\n")
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    program = [sys.executable, ROOT / "tools" / "compiling.py", lock, "0.01", "sh", "-c", command]
+    with subprocess.Popen(program, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as process:
+        assert process.stderr is not None
+        told = (line for line in process.stderr if "1 of at most 1 crates, now a" in line)
+        assert len([next(told) for _ in range(3)]) == 3
+        go.write_text("on\n")
+        process.stderr.read()
+    assert process.returncode == 0
