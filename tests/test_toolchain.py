@@ -35,7 +35,7 @@ def test_a_rust_that_cannot_run_is_passed_over_without_a_word(tmp_path: Path) ->
 def compiling(folder: Path, every: float, command: str) -> subprocess.CompletedProcess[str]:
     lock = folder / "Cargo.lock"
     lock.write_text('version = 4\n\n[[package]]\nname = "a"\n\n[[package]]\nname = "b"\n')
-    program = [sys.executable, ROOT / "tools" / "compiling.py", lock, str(every), "sh", "-c", command]
+    program = [sys.executable, str(ROOT / "tools" / "compiling.py"), str(lock), str(every), "sh", "-c", command]
     return subprocess.run(program, capture_output=True, text=True, check=False)
 
 
@@ -63,7 +63,7 @@ def test_a_crate_that_takes_long_is_told_again_and_again(tmp_path: Path) -> None
     lock.write_text("[[package]]\n")
     go = tmp_path / "go"
     os.mkfifo(go)
-    program = [sys.executable, ROOT / "tools" / "compiling.py", lock, "0.01", "sh", "-c", command]
+    program = [sys.executable, str(ROOT / "tools" / "compiling.py"), str(lock), "0.01", "sh", "-c", command]
     with subprocess.Popen(program, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as process:
         assert process.stderr is not None
         told = (line for line in process.stderr if "1 of at most 1 crates, now a" in line)
