@@ -25,6 +25,7 @@ from tidegate_pipelines.hub.access.patience import PatientProtocol
 from tidegate_pipelines.hub.alerts import AlertBook, Courier
 from tidegate_pipelines.hub.api import api_router
 from tidegate_pipelines.hub.api.decisions import decision_routes
+from tidegate_pipelines.hub.api.metrics import metrics_router
 from tidegate_pipelines.hub.api.sign_in import sign_in_routes
 from tidegate_pipelines.hub.app import Hub, MakeRouter, create_app
 from tidegate_pipelines.hub.audit import AuditLog
@@ -46,7 +47,7 @@ from tidegate_serving.contract.errors import FailedPrecondition
 from tidegate_serving.files import write_json
 
 logger = logging.getLogger(__name__)
-ROUTERS: tuple[MakeRouter, ...] = (api_router,)
+ROUTERS: tuple[MakeRouter, ...] = (api_router, metrics_router)
 """The routes of every room that has some; the registry's webhooks come with what looks at it."""
 _STOP_SECONDS = 5
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def gauges(report: SkewReport) -> str:
             found["tidegate_skew_evidence"].append((labels, one.evidence))
             found["tidegate_skew_e_value"].append((labels, one.e_value))
             found["tidegate_skew_alarm"].append((labels, float(one.alarm_since is not None)))
-    return "".join(line for name, samples in found.items() if samples for line in _family(name, samples))
+    return "".join(line for name, samples in found.items() if samples for line in family(name, _HELP[name], samples))
 
 
 def write_gauges(report: SkewReport, directory: Path) -> Path:
@@ -55,15 +55,16 @@ def write_gauges(report: SkewReport, directory: Path) -> Path:
     return directory / FILE_NAME
 
 
-def _states(about: Mapping[str, str], feature: str, outcome: Outcome) -> list[tuple[Mapping[str, str], float]]:
-    return [({**about, "feature": feature, "state": one.value}, float(one is outcome)) for one in Outcome]
-
-
-def _family(name: str, samples: Iterable[tuple[Mapping[str, str], float]]) -> Iterable[str]:
-    yield f"# HELP {name} {_HELP[name]}.\n# TYPE {name} gauge\n"
+def family(name: str, about: str, samples: Iterable[tuple[Mapping[str, str], float]]) -> Iterator[str]:
+    """The lines of one gauge as Prometheus reads them, each sample with its labels."""
+    yield f"# HELP {name} {about}.\n# TYPE {name} gauge\n"
     for labels, value in samples:
         told = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-        yield f"{name}{{{told}}} {value!r}\n"
+        yield f"{name}{{{told}}} {value!r}\n" if told else f"{name} {value!r}\n"
+
+
+def _states(about: Mapping[str, str], feature: str, outcome: Outcome) -> list[tuple[Mapping[str, str], float]]:
+    return [({**about, "feature": feature, "state": one.value}, float(one is outcome)) for one in Outcome]
 
 
 def _escaped(text: str) -> str:
