@@ -5,11 +5,14 @@ Everything it makes lies in one folder, and its exit status says whether all of 
 
 from __future__ import annotations
 
+import shutil
 import signal
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate_flights.airflow_runner import AirflowRunner
@@ -218,5 +221,13 @@ def tell(summary: Summary, folders: Folders, addresses: Addresses, story: Story)
         story.note(f"the engine stays up ({endpoints}), and so does the hub, until Ctrl-C")
         story.good(f"look at all of this in the hub: {summary.hub}")
     else:
-        story.good(f"look at all of this in the hub, at {ADDRESS}: tidegate hub --config {folders.hub_config}")
+        story.good(
+            f"look at all of this in the hub: {_command()} hub --config {folders.hub_config}, then open {ADDRESS}"
+        )
+        story.note("the demo's engine has ended, and the hub says so; `tidegate demo --keep` leaves both running")
     return 0 if found["ok"] else 1
+
+
+def _command() -> str:
+    """`tidegate` as the reader's shell finds it: by its path where no environment was activated."""
+    return "tidegate" if shutil.which("tidegate") else str(Path(sys.executable).with_name("tidegate"))

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
+from tidegate_flights.demo import tell
+from tidegate_flights.engine import Addresses
+from tidegate_flights.folders import Folders
 from tidegate_flights.mistakes import Mistake
 from tidegate_flights.options import DemoOptions
 from tidegate_flights.releases import Refusal, refusal_of
+from tidegate_flights.story import Story
 from tidegate_flights.summary import DayReport, LogCounts, Summary
 from tidegate_flights.traffic import ReplayResult
 from tidegate_serving.admission import Finding, GateResult, Outcome, Verdict
@@ -188,3 +194,17 @@ def test_a_robustness_refusal_shows_the_input() -> None:
     assert found.to_dict() == {
         "version": 3, "gate": "robustness", "input": {"carrier": "??"}, "sentence": "It died."
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("activated", [True, False])
+def test_its_last_words_are_a_command_that_the_readers_shell_finds(
+    activated: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beside = Path(sys.executable).with_name("tidegate")
+    monkeypatch.setenv("PATH", str(beside.parent) if activated else "/usr/bin:/bin")
+    folders = Folders(tmp_path)
+    assert tell(summary(), folders, Addresses("", "", "", 1), Story(Console())) == 0
+    said = capsys.readouterr().out
+    command = "tidegate" if activated else beside
+    assert f"{command} hub --config {folders.hub_config}, then open http://127.0.0.1:8600" in said
+    assert "the demo's engine has ended, and the hub says so" in said
