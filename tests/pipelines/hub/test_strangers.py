@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
+import time
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +82,33 @@ def test_forged_webhooks_are_counted_a_few_times_and_a_signed_one_still_counts(
         assert session.scalars(select(DeliveryRow.count)).all() == [10]
     assert rows(database, AuditLineRow) == 10
     assert (send(SECRET).status_code, looked) == (202, ["flights"])
+
+
+@pytest.mark.parametrize(
+    ("moment", "body", "status", "said"),
+    [
+        ("9" * 400, b"{}", 401, "which is no number of seconds"),
+        (None, b"[" * 100_000, 422, "the webhook's body is not one of MLflow's"),
+    ],
+    ids=["a time of hundreds of digits", "lists in lists without end"],
+)
+def test_signed_webhooks_that_no_registry_sends_are_refused(
+    database: Database, tmp_path: Path, moment: str | None, body: bytes, status: int, said: str
+) -> None:
+    hub, access, _ = make_hub(database, AccessConfig(file=people_file(tmp_path)))
+    (tmp_path / "secret").write_text(SECRET)
+    (tmp_path / "secret").chmod(0o600)
+    config = MlflowConfig(address="http://127.0.0.1:1", webhook_secret_file=tmp_path / "secret")
+    looked: list[str] = []
+    routers = [lambda _: webhook_router(config, database, looked.append)]
+    client = TestClient(create_app(hub, routers, access=access), HERE, raise_server_exceptions=False)
+    at = moment or str(int(time.time()))
+    made = hmac.new(SECRET.encode(), f"one.{at}.".encode() + body, hashlib.sha256).digest()
+    headers = {"x-mlflow-signature": f"v1,{base64.b64encode(made).decode()}", "x-mlflow-delivery-id": "one"}
+    answer = client.post(PATH, headers={**headers, "x-mlflow-timestamp": at}, content=body)
+    assert answer.status_code == status
+    assert said in answer.json()["error"]["message"]
+    assert looked == []
 
 
 def test_sign_ins_at_the_provider_are_begun_so_often_from_one_address(

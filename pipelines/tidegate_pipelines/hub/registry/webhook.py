@@ -118,8 +118,8 @@ def _check_time(headers: Mapping[str, str], now: datetime, tolerance_seconds: fl
     moment = headers["x-mlflow-timestamp"]
     try:
         away = abs(now.timestamp() - int(moment))
-    except ValueError as error:
-        raise Unauthenticated(f"the webhook's time is {moment!r}, which is no number of seconds") from error
+    except (ValueError, OverflowError) as error:
+        raise Unauthenticated(f"the webhook's time is {moment[:100]!r}, which is no number of seconds") from error
     if away > tolerance_seconds:
         raise Unauthenticated(
             f"the webhook's time is {away:.0f} s from the hub's, and {tolerance_seconds:.0f} s are allowed: set the "
@@ -139,7 +139,7 @@ def _about(body: bytes) -> tuple[str, str]:
     try:
         told: Any = json.loads(body)
         name, event = told["data"]["name"], f"{told['entity']}.{told['action']}"
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InvalidInput(f"the webhook's body is not one of MLflow's ({error}): it has no entity and name") from error
     if not isinstance(name, str) or not name:
         raise InvalidInput(f"the webhook's model is {name!r}: MLflow sends a text")
