@@ -39,10 +39,12 @@ def main() -> None:
     """Waits for a release, runs it, and ends. Ends at once where the hub is gone before it gave one."""
     log_to_stderr()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal goes to all; the hub says what is to end.
-    config: HubConfig = pickle.load(sys.stdin.buffer)
-    _import_all(config)
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
+    try:
+        config: HubConfig = pickle.load(sys.stdin.buffer)
+        _import_all(config)
+        os.write(sys.stdout.fileno(), b"ready\n")
+    except (EOFError, BrokenPipeError):  # the hub is gone
+        return
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # A hub that is gone reads nothing that a library prints.
     line = sys.stdin.buffer.readline()
     if not line:

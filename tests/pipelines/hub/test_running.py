@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -234,3 +237,13 @@ def test_a_worker_that_has_imported_all_looks_for_garbage_again_and_not_in_that(
     _import_all(HubConfig())
     assert gc.isenabled()
     assert gc.get_freeze_count() > frozen
+
+
+@pytest.mark.parametrize("told", [b"", pickle.dumps(HubConfig())], ids=["before it is set up", "before it is ready"])
+def test_a_worker_whose_hub_is_gone_ends_without_a_fault(told: bytes) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "tidegate_pipelines.hub.worker"]
+    done = subprocess.run(command, input=told, stdout=writer, stderr=subprocess.PIPE, timeout=120, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
