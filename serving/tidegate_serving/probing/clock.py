@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import copyreg
 import datetime
+import opcode
 import sys
 import time
 from functools import partial
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 from tidegate_serving.probing.own_code import of_an_import
 
 _DATE, _DATETIME = datetime.date, datetime.datetime
 _NANOSECONDS = 1_000_000_000
+_IN_PYTHON = frozenset({"LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM", "IMPORT_STAR", "CALL_INTRINSIC_1"})
+"""What Python code does that asks a module for a name; native code asks while Python calls it, or adds, or iterates."""
 
 
 def move(seconds: int) -> None:
@@ -62,18 +65,23 @@ def _now_in_pandas(cls: Any, tz: Any = None) -> Any:
 
 
 class _Datetime(ModuleType):
-    """The module `datetime`, whose classes make moved dates but for libraries that are imported: native ones derive
-    classes of their own from them."""
+    """The module `datetime`, whose classes make moved dates but for libraries that are imported, as native ones derive
+    classes of their own from them, and for native code, which knows dates by the very class that they are of."""
 
     @property
     def date(self) -> type[datetime.date]:
         """Its class, or the one in its place."""
-        return _DATE if of_an_import(sys._getframe(1)) else _MovedDate
+        return _MovedDate if _is_moved_for(sys._getframe(1)) else _DATE
 
     @property
     def datetime(self) -> type[datetime.datetime]:
         """Its class, or the one in its place."""
-        return _DATETIME if of_an_import(sys._getframe(1)) else _MovedDatetime
+        return _MovedDatetime if _is_moved_for(sys._getframe(1)) else _DATETIME
+
+
+def _is_moved_for(frame: FrameType) -> bool:
+    """Whether what happens in this frame is Python code that asks, and no library while it is imported."""
+    return opcode.opname[frame.f_code.co_code[frame.f_lasti]] in _IN_PYTHON and not of_an_import(frame)
 
 
 class _StandIn(type):

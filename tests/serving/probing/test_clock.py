@@ -96,3 +96,26 @@ print(json.dumps(checks))
 
 def test_a_native_library_that_was_imported_before_goes_by_the_moved_clock_too() -> None:
     assert run("print(json.dumps(round((pandas.Timestamp.now().timestamp() - before) / 86400)))", "pandas") == 400
+
+
+def test_a_native_library_knows_moments_of_the_moved_clock_as_such() -> None:
+    """Polars looks up the classes of `datetime` while it runs."""
+    years = run("""
+import polars
+table = polars.DataFrame({"at": [moment.now()], "on": [date.today()]})
+print(json.dumps([polars.select(polars.lit(moment.now()).dt.year()).item(), table["at"].dt.year().item(),
+    table["on"].dt.year().item(), datetime.datetime.now().year, datetime.date(2020, 2, 29).year]))
+""")
+    (now, *others) = years
+    assert others == [now, now, now, 2020]
+    assert run("print(json.dumps((moment.now() - moment.fromtimestamp(before)).days))", "polars") == AHEAD // 86_400
+
+
+def test_a_name_that_is_taken_from_the_module_by_a_star_is_moved() -> None:
+    assert (
+        run("""
+exec("from datetime import *")
+print(json.dumps(round((datetime.now().timestamp() - before) / 86400)))
+""")
+        == AHEAD // 86_400
+    )
