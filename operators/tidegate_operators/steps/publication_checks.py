@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.example_bytes import is_b64, to_bytes, to_json
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import FirstAxis, Signature, TensorSpec, default_name, inputs_by_name
 from tidegate_serving.contract.tensors import PARTS
@@ -44,7 +45,7 @@ def profiled_features(signatures: Mapping[str, Signature], event_time: str | Non
 
 
 def plain_example(example: Mapping[str, Any]) -> dict[str, Any]:
-    """The row in JSON's own types: numpy scalars and arrays become Python's, UTF-8 bytes become str."""
+    """The row in JSON's own types: numpy scalars and arrays become Python's, UTF-8 bytes become str, others `b64`."""
     return {name: _plain(value) for name, value in example.items()}
 
 
@@ -155,7 +156,7 @@ def _plain(value: Any) -> Any:
         value = value.tolist()
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    return value.decode() if isinstance(value, bytes) else value
+    return to_json(value) if isinstance(value, bytes) else value
 
 
 def _flat(value: Any) -> list[Any]:
@@ -166,7 +167,7 @@ def _flat(value: Any) -> list[Any]:
 
 def _fits(value: Any, dtype: str) -> bool:
     if dtype == "string":
-        return isinstance(value, str)
+        return isinstance(value, str) or (is_b64(value) and to_bytes(value) is not None)
     if dtype == "bool":
         return isinstance(value, bool)
     if isinstance(value, bool) or not isinstance(value, int | float):

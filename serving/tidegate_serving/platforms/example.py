@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.example_bytes import to_bytes
 from tidegate_serving.contract.signature import FirstAxis, Signature, TensorSpec
 from tidegate_serving.contract.tensors import PARTS, Array, from_parts
 
@@ -60,7 +61,7 @@ def one_row(spec: TensorSpec, value: Any, whole: bool = False) -> Array:
             value, shape = from_parts(value, spec.dtype), shape[:-1]
         if spec.dtype == "string":
             items = np.empty(int(np.prod(shape)), dtype=object)
-            items[:] = [str(item).encode() for item in np.ravel(np.asarray(value, dtype=object)).tolist()]
+            items[:] = [to_bytes(item) for item in np.ravel(np.asarray(value, dtype=object)).tolist()]
             array: Array = items.reshape(shape)
         else:
             plain = np.asarray(np.nan if value is None else value)

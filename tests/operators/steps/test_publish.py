@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
@@ -27,7 +28,9 @@ from tidegate_serving.contract.errors import (
 )
 from tidegate_serving.contract.manifest import read_manifest, verify_files
 from tidegate_serving.contract.signature import FirstAxis, Signature, TensorSpec
+from tidegate_serving.platforms.example import example_inputs
 from tidegate_validation.expectations import read_suites
+from tidegate_validation.sandbox.examples import example_of
 from tidegate_validation.statistics import read_profile
 
 SIGNATURE = Signature(
@@ -410,3 +413,20 @@ def test_code_of_a_model_that_fails_is_told_by_its_file_and_the_name_it_is_publi
     files = tmp_path / "code.py"
     with pytest.raises(ModelFailed, match=r"code\.py of flights:3 cannot be imported: .*no_such_library"):
         publish(Publication(files=files, servable="flights", version=3, platform="python", repository=tmp_path / "m"))
+
+
+def test_bytes_that_are_no_text_are_an_example(model: Path, tmp_path: Path) -> None:
+    """As images are: the row of the training data, JSON of one's own, and what a warm-up and the gates make of it."""
+    image = bytes(range(200, 256))
+    table = training().set_column(1, "kind", pa.array([image] * 200, pa.binary()))
+    for version, example in ((3, None), (4, {**EXAMPLE, "kind": {"b64": base64.b64encode(image).decode()}})):
+        published = put(model, tmp_path / "models", version=version, training=table, example=example)
+        manifest, _ = read_manifest(published.directory)
+        assert manifest.example["kind"] == {"b64": base64.b64encode(image).decode()}
+        warm_up, judged = example_inputs(SIGNATURE, manifest.example), example_of(SIGNATURE, manifest.example)
+        assert warm_up is not None
+        assert judged is not None
+        assert warm_up["kind"].tolist() == judged.arrays["kind"].tolist() == [image]
+    for wrong in ({"b64": "not base64!"}, {"b65": "AAAA"}):
+        with pytest.raises(InvalidInput, match=r"is no base64|is no string"):
+            put(model, tmp_path / "models", version=5, example={**EXAMPLE, "kind": wrong})

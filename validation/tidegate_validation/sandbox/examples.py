@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.example_bytes import to_bytes
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import SERVING_DEFAULT, FirstAxis, Signature, TensorSpec
 from tidegate_serving.contract.tensors import PARTS, Array
@@ -247,6 +248,4 @@ def _cast(spec: TensorSpec, values: Array) -> Array:
 
 
 def _bytes(item: Any) -> bytes:
-    if item is None:
-        return b""
-    return item if isinstance(item, bytes) else str(item).encode()
+    return b"" if item is None else to_bytes(item)
