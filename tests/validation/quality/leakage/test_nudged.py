@@ -67,7 +67,7 @@ def prices(dtype: str) -> Callable[[np.random.Generator], Columns]:
 
 def by_cents(one: Columns) -> Floats:
     first, second = ((100 * values.astype(np.float64)).round() % 100 for values in one.values())
-    return 1.0 * ((first == 99) != (second == 0))
+    return np.asarray((first == 99) != (second == 0), dtype=np.float64)
 
 
 def vectors(random: np.random.Generator) -> Columns:
