@@ -155,6 +155,7 @@ def test_both_ask_for_what_engines_measure(exported: set[str]) -> None:
     [
         ('tidegate_requests_total{instance="a",model="m",version="2",status="INTERNAL"}', "TidegateErrors"),
         ('tidegate_panics_total{instance="a",model="m",version="2"}', "TidegatePanic"),
+        ('tidegate_background_restarts_total{instance="a"}', "TidegateBackgroundRestarts"),
         ('tidegate_log_dropped_rows_total{instance="a",model="m",version="2",role="primary"}', "TidegateLogDropped"),
         ('tidegate_worker_restarts{instance="a",model="m",version="2"}', "TidegateWorkersDie"),
     ],

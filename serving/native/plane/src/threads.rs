@@ -165,11 +165,11 @@ pub fn start_access_log(
     system: &Arc<dyn System>,
     into: &Mutex<Vec<JoinHandle<()>>>,
 ) -> io::Result<()> {
-    let Some(file) = observer.access_file()? else { return Ok(()) };
+    let Some(mut file) = observer.access_file()? else { return Ok(()) };
     let (observer, system) = (observer.clone(), system.clone());
-    let writer = spawn("tg-access", move || {
+    let writer = spawn_thread("tg-access", move || {
         system.give_way();
-        observer.run_access_log(file);
+        observer.run_access_log(&mut file);
     })?;
     lock(into).push(writer);
     Ok(())

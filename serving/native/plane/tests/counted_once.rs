@@ -297,3 +297,19 @@ fn in_a_stream_of_requests_however_it_ends() {
     let wrong: Vec<String> = rows.iter().filter_map(|row| over_grpc(STREAM_INFER, row)).collect();
     assert_eq!(wrong, [""; 0]);
 }
+
+#[test]
+fn a_stream_that_asks_nothing_when_the_plane_drains_is_no_request() {
+    let (running, gate) = start(&settings());
+    gate.open();
+    let mut client = running.grpc();
+    let (call, _sending) = client.open_ended(STREAM_INFER, &[], frame(&infer(&[1.0])));
+    let (cut, _rest) = client.open_ended(STREAM_INFER, &[], frame(&infer(&[1.0]))[..9].to_vec());
+    let mut answers = client.answers(call);
+    client.next(&mut answers).unwrap();
+    eventually("a part is read", || running.sample("tidegate_request_memory_bytes") > 0.0);
+    assert!(running.plane.drain(LONG));
+    assert_eq!(client.next(&mut answers), Err(14), "it is told");
+    assert_eq!(client.finish(cut).code, 14);
+    assert_eq!(counted(&running, "grpc"), [("UNAVAILABLE".to_owned(), 1.0), ("OK".to_owned(), 1.0)]);
+}

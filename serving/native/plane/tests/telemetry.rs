@@ -3,11 +3,13 @@
 use std::fs::read_to_string;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use crate::support;
 use crate::support::grpc::{PREDICT, frame};
 use crate::support::messages::predict_x;
+use crate::support::process::FailsOnce;
 use crate::support::{Gate, Model, Running, eventually, publish, scalar_signature, settings};
 use tidegate_engine::request_id::Share;
 use tidegate_engine::telemetry::{AccessLogOptions, TelemetryOptions};
@@ -107,6 +109,17 @@ fn every_request_has_one_line_however_it_ends() {
     assert!(time.len() == 27 && time.ends_with('Z') && time.starts_with("20"), "{time}");
     eventually("all are counted", || running.sample("tidegate_access_log_written_lines_total") == 10.0);
     assert_eq!(running.sample("tidegate_access_log_dropped_lines_total"), 0.0);
+}
+
+#[test]
+fn a_fault_of_the_thread_that_writes_the_access_log_does_not_end_the_log() {
+    let path = file("fault");
+    let fails = FailsOnce("tg-access", AtomicBool::new(false));
+    let running = Running::within(&told(Some(path.clone()), 1.0, None, None), fails);
+    assert_eq!(running.rest().get("/v2/health/live").status, 200);
+    eventually("the line is written", || running.sample("tidegate_access_log_written_lines_total") == 1.0);
+    assert!(running.sample("tidegate_background_restarts_total") >= 1.0);
+    assert_eq!(lines(&running, &path, 1).len(), 1);
 }
 
 #[test]

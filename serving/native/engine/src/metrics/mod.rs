@@ -16,7 +16,7 @@ pub use closings::{CloseReason, Closings};
 pub use gauges::{Gauge, Gauges};
 pub use histogram::Spent;
 pub use prometheus::{Page, Samples, escape, help_of};
-pub use registry::{HungCall, LogMetrics, Metrics, OutletCounts, TelemetryMetrics};
+pub use registry::{BACKGROUND_RESTARTS, HungCall, LogMetrics, Metrics, OutletCounts, TelemetryMetrics};
 pub use running::{RunningCall, RunningCalls};
 pub use stages::{BatchTimes, Ran, SignatureMetrics, SizeTimes};
 pub use version::VersionMetrics;

@@ -80,7 +80,7 @@ pub fn help_of(family: &str) -> &'static str {
     HELP.iter().find(|(name, _)| *name == family).map_or("", |(_, help)| help)
 }
 
-const HELP: [(&str, &str); 48] = [
+const HELP: [(&str, &str); 49] = [
     (REQUEST_COUNT, "Answers by model and status, under TensorFlow Serving's name."),
     (
         REQUEST_LATENCY,
@@ -129,6 +129,10 @@ const HELP: [(&str, &str); 48] = [
     ("tidegate_padding_rows_total", "Copies of rows that filled batches up to an allowed size."),
     ("tidegate_bisections_total", "Batches that raised and were run again in halves."),
     ("tidegate_panics_total", "Batches that were lost to a fault of the server itself."),
+    (
+        "tidegate_background_restarts_total",
+        "Times that a thread or task which all requests depend on began again after a fault of the server itself.",
+    ),
     ("tidegate_queued_rows", "Rows that wait in the queues."),
     ("tidegate_queue_waiting_requests", "Requests that wait though the queue was full when they came."),
     ("tidegate_queue_rejections_total", "Requests refused because the queue was full."),

@@ -25,6 +25,9 @@ const ALL_GONE_KEPT: usize = 1024;
 /// Endpoints with connections.
 const SOCKETS: usize = 2;
 
+/// Times that a task or thread which all requests depend on began again after a panic, of all engines of the process.
+pub static BACKGROUND_RESTARTS: AtomicU64 = AtomicU64::new(0);
+
 /// Rows of the log by role, primary first.
 #[derive(Debug, Default)]
 pub struct LogMetrics {
@@ -201,6 +204,7 @@ impl Metrics {
         let OutletCounts { written, dropped } = &self.telemetry.traces;
         push(list, "tidegate_traces_exported_total", "", written);
         push(list, "tidegate_traces_dropped_total", "", dropped);
+        push(list, "tidegate_background_restarts_total", "", &BACKGROUND_RESTARTS);
     }
 }
 

@@ -106,7 +106,7 @@ impl Observer {
     }
 
     /// The thread that writes the access log.
-    pub fn run_access_log(&self, mut file: AccessFile) {
+    pub fn run_access_log(&self, file: &mut AccessFile) {
         let counted = || self.refused.as_ref().map_or_else(Vec::new, RefusedLines::take_left_out);
         let mut told = Instant::now();
         self.lines.run(&self.metrics.access_lines, |items| {

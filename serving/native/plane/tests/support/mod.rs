@@ -323,8 +323,13 @@ impl Running {
 
     /// Its threads beside the I/O threads begin once they are let through the gate.
     pub fn held(settings: &Settings, gate: &Arc<Gate>) -> Running {
+        Running::within(settings, Held(gate.clone()))
+    }
+
+    /// In this process.
+    pub fn within(settings: &Settings, system: impl System + 'static) -> Running {
         let hooks = Arc::<Recorder>::default();
-        let plane = Plane::start(settings, hooks.clone(), Arc::new(Held(gate.clone()))).unwrap();
+        let plane = Plane::start(settings, hooks.clone(), Arc::new(system)).unwrap();
         Running { plane: Arc::new(plane), hooks, process: Arc::default() }
     }
 

@@ -3,12 +3,23 @@
 
 use std::collections::HashSet;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidegate_plane::system::System;
 
 /// What was asked so far.
 #[derive(Default)]
 pub struct Process(Mutex<HashSet<(String, &'static str)>>);
+
+/// One that fails the first time that it is asked for anything by a thread of this name.
+pub struct FailsOnce(pub &'static str, pub AtomicBool);
+
+impl System for FailsOnce {
+    fn give_way(&self) {
+        let is_it = std::thread::current().name() == Some(self.0);
+        assert!(!is_it || self.1.swap(true, Ordering::Relaxed), "on purpose");
+    }
+}
 
 impl Process {
     fn note(&self, what: &'static str) {

@@ -75,11 +75,13 @@ enum Event {
     Answer(usize, Next),
     /// No more requests are read.
     Over(Status),
+    /// Nor are they where the plane drains; a call between two of them has its answers.
+    Draining,
     Gone,
 }
 
 /// Answers every request of a call, until the client has none or leaves, its deadline passes, or the plane drains. Each
-/// request is counted, and an end that is none of theirs: a message that cannot be had, the deadline, or the drain.
+/// request is counted, and an end that is none of theirs: a message that cannot be had, or the deadline.
 pub async fn converse<R: Reply + From<StreamReply>>(
     call: Conversation,
     dispatcher: Arc<Dispatcher<R>>,
@@ -157,7 +159,7 @@ impl<R: Reply + From<StreamReply>> InferStream<R> {
                         Event::Over(Status::new(Code::DeadlineExceeded, "the deadline of the call passed"))
                     }
                     _ = readiness.wait_for(|readiness| readiness.draining) => {
-                        Event::Over(Status::new(Code::Unavailable, "the server is draining"))
+                        Event::Draining
                     }
                     _ = poll_fn(|context| stream.poll_reset(context)) => Event::Gone,
                 };
@@ -179,6 +181,12 @@ impl<R: Reply + From<StreamReply>> InferStream<R> {
                         if let Err(status) = self.answer(&mut under_way, index, next, stream).await {
                             return status;
                         }
+                    }
+                    Event::Draining => {
+                        if coming.is_any() {
+                            self.count(Code::Unavailable);
+                        }
+                        break Some(Status::new(Code::Unavailable, "the server is draining"));
                     }
                     Event::Gone => {
                         if coming.is_any() {
