@@ -12,6 +12,8 @@ from tidegate_pipelines.hub.audit.log import Wanted
 
 PER_PAGE = 50
 DAYS = (1, 7, 30, 90)
+_ALONE = ("sentence", "at_us")
+_READ_WITHIN_US = 60_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +31,12 @@ class AuditQuestion:
 
 @dataclass(frozen=True, slots=True)
 class AuditLine:
-    """One line. `detail` are names and values, without the sentence, which stands alone."""
+    """One line. `detail` are names and values, without what stands alone: the sentence, and `done`, when an engine says
+    that it did so, where that is longer ago than its journal takes to be read."""
 
     number: int
     at: datetime
+    done: datetime | None
     who: str
     action: str
     thing: str
@@ -79,6 +83,7 @@ def audit_page(log: AuditLog, check: ChainCheck, question: AuditQuestion, now: d
         AuditLine(
             line.number,
             datetime.fromtimestamp(line.at_us / 1e6, UTC),
+            _done(line.at_us, line.act.detail.get("at_us")),
             line.act.who,
             line.act.action,
             line.act.thing,
@@ -98,4 +103,10 @@ def audit_page(log: AuditLog, check: ChainCheck, question: AuditQuestion, now: d
 
 
 def _detail(detail: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
-    return tuple((name.replace("_", " "), str(value)) for name, value in detail.items() if name != "sentence")
+    return tuple((name.replace("_", " "), str(value)) for name, value in detail.items() if name not in _ALONE)
+
+
+def _done(at_us: int, told: object) -> datetime | None:
+    if not isinstance(told, int) or not 0 < told < at_us - _READ_WITHIN_US:
+        return None
+    return datetime.fromtimestamp(told / 1e6, UTC)
