@@ -8,18 +8,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.skew.columns.coarsened import coarsened
 from tidegate_validation.skew.columns.copied import copied_columns
 from tidegate_validation.skew.columns.decided import new_where_decided
+from tidegate_validation.skew.columns.ends import ends_gone
 from tidegate_validation.skew.columns.exchanged import exchanged_rows, told_of_exchanged
+from tidegate_validation.skew.columns.gaps import rows_missing
 from tidegate_validation.skew.columns.growing import Growing, told_of_growth
 from tidegate_validation.skew.columns.missing import said_as_text, said_where
 from tidegate_validation.skew.columns.narrowed import narrowed
+from tidegate_validation.skew.columns.odd_texts import told_of_odd_texts
 from tidegate_validation.skew.columns.one_hot import broken_groups
 from tidegate_validation.skew.columns.renamed import with_new_names
 from tidegate_validation.skew.columns.repeated import columns_that_tell_rows, repeated_rows
 from tidegate_validation.skew.columns.reused import reused
 from tidegate_validation.skew.columns.schema import compare_schema
-from tidegate_validation.skew.columns.texts import as_ids_roll_over, finding_of_texts
+from tidegate_validation.skew.columns.texts import count_on, finding_of_texts, shortened
 from tidegate_validation.skew.columns.together import looser_columns, of_fewer_rows
 from tidegate_validation.skew.columns.vanished import finding_of, may_have_vanished, vanished
 from tidegate_validation.skew.columns.vectors import finding_of_vectors
@@ -39,7 +43,7 @@ from tidegate_validation.statistics.profile import FeatureProfile, Profile
 from tidegate_validation.statistics.rows import Rows, read_rows
 from tidegate_validation.statistics.sample import TextSample, ValueSample
 from tidegate_validation.statistics.sql import Family, family, quote
-from tidegate_validation.statistics.texts import MADE_OF, measured_texts
+from tidegate_validation.statistics.texts import CHARACTERS, LAST_CHARACTER, measured_texts
 from tidegate_validation.statistics.vectors import measured, measured_window
 from tidegate_validation.statistics.window import Window
 
@@ -108,12 +112,14 @@ def compare(profile: Profile, window: Window, rule: SkewRule, derived: Collectio
                 causes[feature.name], found = gone[0], finding_of(*gone, feature, found)
         before, now = profile.counts[feature.name], counts[feature.name]
         found = said_as_text(found, feature, before, now, samples[feature.name])
+        found = told_of_odd_texts(found, feature, numbers[feature.name], samples[feature.name], profile.measures, rule)
         findings[feature.name] = list(_beside_tests(feature, profile, counts, samples, found, feature.name in grown))
     for finding in broken_groups(schema.comparable, profile, counts, rule):
         findings[finding.subject].insert(0, finding)
     _compare_columns(inquiry, findings, causes, grown, schema.vectors)
     twice = repeated_rows(profile, window, read, rule)
-    for finding in [*with_new_names(schema.findings, profile, window), *twice]:
+    of_rows = [*twice, *rows_missing(profile, window, read)]
+    for finding in [*with_new_names(schema.findings, profile, window), *of_rows]:
         findings.setdefault(finding.subject, []).append(finding)
     _tell_reused(inquiry, findings, twice)
     unlogged = {one.name: window.unlogged[one.name] for one in profile.inputs if one.name in window.unlogged}
@@ -130,9 +136,11 @@ def _compare_columns(
     """Adds to `findings` what columns say of each other, and what is told of texts and vectors; where that explains a
     column, its cause among `causes` goes."""
     profile, window, read, numbers, rule = inquiry.profile, inquiry.window, inquiry.read, inquiry.numbers, inquiry.rule
-    excused = {name for name, found in findings.items() if found[0].outcome is Outcome.FAIL} | {*grown}
+    _tell_shortened(inquiry, findings, causes)
+    broken = {name for name, found in findings.items() if found[0].outcome is Outcome.FAIL}
+    excused = broken | {*grown}
     loose = looser_columns(profile, window, read, numbers, excused, rule)
-    written = [*_of_vectors_and_texts(profile, window, vectors, numbers.keys() - excused, rule)]
+    written = [*_of_vectors_and_texts(inquiry, vectors, numbers.keys() - broken)]
     carried = {name: window.columns.get(name, name) for name in numbers if name not in {*grown, *inquiry.derived}}
     failing = excused | {one.subject for one in [*loose, *written] if one.outcome is Outcome.FAIL}
     suspects = {name: causes.get(name) for name in failing}
@@ -149,12 +157,30 @@ def _compare_columns(
     findings |= told_of_exchanged(findings, exchanged_rows(profile, read, carried, findings))
 
 
+def _tell_shortened(inquiry: Inquiry, findings: dict[str, list[Finding]], causes: dict[str, Cause]) -> None:
+    """Tells ids that were cut off as that, in place of what the values say that are left."""
+    for name, measures in inquiry.profile.measures.items():
+        sample = inquiry.samples.get(name)
+        if CHARACTERS in measures.features or not isinstance(sample, TextSample):
+            continue
+        finding = shortened(inquiry.profile.features[name], sample)
+        if finding is not None:
+            causes.pop(name, None)
+            judged = inquiry.judgements[name]
+            findings[name] = findings_of(inquiry.numbers[name], judged, None, inquiry.rule, instead=finding)
+
+
 def _tell_reused(inquiry: Inquiry, findings: dict[str, list[Finding]], twice: Sequence[Finding]) -> None:
-    """Adds what is told of values that repeat, where nothing else is wrong with their column, nor rows come `twice`."""
-    passing = [name for name in inquiry.samples if findings[name][0].outcome is not Outcome.FAIL]
-    for name in passing if not twice else ():
-        again = reused(inquiry.profile.features[name], inquiry.samples[name])
-        if again is not None and name not in inquiry.derived:
+    """Adds what is told of values that repeat, where nothing else is wrong with their column, nor rows come `twice`; of
+    measured numbers, in place of what their single values say."""
+    for name, sample in inquiry.samples.items() if not twice else ():
+        feature = inquiry.profile.features[name]
+        if name in inquiry.derived:
+            continue
+        if (few := coarsened(feature, sample, findings[name])) is not None:
+            judged = inquiry.judgements[name]
+            findings[name] = findings_of(inquiry.numbers[name], judged, None, inquiry.rule, instead=few)
+        elif findings[name][0].outcome is not Outcome.FAIL and (again := reused(feature, sample)) is not None:
             findings[name].insert(0, again)
 
 
@@ -226,32 +252,45 @@ def _beside_tests(
     return found
 
 
-def _of_vectors_and_texts(
-    profile: Profile, window: Window, vectors: Sequence[str], others: Collection[str], rule: SkewRule
-) -> Iterator[Finding]:
+def _of_vectors_and_texts(inquiry: Inquiry, vectors: Sequence[str], others: Collection[str]) -> Iterator[Finding]:
     """A finding about each column of vectors, and about those of free text among the `others` that are written
     otherwise. The measures of one column, corrected together, take one column's part of the false discoveries."""
-    rule = replace(rule, alpha=rule.alpha / max(len(profile.inputs), 1))
+    profile, window, samples = inquiry.profile, inquiry.window, inquiry.samples
+    rule = replace(inquiry.rule, alpha=inquiry.rule.alpha / max(len(profile.inputs), 1))
     for name in vectors:
         measure = functools.partial(measured, known=profile.measures[name])
-        yield finding_of_vectors(name, _of_measures(profile, window, name, measure, rule))
+        yield finding_of_vectors(name, _of_measures(profile, window, name, measure, rule).findings)
     for name in profile.measures:
         if name in others:
-            written = functools.partial(measured_texts, names=profile.measures[name].features)
-            found = _of_measures(profile, window, name, written, rule)
-            kinds = profile.measures[name].features.get(MADE_OF)
-            if not any(as_ids_roll_over(one, profile.features[name], kinds) for one in found.get(MADE_OF, ())[:1]):
-                told = finding_of_texts(name, found)
-                yield from [told] if told is not None else ()
+            told = _of_texts(profile, window, name, samples[name], rule)
+            yield from [told] if told is not None else ()
+
+
+def _of_texts(
+    profile: Profile, window: Window, name: str, sample: ValueSample | TextSample, rule: SkewRule
+) -> Finding | None:
+    """The finding about a column of free text, or of ids, texts or numbers, which are told by what they are made of and
+    end with alone."""
+    measures, known = profile.measures[name].features, profile.features[name]
+    texts = isinstance(sample, TextSample)
+    measure = functools.partial(measured_texts, names=measures, whole=not texts)
+    found = _of_measures(profile, window, name, measure, rule)
+    told = finding_of_texts(name, found.findings)
+    if told is not None and CHARACTERS not in measures and isinstance(sample, TextSample) and count_on(known, sample):
+        told = None
+    if told is None and LAST_CHARACTER in measures:
+        ends = profile.measures[name].counts[LAST_CHARACTER]
+        return ends_gone(known, measures[LAST_CHARACTER], ends, found.counts[LAST_CHARACTER])
+    return told
 
 
 def _of_measures(
     profile: Profile, window: Window, name: str, measure: Callable[..., Any], rule: SkewRule
-) -> Mapping[str, Sequence[Finding]]:
-    """What is found of each measure of a column."""
+) -> Comparison:
+    """The measures of a column beside those of training."""
     table = measure(window.connection, window.relation, window.block, window.columns.get(name, name))
     with measured_window(window.connection, table) as measures:
-        return compare(profile.measures[name], measures, rule).findings
+        return compare(profile.measures[name], measures, rule)
 
 
 def _read(profile: Profile, window: Window, features: Sequence[FeatureProfile]) -> Rows:

@@ -37,6 +37,7 @@ _WANDERS = 2.0
 SEVERITY = (Outcome.FAIL, Outcome.ERROR, Outcome.WARN, Outcome.INCONCLUSIVE, Outcome.PASS)
 """Unlike in a verdict, a small shift that is sure comes before a feature of which nothing can be told yet."""
 _OF_SINGLE_VALUES = (categories.NEW_CATEGORY, beyond.NEW_VALUE, rivals.DEFAULT, beyond.OUTSIDE)
+_OF_WAVES = (categories.NEW_CATEGORY, categories.GONE, categories.RENAMED, beyond.NEW_VALUE)
 _ORDER = (
     Aspect.UNSEEN,
     Aspect.RANGE,
@@ -89,6 +90,8 @@ def _explained(numbers: FeatureNumbers, about_values: Sequence[Judgement], cause
     told = shape if shape.outcome is deciding.outcome and cause.kind not in _OF_SINGLE_VALUES else deciding
     outcome = _with_cause(deciding.outcome, cause)
     words = f"`{numbers.feature}`: {explain(cause)}{_since(cause.since)}{_few_days(numbers, outcome)}"
+    if cause.kind in _OF_WAVES:
+        words += _waves_unknown(numbers, outcome)
     found = _finding(numbers, told, rule, words, outcome, cause.to_dict())
     return found if outcome is deciding.outcome else replace(found, p_value=None)
 
@@ -100,6 +103,14 @@ def _since(since: str | None) -> str:
 def _few_days(numbers: FeatureNumbers, outcome: Outcome) -> str:
     known = outcome is not Outcome.WARN or numbers.distribution.block_robust
     return "" if known else "; training has too few days to know how days differ"
+
+
+def _waves_unknown(numbers: FeatureNumbers, outcome: Outcome) -> str:
+    """That training is too short to tell whether values come and go, as releases of a version do."""
+    if outcome is not Outcome.FAIL or not numbers.days_for_waves:
+        return ""
+    wanted = f"{_days(numbers.days_for_waves)} of training would tell"
+    return f"; whether its values come and go by nature, as releases do, could not be compared: {wanted}"
 
 
 def explain(cause: Cause, who: str = "served values are", of: str = "those of training") -> str:
@@ -170,6 +181,10 @@ _OTHER: Mapping[str, Callable[[Cause, Mapping[str, Any]], str]] = {
         f"{d['share']} of the rows hold categories that training never held: {', '.join(map(_value, d['values']))}"
     ),
     categories.RENAMED: lambda _, d: f"the category {_value(d['old'])} is called {_value(d['new'])} now",
+    categories.EXCHANGED: lambda _, d: (
+        f"the categories {_value(d['values'][0])} and {_value(d['values'][1])} hold each other's part of the rows "
+        "(exchanged codes?)"
+    ),
     categories.MERGED: lambda _, d: (
         f"the categor{'ies' if 'also' in d else 'y'} {' and '.join(map(_value, [d['old'], *d.get('also', [])]))} "
         f"{'are' if 'also' in d else 'is'} counted as {_value(d['new'])} now"
@@ -218,6 +233,8 @@ def _plain(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule, since:
     told = judgement.outcome in (Outcome.FAIL, Outcome.WARN)
     words = _SENTENCES[judgement.test](numbers, judgement, rule)
     sentence = f"`{numbers.feature}`: {words}{_since(since) if told else ''}{_few_days(numbers, judgement.outcome)}"
+    if judgement.test is Aspect.UNSEEN:
+        sentence += _waves_unknown(numbers, judgement.outcome)
     cause = None
     if told and judgement.test is Aspect.MISSING:
         gap = numbers.missing_shares.current - numbers.missing_shares.reference

@@ -26,7 +26,13 @@ from tidegate_validation.statistics.relation import Relation, connected, relatio
 from tidegate_validation.statistics.rows import Rows, read_rows
 from tidegate_validation.statistics.sample import ValueSample
 from tidegate_validation.statistics.sql import family, quote
-from tidegate_validation.statistics.texts import is_free_text, measured_texts, telling_measures
+from tidegate_validation.statistics.texts import (
+    LAST_CHARACTER,
+    is_free_text,
+    is_whole_id,
+    measured_texts,
+    telling_measures,
+)
 from tidegate_validation.statistics.vectors import BLOCK, is_vector, measured
 
 TABLE = "tidegate_training"
@@ -80,6 +86,8 @@ def profile_relation(
         if is_free_text(one):
             telling = telling_measures(connection, relation.name, block, one)
             tables[one.name] = measured_texts(connection, relation.name, block, one.name, telling)
+        elif is_whole_id(one):
+            tables[one.name] = measured_texts(connection, relation.name, block, one.name, (LAST_CHARACTER,), whole=True)
     measures = {name: _of_measures(connection, table, event_time is not None) for name, table in tables.items()}
     if event_time:
         moments = read.columns[event_time]

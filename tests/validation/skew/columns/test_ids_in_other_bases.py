@@ -15,7 +15,7 @@ from tidegate_validation.tables import as_table
 
 COLUMNS = Columns(time="at")
 DAY, ROWS = 86_400, 150
-SIGNS = "0123456789abcdefghijklmnopqrstuvwxyz"
+SIGNS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def in_base(number: int, base: int) -> str:
@@ -44,8 +44,8 @@ def told(before: pd.DataFrame, now: pd.DataFrame, column: str) -> Finding:
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("left", [0.4, 0.6, 0.8])
-@pytest.mark.parametrize("base", [16, 36])
+@pytest.mark.parametrize("left", [-0.5, 0.0, 0.02, 0.2, 0.4, 0.6, 0.8, 0.98])
+@pytest.mark.parametrize("base", [16, 36, 62])
 def test_ids_that_need_a_digit_more_do_not_fail(base: int, left: float, seed: int) -> None:
     assert (found := told(*rows(seed, base, left), "order")).outcome is not Outcome.FAIL, found.sentence
 

@@ -105,3 +105,55 @@ def test_what_no_release_does_fails_in_numbers_too(fault: str) -> None:
 def test_garbage_beside_a_release_is_not_told_as_another_name(fault: str) -> None:
     told = found("version", FAULTS[fault](week()["version"]))
     assert "is called" not in told.sentence
+
+
+GARBAGE: dict[str, Callable[[int], Any]] = {
+    "one text": lambda seed: "???",
+    "a word": lambda seed: "undefined",
+    "many numbers": lambda seed: pd.Series(np.random.default_rng(seed).integers(10**6, 10**7, 2_000).astype(str)),
+}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("apart", [3, 14])
+@pytest.mark.parametrize("garbage", GARBAGE)
+def test_garbage_in_a_few_rows_beside_a_release_is_named(garbage: str, apart: int, seed: int) -> None:
+    version = week(apart)["version"]
+    hit = np.random.default_rng(seed).random(len(version)) < 0.03
+    told = found("version", version.mask(hit, GARBAGE[garbage](seed)), apart)
+
+    assert told.outcome is Outcome.FAIL, told.sentence
+    assert told.cause is not None
+    assert told.cause["kind"] == "new category", told.sentence
+    assert not {*told.cause["values"]} & {*version}, told.sentence
+
+
+@pytest.mark.parametrize(("days", "short"), [(14, True), (20, True), (TRAINED, False)])
+def test_that_training_is_too_short_to_tell_releases_is_said(days: int, short: bool) -> None:
+    rows = releases(14)
+    first, end = (FIRST + TRAINED - days) * DAY, (FIRST + TRAINED) * DAY
+    before = rows[(rows["at"] >= first) & (rows["at"] < end)]
+    profile = profile_table(as_table(before, "training"), COLUMNS, [str(name) for name in rows])
+    told = report_on_table(profile, as_table(week(14), "the week"), COLUMNS).feature("version")
+
+    assert (told.outcome is Outcome.FAIL) is short
+    assert ("could not be compared: 21 days of training would tell" in told.sentence) is short, told.sentence
+
+
+@functools.cache
+def codes(seed: int, first: int, days: int) -> pd.DataFrame:
+    """Codes of articles, of which each day brings new ones, in three forms, of which one is rare."""
+    random = np.random.default_rng([seed, first])
+    day = np.repeat(first + np.arange(days), 200)
+    number = 10 * day + random.integers(-40, 10, len(day))
+    kinds = random.choice(3, len(day), p=[0.6, 0.38, 0.02])
+    code = [(f"AB-{one}", f"{one}/x", f"new {one}")[kind] for one, kind in zip(number, kinds, strict=True)]
+    return pd.DataFrame({"at": day * DAY + random.integers(0, DAY, len(day)), "code": code})
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_new_codes_that_are_written_as_those_of_training_say_nothing_of_their_form(seed: int) -> None:
+    profile = profile_table(as_table(codes(seed, FIRST, 40), "training"), COLUMNS, ["at", "code"])
+    findings = report_on_table(profile, as_table(codes(seed, FIRST + 40, 7), "the week"), COLUMNS).findings
+
+    assert [one.sentence for one in findings if "written as none" in one.sentence] == []

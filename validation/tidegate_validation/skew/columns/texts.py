@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from tidegate_serving.admission import Finding, Outcome
-from tidegate_validation.skew.diagnosis.categories import NEW_CATEGORY
+from tidegate_validation.skew.diagnosis.categories import RESPELLED
 from tidegate_validation.skew.diagnosis.frozen import ONE_VALUE
 from tidegate_validation.skew.diagnosis.rivals import OTHER_COLUMN
+from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.bins import CategoryBins
 from tidegate_validation.statistics.profile import FeatureProfile
+from tidegate_validation.statistics.sample import TextSample
 from tidegate_validation.statistics.texts import CAPITALS, CHARACTERS, DIGITS, FOREIGN, MADE_OF, WORDS
 
 CHECK = "text"
@@ -25,29 +28,80 @@ _WORDS = {
 }
 _TOLD = (Outcome.FAIL, Outcome.WARN)
 """The gravest first."""
-_MOST = 0.5
-_MIXED = 2
 _KNOWN = 20
-"""Texts of training that tell where letters and digits stand."""
+"""Texts of training that tell how ids are written."""
+_MIXED = 0.1
+"""Where letters and digits stand in the same place, each of them is there in so large a part of the texts at least."""
+_ALIKE, _ERRORS = 0.15, 3.0
+"""The share of letters there may differ by so much, and by so many standard errors besides."""
+_SHORTER, _BY_CHANCE = 0.02, 5.0
+"""So large a part of the rows may have shorter texts than training's, or so many times what chance makes of its own."""
 
 
-def as_ids_roll_over(finding: Finding, known: FeatureProfile, made_of: FeatureProfile | None) -> bool:
-    """Whether it says only that some texts are made of fewer kinds of characters than training's, where these have
-    letters and digits in the same places, as numbers to a base above ten do: after `zzzz` comes `10000`."""
-    cause = finding.cause or {}
-    bins, kinds = known.bins, made_of.bins if made_of is not None else None
-    if cause.get("kind") != NEW_CATEGORY or not isinstance(kinds, CategoryBins) or not isinstance(bins, CategoryBins):
+def count_on(known: FeatureProfile, sample: TextSample) -> bool:
+    """Whether ids have letters and digits in the same places, as numbers to a base above ten do, here as in training,
+    and no text has kinds of characters that none of training's had together: what kinds of characters each is made of
+    says nothing then, for those in front change with time. After `zzzz` comes `10000`."""
+    before, now = _listed(known), [str(one) for one in sample.placed[0]]
+    if len(before) < _KNOWN or len(now) < _KNOWN:
         return False
-    parts = [{*one.split(", ")} for one in (*kinds.top, *kinds.others)]
-    fewer = all(any({*one.split(", ")} < two for two in parts) for one in cause["values"])
-    return fewer and cause["share"] <= _MOST and _mixed((*bins.top, *bins.others))
+    place = next((at for at in range(max(map(len, before))) if _is_mixed(_letters(before, at))), None)
+    if place is None:
+        return False
+    usual, share = (float(_letters(part, place).mean()) for part in (before, now))
+    error = (usual * (1 - usual) / len(now)) ** 0.5
+    kinds = {_kinds(one) for one in before}
+    return abs(share - usual) <= _ALIKE + _ERRORS * error and all(
+        any(one <= two for two in kinds) for one in {_kinds(text) for text in now}
+    )
 
 
-def _mixed(texts: Sequence[str]) -> bool:
-    """Whether in several places, from the end, some of the texts have a letter and others a digit."""
-    places = [*itertools.zip_longest(*(one[::-1] for one in texts), fillvalue="")]
-    both = [any(map(str.isdigit, place)) and any(map(str.isalpha, place)) for place in places]
-    return len(texts) >= _KNOWN and sum(both) >= _MIXED
+def shortened(known: FeatureProfile, sample: TextSample) -> Finding | None:
+    """A finding where ids, of which hardly any comes twice, are shorter than all of training's: they grow longer with
+    time, never shorter."""
+    before = _listed(known)
+    if len(before) < _KNOWN or not len(sample.values):
+        return None
+    least = min(map(len, before))
+    lengths = np.fromiter(map(len, sample.values), dtype=np.int64, count=len(sample.values))
+    share = float(sample.n[lengths < least].sum() / sample.n.sum())
+    limit = max(_SHORTER, _BY_CHANCE / (len(before) + 1))
+    if share <= limit:
+        return None
+    most = int(lengths[lengths < least].max())
+    zeros = all(one.startswith("0") for one in before) and not any(
+        one.startswith("0") for one in sample.values[lengths < least]
+    )
+    change = "leading zeros" if zeros else "cut off"
+    sentence = (
+        f"`{known.name}`: {100 * share:.1f} % of its texts have {most} characters or fewer, all of training's had "
+        f"{least} or more ({change}?)"
+    )
+    cause = {"kind": RESPELLED, "share": round(share, 4), "change": change, "spellings": []}
+    return Finding(CHECK, known.name, Outcome.FAIL, sentence, number=share, limit=limit, cause=cause)
+
+
+def _listed(known: FeatureProfile) -> list[str]:
+    """The texts of training that its profile lists."""
+    bins = known.bins
+    return [*bins.top, *bins.others] if isinstance(bins, CategoryBins) else []
+
+
+def _letters(texts: Sequence[str], place: int) -> Floats:
+    """Which of the texts that have a letter or a digit in a `place`, counted from the end, have a letter there."""
+    signs = [one[-1 - place] for one in texts if len(one) > place]
+    return np.array([one.isalpha() for one in signs if one.isalnum()], dtype=np.float64)
+
+
+def _is_mixed(letters: Floats) -> bool:
+    return len(letters) >= _KNOWN and _MIXED <= letters.mean() <= 1 - _MIXED
+
+
+def _kinds(text: str) -> frozenset[str]:
+    """The kinds of characters of a text, each sign as one of its own."""
+    return frozenset(
+        "A" if one.isupper() else "a" if one.isalpha() else "0" if one.isdigit() else one for one in {*text}
+    )
 
 
 def finding_of_texts(name: str, by_measure: Mapping[str, Sequence[Finding]]) -> Finding | None:

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tidegate_serving.admission import Finding, Outcome
-from tidegate_validation.skew.diagnosis.categories import GONE
+from tidegate_validation.skew.diagnosis.categories import EXCHANGED, GONE
 from tidegate_validation.skew.diagnosis.cause import Cause
 from tidegate_validation.skew.diagnosis.frozen import ONE_VALUE
 from tidegate_validation.skew.diagnosis.rivals import OTHER_COLUMN
+from tidegate_validation.skew.finding import explain
 from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.statistics.arrays import Integers
 from tidegate_validation.statistics.association import Association
@@ -98,8 +99,13 @@ def of_fewer_rows(finding: Finding, causes: Mapping[str, Cause], pairs: Collecti
     """The finding of a column that no longer goes with others: a WARN without a cause where a category with many of
     training's rows is gone, as where a plant stands still. The rows that are left may always have gone together less.
 
-    `pairs` went together in training: a smaller category matters to what it goes with.
+    `pairs` went together in training: a smaller category matters to what it goes with. Where two of its categories were
+    exchanged, which explains as much, it says so.
     """
+    own = causes.get(finding.subject)
+    if own is not None and own.kind == EXCHANGED and (finding.cause or {}).get("kind") == SHUFFLED:
+        words = finding.sentence.removesuffix(ASKED).replace("its values are right by themselves, but", "its values")
+        return replace(finding, sentence=f"{words}: {explain(own)}", cause=own.to_dict())
     concerned = {finding.subject, *(finding.cause or {}).get("columns", ())}
     near = {name for one in pairs if concerned & {one.first, one.second} for name in (one.first, one.second)}
     gone = {

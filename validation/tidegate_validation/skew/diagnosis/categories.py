@@ -26,6 +26,8 @@ RENAMED = "renamed category"
 MERGED = "merged categories"
 RESPELLED = "written another way"
 GONE = "missing categories"
+EXCHANGED = "exchanged categories"
+_APART = 0.03
 _PART = 0.03
 _GONE = 0.1
 _NEARLY_ALL = 0.9
@@ -52,8 +54,31 @@ def category_cause(suspect: Suspect) -> Cause | None:
         # That another has grown may be no more than days bring about.
         return counted_as_another(suspect.feature, suspect.reference, suspect.current, gone[1]) or gone[1]
     rivals = [one for one in (renamed, gone) if one is not None]
-    best = min(rivals, key=lambda one: one[0])[1] if rivals else None
+    best = min(rivals, key=lambda one: one[0])[1] if rivals else _exchanged(suspect)
     return best or _new_category(suspect)
+
+
+def _exchanged(suspect: Suspect) -> Cause | None:
+    """Two categories that each have the other's part of the rows, which alone explains the difference; of several such
+    pairs, which days do not tell apart, none."""
+    bins = suspect.feature.bins
+    if not isinstance(bins, CategoryBins):
+        return None
+    p, q = both(suspect)
+    before = distance_of(p, q)
+    told = []
+    for one, other in itertools.combinations(range(len(bins.top)), 2):
+        if abs(p[one] - p[other]) >= _APART:
+            turned = p.copy()
+            turned[[one, other]] = p[[other, one]]
+            told.append((distance_of(turned, q), one, other))
+    told.sort()
+    if not told or told[0][0] > min(_LEAVES * before, max(_BY_DAYS * suspect.noise, _HALF * _BY_ITSELF * before)):
+        return None
+    if len(told) > 1 and told[1][0] - told[0][0] < suspect.noise:
+        return None
+    names = sorted((bins.top[code] for code in told[0][1:]), key=lambda name: -p[bins.top.index(name)])
+    return Cause(EXCHANGED, share=float(p[[*told[0][1:]]].sum()), details=(("values", names),))
 
 
 def counted_as_another(

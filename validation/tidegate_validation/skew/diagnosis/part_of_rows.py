@@ -58,6 +58,8 @@ _UNCOMMON = 0.25
 _CHANCE = 0.95
 _LEAVES = 0.5
 _STRETCHES = 20
+_NEAR, _VERY_VAGUE = 1.5, 0.15
+"""Where other categories differ by so much that a factor would not be told, a usual one that is as near as this is."""
 _VAGUE_USUAL = 0.18
 """With a larger relative error not even a usual factor is told."""
 _NUMBERS = (2.0, 3.0, 4.0, 5.0, 10.0, 100.0, 1000.0, 1e4, 1e6)
@@ -233,9 +235,9 @@ def _of_one_category(
     if fitted is None:
         return None
     factor, precision = fitted[0], float(np.hypot(fitted[1], _categories_differ(way, joint)))
-    if precision >= VAGUE:
+    named = _far_name(factor, (_WITHIN if precision < VAGUE else _NEAR) * precision)
+    if precision >= (_VERY_VAGUE if named is not None and named.common else VAGUE):
         return None
-    named = _far_name(factor, _WITHIN * precision)
     return replace(_cause(replace(way, change=(named.factor if named else factor, 0.0))), precision=precision)
 
 

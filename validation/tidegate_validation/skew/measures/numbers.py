@@ -11,7 +11,7 @@ from tidegate_validation.skew.measures.distance import BlockDistance, block_dist
 from tidegate_validation.skew.measures.likeness import Likeness, Timeline
 from tidegate_validation.skew.measures.points import PointExcess, heaviest_excess
 from tidegate_validation.skew.measures.signs import Signs, compare_signs
-from tidegate_validation.skew.measures.waves import as_in_waves
+from tidegate_validation.skew.measures.waves import as_in_waves, days_for_waves
 from tidegate_validation.statistics.bins import (
     INFINITIES,
     MISSING,
@@ -85,7 +85,8 @@ class FeatureNumbers:
     their `missing_shares`; `infinite_shares` those of infinite ones; `unseen` is None where it cannot be told. `far`
     are values far outside training's range, `outside` those outside it however little; `digits` compares to how many
     digits values are given, `point` is the value whose weight grew most surely, `signs` compares how many are below
-    zero. `waves` says that values come and go in waves by nature, and changed no more than that.
+    zero. `waves` says that values come and go in waves by nature, and changed no more than that, `days_for_waves` how
+    many days of training it takes to tell where it has fewer, else 0.
     """
 
     feature: str
@@ -101,6 +102,7 @@ class FeatureNumbers:
     point: PointExcess | None = None
     signs: Signs | None = None
     waves: bool = False
+    days_for_waves: int = 0
 
 
 def ordinary_bins(feature: FeatureProfile) -> list[tuple[int, ...]]:
@@ -185,6 +187,7 @@ def measure_feature(
     everything = tuple(code for group in ordinary for code in group)
     bins = compared_bins(feature, reference)
     apart_in_all = block_distance(reference, current, bins, ordered=has_order(feature), prior=prior, telling=telling)
+    gap = _between(reference, current)
     outside = _outside(feature, reference, current, everything, (apart.longer, apart_in_all.design_effect), sample)
     return FeatureNumbers(
         feature=feature.name,
@@ -199,7 +202,8 @@ def measure_feature(
         digits=_digits(digits, sample),
         point=None if sample is None else heaviest_excess(feature, sample, len(current.blocks), apart, point_margin),
         signs=compare_signs(feature, reference, current, sample, prior),
-        waves=apart_in_all.by_day and as_in_waves(feature, reference, current, _between(reference, current), sample),
+        waves=apart_in_all.by_day and as_in_waves(feature, reference, current, gap, sample),
+        days_for_waves=days_for_waves(feature, reference, current, gap) if apart_in_all.by_day else 0,
     )
 
 

@@ -11,11 +11,11 @@ values that are written as none of training's.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 
 import numpy as np
 
+from tidegate_validation.skew.measures.forms import form_of, odd_forms
 from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.bins import OFF_SUPPORT, CategoryBins, DiscreteBins
 from tidegate_validation.statistics.counts import FeatureCounts
@@ -64,13 +64,25 @@ def as_in_waves(
     changes = _changes(np.concatenate([before, now]), starts, length, gap)
     once = changes[:, :-1].max(axis=1)
     values = heaviest(sample, 0.0, _LISTED) if sample is not None and once[1] >= _LEAST else []
-    if not values:
+    if sample is None or not values:
         return False
     changes[[_HEAVIEST, _NUMBER], -1] = values[0][1], _new(bins, values)
     habits = np.maximum(once, _FURTHER * np.array([_twice(one, length) for one in changes[:, :-1]]))
     most = habits + _ROOM
     most[_NUMBER] = _most_new(bins, habits[_NUMBER], now.sum(axis=1).mean() / before.sum(axis=1).mean())
-    return bool((changes[:, -1] <= most).all()) and _odd(feature, values) <= _ODD
+    alike = _odd(feature, values) <= _ODD or odd_forms(feature, sample, _ODD) is not None  # Those are told themselves.
+    return alike and bool((changes[:, -1] <= most).all())
+
+
+def days_for_waves(feature: FeatureProfile, reference: FeatureCounts, current: FeatureCounts, gap: int) -> int:
+    """How many days of training with rows it takes to tell waves in such a window; 0 where it has as many, or where
+    values are none that come and go."""
+    bins = feature.bins
+    if not isinstance(bins, CategoryBins | DiscreteBins) or (isinstance(bins, CategoryBins) and not bins.complete):
+        return 0
+    before, length = (int((part.n.sum(axis=1) > 0).sum()) for part in (reference, current))
+    wanted = _OF_TRAINING * (length + gap)
+    return wanted if before < wanted else 0
 
 
 def _new(bins: CategoryBins | DiscreteBins, values: Sequence[tuple[float | str, float]]) -> int:
@@ -92,21 +104,11 @@ def _odd(feature: FeatureProfile, values: Sequence[tuple[float | str, float]]) -
     or numbers below its range or far above it."""
     bins, low, high = feature.bins, feature.minimum, feature.maximum
     if isinstance(bins, CategoryBins):
-        forms = {_form(name) for name in (*bins.top, *bins.others)}
-        return sum(share for value, share in values if _form(str(value)) not in forms)
+        forms = {form_of(name) for name in (*bins.top, *bins.others)}
+        return sum(share for value, share in values if form_of(str(value)) not in forms)
     if low is None or high is None:
         return 0.0
     return sum(share for value, share in values if not low <= float(value) <= high + (high - low))
-
-
-def _form(text: str) -> str:
-    """How a text is written: what stands for each word, number or mixture of both, with what is between them."""
-    return re.sub(r"[^\W_]+", lambda part: _form_of_part(part.group()), text)
-
-
-def _form_of_part(part: str) -> str:
-    kind = "0" if part.isdigit() else "a" if part.isalpha() else "x"
-    return kind.upper() if part.isupper() else kind
 
 
 def _changes(days: Floats, starts: Integers, length: int, gap: int) -> Floats:

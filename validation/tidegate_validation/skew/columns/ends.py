@@ -1,0 +1,68 @@
+"""Ids of which none ends any more with a sign that a part of training's ended with on all days: the part of a log or of
+a database that holds these did not come, or large numbers went through 64-bit floats, after which all are even."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.skew.columns.narrowed import NARROWED
+from tidegate_validation.statistics.bins import CategoryBins
+from tidegate_validation.statistics.counts import FeatureCounts
+from tidegate_validation.statistics.profile import FeatureProfile
+from tidegate_validation.statistics.sql import Family
+from tidegate_validation.statistics.texts import LAST_CHARACTER, WHOLE_IN_FLOATS
+
+CHECK = LAST_CHARACTER
+WIDER = NARROWED.replace("32", "64")
+MISSING_IDS = "missing ids"
+_ODD = {"1", "3", "5", "7", "9"}
+_SURELY = 30.0
+_STRAY = 0.01
+"""So many rows were to come of an end that is gone, and so small a part of them may have come."""
+_A_DAY, _RARELY = 5.0, 0.05
+"""An end of which a day was to have so many rows had none on so small a part of training's days."""
+_MOST, _INSTEAD = 0.6, 0.5
+_SHOWN = 3
+
+
+def ends_gone(
+    known: FeatureProfile, ends: FeatureProfile, reference: FeatureCounts, current: FeatureCounts
+) -> Finding | None:
+    """A FAIL about ids some of whose last characters, in training with such `ends`, surely come no more, and none new
+    in their place."""
+    if not isinstance(ends.bins, CategoryBins):
+        return None
+    names = ends.bins.top
+    groups = [*((code,) for code in range(len(names))), (ends.bins.other, ends.bins.unseen)]
+    before, now = reference.grouped(groups), current.grouped(groups).sum(axis=0)
+    shares = before.sum(axis=0) / max(before.sum(), 1)
+    wanted = shares * now.sum()
+    by_day = before.sum(axis=1, keepdims=True) * shares
+    told = by_day >= _A_DAY
+    lacking = ((before == 0) & told).sum(axis=0) / np.maximum(told.sum(axis=0), 1)
+    gone = (wanted >= _SURELY) & (now <= _STRAY * wanted) & told.any(axis=0) & (lacking <= _RARELY)
+    gone[-1] = False
+    share = float(shares[gone].sum())
+    if not gone.any() or share > _MOST or now[-1] >= _INSTEAD * share * now.sum():
+        return None
+    absent = [names[code] for code in np.flatnonzero(gone)]
+    if known.family is Family.INTEGER and _largest(known) >= WHOLE_IN_FLOATS and {*absent} == _ODD:
+        sentence = (
+            f"`{known.name}`: all whole numbers are even, {100 * share:.0f} % were odd in training: they went through "
+            "64-bit floats, which hold no odd numbers beyond 9e15: ids among them are no longer what they were"
+        )
+        cause = {"kind": WIDER, "share": 1.0}
+    else:
+        more = f" and {len(absent) - _SHOWN} more" if len(absent) > _SHOWN else ""
+        named = ", ".join(f"“{one}”" for one in absent[:_SHOWN])
+        sentence = (
+            f"`{known.name}`: none of its values ends with {named}{more}, as {100 * share:.1f} % did in training (is a "
+            "part of the data missing?)"
+        )
+        cause = {"kind": MISSING_IDS, "share": round(share, 4), "values": absent[:_SHOWN]}
+    return Finding(CHECK, known.name, Outcome.FAIL, sentence, number=share, cause=cause)
+
+
+def _largest(known: FeatureProfile) -> float:
+    return max(abs(known.minimum or 0.0), abs(known.maximum or 0.0))
