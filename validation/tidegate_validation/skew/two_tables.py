@@ -21,6 +21,12 @@ from tidegate_validation.skew.events.calendar_columns import (
     known_calendar_columns,
     told_of_calendar,
 )
+from tidegate_validation.skew.events.calendar_texts import (
+    CalendarText,
+    calendar_texts,
+    known_calendar_texts,
+    told_of_calendar_texts,
+)
 from tidegate_validation.skew.events.clocks import clocks_of, known_clocks
 from tidegate_validation.skew.events.dates_in_texts import (
     as_dates,
@@ -154,6 +160,7 @@ def _profile(before: Relation, columns: Columns, served: Sequence[str], window_r
     before = with_dates(before, stamps_of_dates(before, _stamps(before, columns)))
     further: dict[str, str] = {}
     calendar: list[CalendarColumn] = []
+    written: list[CalendarText] = []
     if columns.time is not None:
         stamps, out = _stamps(before, columns), _left_out(before, columns)
         dates = running(before, [*stamps, *_dates(before, columns)], columns.time)
@@ -161,6 +168,9 @@ def _profile(before: Relation, columns: Columns, served: Sequence[str], window_r
         numbers = [name for name in before.types if name not in out and name != columns.time]
         calendar = calendar_columns(before, numbers, columns.time)
         further |= distances(calendar, columns.time, before.types)
+        taken = {*texts, *(one.column for one in calendar)}
+        written = calendar_texts(before, [name for name in numbers if name not in taken], columns.time)
+        further |= {one.name(columns.time): one.off(columns.time, before.types) for one in written}
         clocks = clocks_of(before, numbers, columns.time)
         epochs = epochs_of(before, numbers, columns.time)
         others = [name for name in numbers if name not in epochs]
@@ -168,7 +178,7 @@ def _profile(before: Relation, columns: Columns, served: Sequence[str], window_r
         clocks = clocks | epochs
         further |= {delay_name(name, columns.time): sql for name, sql in clocks.items()}
         further |= {name: days_after(name, columns.time, before.types) for name in dates if name not in stamps}
-    relation = _prepared(before, columns, further, calendar)
+    relation = _prepared(before, columns, further, [*calendar, *written])
     features = [name for name in relation.types if name != columns.time]
     if columns.label is not None and columns.label not in served:
         features.remove(columns.label)
@@ -186,7 +196,7 @@ def _report(
     further = [*further, *told_of_times_of_day(now, alone, rule.unseen_floor)]
     now = with_dates(now, alone)
     delays, clocks, added = delays_of(profile, columns.time), dict[str, str](), dict[str, str]()
-    dates, calendar = list[str](), list[CalendarColumn]()
+    dates, calendar, texts_of_dates = list[str](), list[CalendarColumn](), list[CalendarText]()
     if columns.time is not None:
         clocks = known_clocks(profile, list(delays.values()), now, columns.time)
         known = {delay_name(stamp, columns.time): stamp for stamp in _stamps(now, columns)}
@@ -199,14 +209,19 @@ def _report(
         added |= {name: days_after(name, columns.time, now.types) for name in dates}
         calendar = known_calendar_columns(profile.features, columns.time)
         added |= distances(calendar, columns.time, now.types)
-    relation = _prepared(now, columns, added, calendar)
+        texts_of_dates = known_calendar_texts(profile.features, columns.time)
+        served = [one for one in texts_of_dates if one.column in now.types]
+        added |= {one.name(columns.time): one.off(columns.time, now.types) for one in served}
+    relation = _prepared(now, columns, added, [*calendar, *texts_of_dates])
     window = window_of(relation, event_time=columns.time, like=profile.rows_per_block)
     comparison = compare(profile, window, rule, derived=added.keys())
-    measured = {*added, *_stamps(now, columns), *(one.column for one in calendar)}
+    of_dates = [*(one.column for one in calendar), *(one.column for one in texts_of_dates)]
+    measured = {*added, *_stamps(now, columns), *of_dates}
     comparison = with_examples(comparison, profile, window, left_out=measured)
     comparison = told_of_stamps(comparison, profile, relation, delays, columns.time or "", clocks)
     comparison = told_of_dates(comparison, profile, now, dates, columns.time or "")
     comparison = told_of_calendar(comparison, profile, now, calendar, columns.time or "")
+    comparison = told_of_calendar_texts(comparison, profile, texts_of_dates, columns.time or "", rule.unseen_floor)
     comparison = told_of_writing(comparison, came, texts, written, rule.unseen_floor)
     findings = {name: [_with_cure(one, now) for one in found] for name, found in comparison.findings.items()}
     for finding in further:
@@ -232,7 +247,7 @@ def _without_index(relation: Relation, columns: Columns) -> Relation:
 
 
 def _prepared(
-    relation: Relation, columns: Columns, further: Mapping[str, str], calendar: Sequence[CalendarColumn]
+    relation: Relation, columns: Columns, further: Mapping[str, str], calendar: Sequence[CalendarColumn | CalendarText]
 ) -> Relation:
     """Without what is to be left out and columns of the `calendar`, and with `further` columns, SQL by name, which may
     take the place of their own; of time stamps other than the event's the time of day remains, in hours."""
