@@ -130,3 +130,12 @@ def test_a_holiday_as_training_had_one_says_nothing(seed: int) -> None:
     found = report_on_table(profile, as_table(now, "the week"), COLUMNS).findings
 
     assert [one.sentence for one in found if one.subject == "rows"] == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("hours", [-7, 3, 5])
+@pytest.mark.parametrize("kind", ["clock", "shop"])
+def test_times_in_another_zone_are_no_missing_rows(kind: str, hours: int, seed: int) -> None:
+    now = week(seed, kind)
+
+    assert [one.sentence for one in told(now.assign(at=now["at"] + hours * HOUR), seed, kind)] == []

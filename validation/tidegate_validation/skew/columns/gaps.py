@@ -8,6 +8,7 @@ of a job that ran later are only elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +31,8 @@ _SURELY = 25.0
 """Of so many rows that were to come some come, however days differ."""
 _HALF = 0.5
 _AROUND = 3
+_MOVED = 0.15
+"""Where so large a part of the other rows came at other hours than in training, so did those of single hours."""
 _HARDLY = 0.05
 """A day that has less of a usual day's rows may have none."""
 _SHOWN = 3
@@ -78,6 +81,8 @@ def rows_missing(profile: Profile, window: Window, read: Rows) -> list[Finding]:
     of_training = [one.weight for one in _gaps(*before, now[0], usual) if _lacks(one, before, usual, usual_size)]
     least = max(_LEAST, _TIMES * max(of_training, default=0.0), _SURELY / size)
     found = [one for one in _gaps(*now, before[0], usual) if one.weight > least and _lacks(one, now, usual, size)]
+    if _at_other_hours(found, now, usual):
+        found = [one for one in found if one.weight >= _HALF]
     if not found:
         return []
     weight = sum(one.weight for one in found)
@@ -141,3 +146,15 @@ def _lacks(gap: _Gap, hours: tuple[Integers, Integers], usual: Floats, size: flo
     held = np.isin(day, days)
     came = float(n[np.searchsorted(days, day[held]), at[held] % _HOURS].sum())
     return size * float(usual[day % _WEEK, at % _HOURS].sum()) - came >= _HALF * gap.weight * size
+
+
+def _at_other_hours(gaps: Sequence[_Gap], hours: tuple[Integers, Integers], usual: Floats) -> bool:
+    """Whether the rows of a window came at other hours than training's, its gaps aside: in another time zone, say."""
+    days, n = hours
+    at = days[:, None] * _HOURS + np.arange(_HOURS)
+    kept = ~np.any([(at >= one.begin) & (at < one.end) for one in gaps], axis=0) if gaps else np.ones(n.shape, bool)
+    came, wanted = (n * kept).sum(axis=0), (usual[days % _WEEK] * kept).sum(axis=0)
+    if not came.sum() or not wanted.sum():
+        return False
+    apart = float(np.abs(came / came.sum() - wanted / wanted.sum()).sum()) / 2
+    return apart > _MOVED + _HALF * (_HOURS / float(came.sum())) ** 0.5

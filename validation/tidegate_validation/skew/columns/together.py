@@ -255,8 +255,14 @@ def blamed(pairs: list[Association], lost: list[Loss], time: str) -> list[Findin
     while lost:
         broken = Counter(name for one in lost for name in (one.pair.first, one.pair.second))
         moved = all(one.turned for one in lost if TIME_OF_DAY in (one.pair.first, one.pair.second))
+        some = not moved and broken[TIME_OF_DAY] < everything[TIME_OF_DAY]  # Other times would have broken all of them.
         rank = {
-            name: (broken[name] / everything[name], broken[name], (name == TIME_OF_DAY) == moved) for name in broken
+            name: (
+                0.0 if some and name == TIME_OF_DAY else broken[name] / everything[name],
+                broken[name],
+                (name == TIME_OF_DAY) == moved,
+            )
+            for name in broken
         }
         column = max(broken, key=rank.__getitem__)
         mine = sorted((one for one in lost if column in (one.pair.first, one.pair.second)), key=lambda one: one.kept)
