@@ -129,6 +129,25 @@ def test_numbers_as_texts_with_a_decimal_comma_fail(seed: int, part: float, word
     assert words in finding.sentence
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_numbers_as_texts_with_thousands_set_apart_are_told_by_their_comma(seed: int) -> None:
+    now = amounts(seed + 10, 7, 10_010)
+    larger = now["amount"].astype(float) * 12
+    before = training_of_larger_amounts(seed)
+    assert found(now.assign(amount=larger.map("{:.2f}".format)), "amount", before).outcome is Outcome.PASS
+
+    finding = found(now.assign(amount=larger.map("{:,.2f}".format)), "amount", before)
+    assert finding.outcome is Outcome.FAIL
+    assert "categories that training never held: “digits, comma .”" in finding.sentence
+
+
+@functools.cache
+def training_of_larger_amounts(seed: int) -> Profile:
+    rows = amounts(seed, 40, 9_970)
+    rows = rows.assign(amount=(rows["amount"].astype(float) * 12).map("{:.2f}".format))
+    return profile_table(as_table(rows, "training"), COLUMNS, rows.columns.tolist())
+
+
 def test_no_measure_of_a_text_is_told_to_hold_what_another_did() -> None:
     """Letters of café that were read in another encoding bring capitals where there were none."""
     rows, later = (

@@ -81,6 +81,7 @@ def without_marks(city: str) -> str:
         ("composed or decomposed Unicode", lambda city: unicodedata.normalize("NFD", city)),
         ("accents", without_marks),
         ("HTML escapes", lambda city: city.encode("ascii", "xmlcharrefreplace").decode()),
+        ("text encoding", lambda city: city.encode().decode("latin-1").encode().decode("latin-1")),
         ("HTML escapes", lambda city: city.replace("ü", "&uuml;").replace("ö", "&ouml;").replace("ã", "&atilde;")),
         ("letters lost", lambda city: city.encode("ascii", "replace").decode()),
     ],

@@ -157,4 +157,4 @@ def _at_other_hours(gaps: Sequence[_Gap], hours: tuple[Integers, Integers], usua
     if not came.sum() or not wanted.sum():
         return False
     apart = float(np.abs(came / came.sum() - wanted / wanted.sum()).sum()) / 2
-    return apart > _MOVED + _HALF * (_HOURS / float(came.sum())) ** 0.5
+    return bool(apart > _MOVED + _HALF * (_HOURS / float(came.sum())) ** 0.5)

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from tidegate_serving.admission import Finding, Outcome
-from tidegate_validation.skew.diagnosis.categories import RESPELLED
+from tidegate_validation.skew.diagnosis.categories import NEW_CATEGORY, RESPELLED
 from tidegate_validation.skew.diagnosis.frozen import ONE_VALUE
-from tidegate_validation.skew.diagnosis.rivals import OTHER_COLUMN
+from tidegate_validation.skew.diagnosis.rivals import CLIPPED, OTHER_COLUMN
 from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.bins import CategoryBins
 from tidegate_validation.statistics.profile import FeatureProfile
@@ -104,6 +104,15 @@ def _kinds(text: str) -> frozenset[str]:
     )
 
 
+def _telling(differ: Sequence[str], told: Mapping[str, Finding]) -> str:
+    """The measure that says most: kinds of characters that none of training's texts were made of, unless texts were cut
+    off, which is seen by how long they are; else the first."""
+    first, made = told[differ[0]], told.get(MADE_OF)
+    if made is None or made.outcome is not first.outcome or (first.cause or {}).get("kind") == CLIPPED:
+        return differ[0]
+    return MADE_OF if (made.cause or {}).get("kind") in (NEW_CATEGORY, ONE_VALUE) else differ[0]
+
+
 def finding_of_texts(name: str, by_measure: Mapping[str, Sequence[Finding]]) -> Finding | None:
     """The finding about the column `name` from those of its measures: the gravest, of how long its texts are before
     what they are written with; None where all are as in training, or cannot be told."""
@@ -111,7 +120,7 @@ def finding_of_texts(name: str, by_measure: Mapping[str, Sequence[Finding]]) -> 
     differ = [measure for outcome in _TOLD for measure, one in told.items() if one.outcome is outcome]
     if not differ:
         return None
-    measure = differ[0]
+    measure = _telling(differ, told)
     first = told[measure]
     words = f"`{name}`: {_WORDS[measure]}: {first.sentence.removeprefix(f'`{measure}`: ')}"
     cause = first.cause or {}

@@ -181,12 +181,15 @@ def _lost_letters(known: tuple[str, ...], new: list[str]) -> dict[str, str]:
 
 
 def _decoded(known: tuple[str, ...], new: list[str]) -> dict[str, str]:
-    """Text that was written as UTF-8 and read as Western European, or the other way round."""
+    """Text that was written as UTF-8 and read as Western European, once or twice, or the other way round."""
     old: dict[str, str] = {}
     for coding in ("latin-1", "cp1252"):
         for name in known:
             for written, read in (("utf-8", coding), (coding, "utf-8")):
-                old.setdefault(name.encode(written, "replace").decode(read, "replace"), name)
+                once = name.encode(written, "replace").decode(read, "replace")
+                old.setdefault(once, name)
+                if written == "utf-8" and "\ufffd" not in once:
+                    old.setdefault(once.encode().decode(coding, "replace"), name)
     return {name: old[name] for name in new if name in old}
 
 
