@@ -139,3 +139,34 @@ def test_times_in_another_zone_are_no_missing_rows(kind: str, hours: int, seed: 
     now = week(seed, kind)
 
     assert [one.sentence for one in told(now.assign(at=now["at"] + hours * HOUR), seed, kind)] == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_single_days_of_later_months_were_chosen(seed: int) -> None:
+    now = week(seed, "clock")
+    apart = now["at"] + (now["at"] // DAY - FIRST - TRAINED) * 29 * DAY
+
+    assert [one.sentence for one in told(now.assign(at=apart), seed, "clock")] == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("stray", [253_402_214_400, 1, 4_000_000_000])
+def test_a_day_that_is_missing_is_told_beside_clocks_that_are_wrong(stray: int, seed: int) -> None:
+    now = without(week(seed, "clock"), 3)
+    now.loc[:1, "at"] = stray
+    found = told(now, seed, "clock")
+
+    assert [one.outcome for one in found] == [Outcome.WARN]
+    assert f"on {np.datetime64(FIRST + TRAINED + 3, 'D')}" in found[0].sentence
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_weeks_that_are_missing_from_a_longer_window_are_told(seed: int) -> None:
+    table = rows(seed, "clock")
+    day = table["at"] // DAY - FIRST
+    profile = profile_table(as_table(table[day < 18], "training"), COLUMNS, [*table.columns])
+    now = table[(day >= 18) & ~day.between(22, 34)]
+    found = [one for one in report_on_table(profile, as_table(now, "days"), COLUMNS).findings if one.subject == "rows"]
+
+    assert [one.outcome for one in found] == [Outcome.WARN]
+    assert f"on 13 days from {np.datetime64(FIRST + 22, 'D')} on" in found[0].sentence

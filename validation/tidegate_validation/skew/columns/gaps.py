@@ -24,7 +24,8 @@ from tidegate_validation.statistics.window import Window
 CHECK = "gaps"
 MISSING_ROWS = "missing rows"
 _HOURS, _WEEK = 24, 7
-_LEAST_DAYS = 14
+_LEAST_DAYS, _LONGEST = 14, 10_000
+_STRAY = 0.02
 _LEAST, _TIMES = 0.1, 2.0
 """A gap weighs a tenth of a day at least, and so many times the heaviest one of training."""
 _SURELY = 25.0
@@ -71,7 +72,7 @@ def rows_missing(profile: Profile, window: Window, read: Rows) -> list[Finding]:
         _by_hour(part)
         for part in (profile.counts[TIME_OF_DAY], FeatureCounts.of_rows(moments.days, moments.day, moments.hours()))
     )
-    if len(before[0]) < _LEAST_DAYS or len(now[0]) < 2:
+    if len(before[0]) < _LEAST_DAYS or len(now[0]) < 2 or max(np.ptp(days) for days, _ in (before, now)) > _LONGEST:
         return []
     usual = _usual(*before)
     weights = [float(usual[days % _WEEK].sum()) for days, _ in (before, now)]
@@ -83,9 +84,9 @@ def rows_missing(profile: Profile, window: Window, read: Rows) -> list[Finding]:
     found = [one for one in _gaps(*now, before[0], usual) if one.weight > least and _lacks(one, now, usual, size)]
     if _at_other_hours(found, now, usual):
         found = [one for one in found if one.weight >= _HALF]
-    if not found:
-        return []
     weight = sum(one.weight for one in found)
+    if not found or weight > weights[1]:  # Where most is missing, days were chosen.
+        return []
     named = ", ".join(one.words for one in found[:_SHOWN]) + (" and others" if len(found) > _SHOWN else "")
     part = f"{100 * weight:.0f} % of a day's rows"
     sentence = (
@@ -98,10 +99,16 @@ def rows_missing(profile: Profile, window: Window, read: Rows) -> list[Finding]:
 
 
 def _by_hour(counts: FeatureCounts) -> tuple[Integers, Integers]:
-    """The days that have rows, and how many of each hour, [days, 24]; rows without a time have neither."""
+    """The days that have rows, and how many of each hour, [days, 24]; rows without a time have neither, nor have days
+    of so few that their clocks may be wrong."""
     n = counts.grouped([(hour,) for hour in range(_HOURS)])
     there = (counts.blocks > 0) & (n.sum(axis=1) > 0)
-    return counts.blocks[there], n[there]
+    days, n = counts.blocks[there], n[there]
+    if not len(days):
+        return days, n
+    rows = n.sum(axis=1)
+    own = rows >= _STRAY * np.median(rows)
+    return days[own], n[own]
 
 
 def _usual(days: Integers, n: Integers) -> Floats:
@@ -141,7 +148,7 @@ def _lacks(gap: _Gap, hours: tuple[Integers, Integers], usual: Floats, size: flo
         inside = np.arange(gap.begin, gap.end)
         touched, place = np.unique(inside // _HOURS, return_inverse=True)
         weights = np.bincount(place, usual[inside // _HOURS % _WEEK, inside % _HOURS])
-        at = (touched[weights >= _LEAST * gap.weight, None] * _HOURS + np.arange(_HOURS)).ravel()
+        at = (touched[weights >= _LEAST, None] * _HOURS + np.arange(_HOURS)).ravel()
     day = at // _HOURS
     held = np.isin(day, days)
     came = float(n[np.searchsorted(days, day[held]), at[held] % _HOURS].sum())
