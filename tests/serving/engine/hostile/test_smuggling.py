@@ -44,6 +44,7 @@ REFUSED = {
     "a zero byte in a header": post(b"X: a\0b\r\n", LENGTH),
     "a zero byte in a name": post(b"X\0: a\r\n", LENGTH),
     "chunked twice": post(b"Transfer-Encoding: chunked, chunked\r\n", body=CHUNKS),
+    "chunked twice in two headers": post(CHUNKED, CHUNKED, body=CHUNKS),
     "chunked in two headers": post(CHUNKED, b"Transfer-Encoding: identity\r\n", body=CHUNKS),
     "chunked behind a tab of another kind": post(b"Transfer-Encoding: \x0bchunked\r\n", body=CHUNKS),
     "not quite chunked": post(b"Transfer-Encoding: xchunked\r\n", LENGTH),
