@@ -69,7 +69,8 @@ class Releases:
 
     def release(self, version: int) -> None:
         """Runs the DAG for a version that must come through. Refused, with the DAG's sentence, where it does not."""
-        self._story.note("Airflow runs validate, serve, canary, promote")
+        log = self._folders.airflow / "airflow.log"
+        self._story.note(f"Airflow runs validate, serve, canary, promote, for a minute or two: {log} grows meanwhile")
         result = self._run(version)
         if not result.ok:
             raise Refused(
