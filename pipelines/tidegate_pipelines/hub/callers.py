@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Protocol
 
 from sqlalchemy import ColumnElement, true
-from sqlalchemy.orm import InstrumentedAttribute
+from sqlalchemy.orm import InstrumentedAttribute, Session
 from starlette.requests import Request
 
 from tidegate_serving.contract.errors import NotFound, PermissionRefused
@@ -112,9 +112,19 @@ class CurrentUser(Protocol):
 class Audit(Protocol):
     """Writes down what somebody did or was refused, before the answer leaves."""
 
-    def __call__(self, actor: str, action: str, thing: str, outcome: str, detail: str = "", *, address: str) -> None:
+    def __call__(
+        self,
+        actor: str,
+        action: str,
+        thing: str,
+        outcome: str,
+        detail: str = "",
+        *,
+        address: str,
+        session: Session | None = None,
+    ) -> None:
         """One line, such as `anna`, `release`, `model flights:3`, `refused`, `her role is look`; `address` is where the
-        request came from."""
+        request came from. It is there with what `session` writes or not at all, of which it is the last."""
 
 
 def require(caller: Caller, role: str, model: str = "") -> None:

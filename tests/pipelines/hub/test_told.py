@@ -15,6 +15,7 @@ from tests.support.models.versions import Validator, digest_of, make_validator, 
 from tidegate_operators.steps.canary import write_result
 from tidegate_pipelines.hub.api import api_router
 from tidegate_pipelines.hub.app import create_app
+from tidegate_pipelines.hub.audit import AuditLog
 from tidegate_pipelines.hub.config import ReleaseConfig
 from tidegate_pipelines.hub.people_config import AccessConfig
 from tidegate_pipelines.hub.store import Database, ModelRow, VerdictRow
@@ -127,3 +128,20 @@ def test_a_release_that_is_not_over_yet_is_told_later(client: TestClient) -> Non
     assert answer.status_code == 422
     assert "ahead of the hub's clock: tell a release once it is over" in answer.json()["error"]["message"]
     assert client.get("/api/v1/releases").json() == []
+
+
+@pytest.mark.parametrize("path", ["releases", "releases/elsewhere"])
+def test_a_release_and_its_line_in_the_audit_log_are_there_both_or_neither(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    def killed(*_: Any) -> None:
+        raise RuntimeError("a hub that ends now")
+
+    body = told() if path.endswith("elsewhere") else {"model": "flights", "version": 1, "key": "k"}
+    with monkeypatch.context() as patched:
+        patched.setattr(AuditLog, "add", killed)
+        with pytest.raises(RuntimeError, match="ends now"):
+            client.post(f"/api/v1/{path}", json=body)
+    assert client.get("/api/v1/releases").json() == []
+    assert client.post(f"/api/v1/{path}", json=body).status_code == 201
+    assert [one["version"] for one in client.get("/api/v1/releases").json()] == [1]

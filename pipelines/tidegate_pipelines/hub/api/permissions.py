@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from fastapi import Request
+from sqlalchemy.orm import Session
 
 from tidegate_pipelines.hub.access import Caller
 from tidegate_pipelines.hub.access.protection import client_address
@@ -30,18 +31,32 @@ def caller(hub: Hub, request: Request, role: str, action: str = "", thing: str =
 
 @dataclass(slots=True)
 class Done:
-    """What an audited request says of itself once it is done."""
+    """What an audited request says of itself once it is done. `keep` writes its line in a transaction, or in one of its
+    own for None."""
 
+    keep: Callable[[str, Session | None], None]
     reason: str = ""
+    kept: bool = False
+
+    def within(self, session: Session) -> None:
+        """Its line is there with what the session has written or not at all; nothing may be written behind it."""
+        self.keep(self.reason, session)
+        self.kept = True
 
 
 @contextmanager
 def audited(hub: Hub, request: Request, user: Caller, action: str, thing: str) -> Iterator[Done]:
     """Within it a request is done: then it is in the audit log with its reason, and else as refused with the error."""
-    done, address = Done(), client_address(request.scope)
+    address = client_address(request.scope)
+
+    def keep(reason: str, session: Session | None) -> None:
+        hub.audit(user.name, action, thing, "done", reason, address=address, session=session)
+
+    done = Done(keep)
     try:
         yield done
     except TidegateError as error:
         hub.audit(user.name, action, thing, "refused", error.message, address=address)
         raise
-    hub.audit(user.name, action, thing, "done", done.reason, address=address)
+    if not done.kept:
+        keep(done.reason, None)

@@ -38,6 +38,7 @@ def releases_router(hub: Hub) -> APIRouter:
             hub.config.release_of(asked.model, asked.settings)
             row = request_release(hub.database, session, wanted)
             done.reason = asked.reason
+            done.within(session)
         hub.on_request()
         return Release.model_validate(row)
 
@@ -51,6 +52,7 @@ def releases_router(hub: Hub) -> APIRouter:
         with audited(hub, request, user, "cancel", thing) as done, hub.database.writing() as session:
             cancel(hub.database, session, release_id, by=user.name, reason=why.reason)
             done.reason = why.reason
+            done.within(session)
         return Release.model_validate(out_of_engine(hub.database, hub.config, release_id))
 
     _add_looks(hub, router)

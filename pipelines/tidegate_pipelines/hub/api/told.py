@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy.orm import Session
 
 from tidegate_pipelines.hub.api.documents import Moment, Release, WholeNumber
 from tidegate_pipelines.hub.api.permissions import audited, caller
 from tidegate_pipelines.hub.app import Hub
 from tidegate_pipelines.hub.callers import check_model
 from tidegate_pipelines.hub.releases.told import ELSEWHERE, StageBegun, Told, keep_told
+from tidegate_pipelines.hub.store import ReleaseRow
 
 _ACTION = "keep release"
 
@@ -50,7 +52,12 @@ def told_router(hub: Hub) -> APIRouter:
         user = caller(hub, request, "release", _ACTION, thing)
         with audited(hub, request, user, _ACTION, thing) as done:
             check_model(user, sent.model, "release")
-            row = keep_told(hub.database, hub.config, _told(sent, user.name))
+
+            def kept(session: Session, row: ReleaseRow) -> None:
+                done.reason = row.sentence
+                done.within(session)
+
+            row = keep_told(hub.database, hub.config, _told(sent, user.name), kept)
             done.reason = row.sentence
         return Release.model_validate(row)
 

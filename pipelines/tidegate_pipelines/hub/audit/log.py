@@ -74,9 +74,19 @@ class AuditLog:
         self._database = database
         self._clock = clock
 
-    def __call__(self, actor: str, action: str, thing: str, outcome: str, detail: str = "", *, address: str) -> None:
+    def __call__(
+        self,
+        actor: str,
+        action: str,
+        thing: str,
+        outcome: str,
+        detail: str = "",
+        *,
+        address: str,
+        session: Session | None = None,
+    ) -> None:
         """Keeps one line, as every room of the hub asks for it."""
-        self.add(Act(actor, action, thing, Outcome(outcome), reason=detail, address=address))
+        self.add(Act(actor, action, thing, Outcome(outcome), reason=detail, address=address), session)
 
     def add(self, act: Act, session: Session | None = None) -> Line:
         """Keeps an act, in a transaction of its own, or in that of `session`, so that both are there or neither.

@@ -5,7 +5,7 @@ Verdict and canary are read from the model repository, never taken from the mess
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -66,8 +66,11 @@ class Told:
                 raise InvalidInput(f"stage {one.name[:100]!r} is unknown: use {', '.join(STAGES)}")
 
 
-def keep_told(database: Database, config: HubConfig, told: Told) -> ReleaseRow:
-    """The release in the table, with what it left in the repository since it began; the same again for a known key."""
+def keep_told(
+    database: Database, config: HubConfig, told: Told, kept: Callable[[Session, ReleaseRow], None]
+) -> ReleaseRow:
+    """The release in the table, with what it left in the repository since it began; the same again for a known key.
+    `kept` is called last in the transaction of a new one."""
     settings = config.release_of(told.model)
     root = settings.repository or config.repository
     directory = version_directory(root, ServableId(told.model, told.version))
@@ -101,6 +104,7 @@ def keep_told(database: Database, config: HubConfig, told: Told) -> ReleaseRow:
         _note_stages(session, row, told, verdict, canary)
         state = _state(told, verdict, canary[1] if canary else None)
         finish(session, row, told.ended, state, _sentence(told, verdict))
+        kept(session, row)
     return row
 
 
