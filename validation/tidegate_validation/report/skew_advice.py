@@ -144,6 +144,13 @@ _BY_KIND: Mapping[str, str] = {
     "exchanged in some rows": "Find out who fills {name} and `{column}` in each other's place{when}.",
     "rounded": _DIGITS,
     "32-bit floats": _DIGITS,
+    "64-bit floats": _DIGITS,
+    "missing rows": "Find out which files or hours of the data did not come{when}, and compare again with all of it.",
+    "missing ids": (
+        "Find out which part of the data is missing{when}: {name} shows that a shard, or a reader of it, is left out."
+    ),
+    "exchanged categories": "Check the codes of {name} where they are written and read{when}: two have changed places.",
+    "another date": "Find out which date {name} is written from{when}: it is not that of the event.",
     "drift over time": "Look at {name} over the last windows{when}: it moves a little in each, which none shows alone.",
 }
 """What to do about each kind of cause; `{name}` is the column, `{when}` where and since when."""
