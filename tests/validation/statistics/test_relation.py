@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from tidegate_validation.skew import Columns, SkewReport, report_on_tables
 from tidegate_validation.skew.two_tables import profile_table, report_on_table
 from tidegate_validation.statistics import count_relation, make_profile, relation, rows
 from tidegate_validation.statistics.bins import OFF_SUPPORT
+from tidegate_validation.statistics.event_times import with_times
 from tidegate_validation.statistics.facts import Facts, facts_of
 from tidegate_validation.statistics.relation import connected, relation_of
 from tidegate_validation.statistics.rows import read_rows
@@ -81,6 +83,39 @@ def test_files_too_large_for_memory_are_told_as_those_that_are_not(
     monkeypatch.setattr(relation, "LARGE", 100)
     monkeypatch.setattr(relation, "as_table", None)
     assert told(report_on_tables(*files, columns)) == told(in_memory)
+
+
+def test_of_each_table_one_sample_is_drawn(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = list[str]()
+
+    def counted(name: str, size: int, sampled: Callable[[str, int], str] = rows.sampled) -> str:
+        drawn.append(name)
+        return sampled(name, size)
+
+    monkeypatch.setattr(rows, "MOST_ROWS", 500)
+    for module in (rows, relation):
+        monkeypatch.setattr(module, "sampled", counted)
+    report_on_tables(*files, COLUMNS)
+    assert [one for one in drawn if one.startswith(("tidegate_before", "tidegate_now"))] == [
+        "tidegate_before",
+        "tidegate_now",
+    ]
+
+
+@pytest.mark.parametrize("read", [rows.MOST_ROWS, 2000], ids=["whole", "a sample"])
+def test_times_in_texts_are_read_once_and_told_as_stamps_are(
+    files: tuple[Path, Path], read: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "MOST_ROWS", read)
+    frames = [pd.read_parquet(one) for one in (files[0].with_name("before-1.parquet"), files[1])]
+    stamps = [one.assign(at=pd.to_datetime(one["at"], unit="s")) for one in frames]
+    texts = [one.assign(at=one["at"].dt.strftime("%Y-%m-%d %H:%M:%S")) for one in stamps]
+    of_texts, of_stamps = (report_on_tables(before, now, COLUMNS) for before, now in (texts, stamps))
+    assert told(of_texts) == told(of_stamps)
+    with connected() as connection:
+        timed = with_times(relation_of(connection, "texts", as_table(texts[1], "texts"), "texts"), "at", "texts")
+        assert timed.table is not None, "each query reads the texts anew"
+        assert pa.types.is_timestamp(timed.table.schema.field("at").type)
 
 
 def test_what_sql_says_of_all_rows_is_what_reading_them_says(

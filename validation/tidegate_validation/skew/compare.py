@@ -298,9 +298,8 @@ def _read(profile: Profile, window: Window, features: Sequence[FeatureProfile]) 
     columns = [window.columns.get(one.name, one.name) for one in features]
     moment = [window.moment] if window.moment is not None and profile.event_time is not None else []
     types = {column: window.types[column] for column in [*columns, *moment]}
-    return read_rows(
-        window.connection, window.relation, window.block, types, window.rows, columns_that_tell_rows(profile, window)
-    )
+    hashed = columns_that_tell_rows(profile, window)
+    return read_rows(window.connection, window.relation, window.block, types, window.rows, hashed, window.some)
 
 
 def _with_empty_columns(window: Window, inputs: Sequence[FeatureProfile]) -> Window:

@@ -123,6 +123,7 @@ def report_on_tables(
         _check(before, now, columns)
         before = with_times(before, columns.time, "reference data")
         now = with_times(now, columns.time, "current data")
+        before, now = before.drawn(), now.drawn()
         profile = _profile(before, columns, list(now.types), now.rows)
         untimed = [
             *told_of_untimed(before, columns.time, "reference data"),

@@ -78,7 +78,7 @@ def profile_relation(
     columns = [Column(name, types[name], family(types[name]), _role(name, label, event_time)) for name in names]
     told_apart = list(dict.fromkeys([*features, *filter(None, (event_time,))]))
     wanted = {name: types[name] for name in [*names, *filter(None, (event_time,))]}
-    read = read_rows(connection, relation.name, block, wanted, rows, told_apart)
+    read = read_rows(connection, relation.name, block, wanted, rows, told_apart, relation.some)
     profiles, counts = _profiles(connection, relation.name, block, columns, read)
     inputs = [one for one in profiles if one.role is Role.INPUT]
     tables = {one.name: measured(connection, relation.name, block, one.name) for one in inputs if is_vector(one.type)}

@@ -34,18 +34,15 @@ def with_times(relation: Relation, time: str | None, what: str) -> Relation:
         return relation
     kind, sql = relation.types[time], quote(time)
     if family(kind) is Family.TEXT:
-        sql = f"TRY_CAST({sql} AS TIMESTAMP WITH TIME ZONE)"
-        _refuse_other_texts(relation, time, sql, what)
-    elif family(kind) in (Family.INTEGER, Family.FLOAT):
+        return _of_texts(relation, time, what)
+    if family(kind) in (Family.INTEGER, Family.FLOAT):
         sql = _of_numbers(relation, time)
     elif family(kind) is not Family.TIME:
         raise InvalidInput(f"{what}: column {time!r} of type {kind} holds no times: give stamps or Unix seconds")
-    if not relation.connection.execute(f"SELECT count({sql}) FROM {relation.name}").fetchall()[0][0]:
-        raise InvalidInput(f"{what}: column {time!r} holds no time in any row: name another column, or none")
+    _refuse_none(relation.connection.execute(f"SELECT count({sql}) FROM {relation.name}").fetchall()[0][0], time, what)
     if sql == quote(time):
         return relation
-    columns = {name: sql if name == time else quote(name) for name in relation.types}
-    return relation.view(f"{relation.name}_timed", columns)
+    return relation.parsed(f"{relation.name}_timed", {time: sql})
 
 
 def without_time(relation: Relation, time: str) -> int:
@@ -134,12 +131,20 @@ def _day(number: str) -> str:
     return f"try_strptime(CAST(CAST({whole} AS BIGINT) AS VARCHAR), '%Y%m%d')"
 
 
-def _refuse_other_texts(relation: Relation, time: str, read: str, what: str) -> None:
+def _of_texts(relation: Relation, time: str, what: str) -> Relation:
     text = quote(time)
-    found = relation.connection.execute(
-        f"SELECT any_value({text}) FROM {relation.name} WHERE {text} <> '' AND {read} IS NULL"
-    ).fetchall()[0][0]
-    if found is not None:
+    read = f"TRY_CAST({text} AS TIMESTAMP WITH TIME ZONE)"
+    told, other = relation.connection.execute(
+        f"SELECT count({read}), any_value({text}) FILTER (WHERE {text} <> '' AND {read} IS NULL) FROM {relation.name}"
+    ).fetchall()[0]
+    if other is not None:
         raise InvalidInput(
-            f"{what}: column {time!r} holds {found!r}, which is no time: write times as ISO 8601 has them"
+            f"{what}: column {time!r} holds {other!r}, which is no time: write times as ISO 8601 has them"
         )
+    _refuse_none(told, time, what)
+    return relation.parsed(f"{relation.name}_timed", {time: read})
+
+
+def _refuse_none(told: int, time: str, what: str) -> None:
+    if not told:
+        raise InvalidInput(f"{what}: column {time!r} holds no time in any row: name another column, or none")

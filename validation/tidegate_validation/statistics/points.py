@@ -43,7 +43,7 @@ class Point:
     peak: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Points:
     """The most frequent values, and what those beyond may weigh.
 
@@ -61,7 +61,7 @@ class Points:
     phases: tuple[float, ...] = ()
     fresh: tuple[float, ...] = ()
 
-    @property
+    @functools.cached_property
     def usual_peak(self) -> float:
         """The share that 19 of 20 listed values keep below on every day."""
         return float(np.quantile([point.peak for point in self.listed], _USUAL)) if self.listed else 0.0
@@ -76,10 +76,21 @@ class Points:
 
     def of(self, value: float | str) -> Point:
         """What is known of a value, or what can be said at most of one that is not listed."""
-        for point in self.listed:
-            if point.value == value or (isinstance(value, float) and _close(value, point.value)):
-                return point
-        return Point(value, self.rest, self.rest, max(self.rest, self.novel))
+        place = self._places.get(value)
+        if isinstance(value, float):
+            with np.errstate(over="ignore", invalid="ignore"):
+                near = np.flatnonzero(np.abs(value - self._numbers) <= _DIGITS * np.abs(self._numbers))
+            place = int(near[0]) if len(near) else place
+        return Point(value, self.rest, self.rest, max(self.rest, self.novel)) if place is None else self.listed[place]
+
+    @functools.cached_property
+    def _places(self) -> Mapping[float | str, int]:
+        return {point.value: place for place, point in reversed([*enumerate(self.listed)])}
+
+    @functools.cached_property
+    def _numbers(self) -> Floats:
+        """The listed values, NaN for texts."""
+        return np.array([one.value if isinstance(one.value, float) else np.nan for one in self.listed], np.float64)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
@@ -99,10 +110,6 @@ class Points:
         rows = zip(*(data["listed"][name] for name in ("value", "share", "spread", "peak")), strict=True)
         phases, fresh = (tuple(map(float, data.get(name, ()))) for name in ("phases", "fresh"))
         return cls(tuple(Point(*row) for row in rows), float(data["rest"]), float(data["novel"]), phases, fresh)
-
-
-def _close(one: float, other: float | str) -> bool:
-    return isinstance(other, float) and abs(one - other) <= _DIGITS * abs(other)
 
 
 def weigh(sample: ValueSample | TextSample) -> Points:

@@ -17,7 +17,7 @@ from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.inference_log.reader import duckdb_module
 from tidegate_validation.statistics.blocks import ROW_INDEX
 from tidegate_validation.statistics.counting import types_of
-from tidegate_validation.statistics.rows import sampled
+from tidegate_validation.statistics.rows import read_whole, sampled
 from tidegate_validation.statistics.sql import quote, text_literal
 from tidegate_validation.tables import as_table, fitting
 
@@ -33,27 +33,64 @@ _PARQUET = (".parquet", ".pq")
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """`name` is SQL text for so many `rows` on `connection`, with columns of DuckDB `types`."""
+    """`name` is SQL text for so many `rows` on `connection`, with columns of DuckDB `types`. `table` holds the same
+    rows where they are in memory, `some` names a sample of them where one was drawn."""
 
     connection: Any
     name: str
     rows: int
     types: Mapping[str, str]
+    table: pa.Table | None = None
+    some: str = ""
 
     def view(self, name: str, columns: Mapping[str, str]) -> Relation:
         """Its `columns`, SQL by name, as a relation of another name."""
-        wanted = ", ".join(f"{sql} AS {quote(one)}" for one, sql in columns.items())
-        self.connection.execute(f"CREATE TEMP VIEW {name} AS SELECT {wanted} FROM {self.name}")
-        return replace(self, name=name, types=types_of(self.connection, name))
+        self.connection.execute(f"CREATE TEMP VIEW {name} AS SELECT {_listed(columns)} FROM {self.name}")
+        return replace(
+            self, name=name, types=types_of(self.connection, name), table=None, some=self._some(name, columns)
+        )
+
+    def parsed(self, name: str, columns: Mapping[str, str]) -> Relation:
+        """The relation under another name, with these columns, SQL by name, in the place of its own: whatever takes
+        long to read is read once, where all rows are in memory."""
+        every = {one: columns.get(one, quote(one)) for one in self.types}
+        if self.table is None:
+            return self.view(name, every)
+        found = self.connection.sql(f"SELECT {_listed(columns)} FROM {self.name}").to_arrow_table()
+        table = self.table
+        for one in columns:
+            table = table.set_column(table.column_names.index(one), one, found[one])
+        return replace(relation_of_table(self.connection, name, table), some=self._some(name, every))
 
     def numbered(self, name: str) -> Relation:
         """With a column ROW_INDEX for the order of rows."""
-        return self.view(name, {**{one: quote(one) for one in self.types}, ROW_INDEX: "row_number() OVER () - 1"})
+        columns = {**{one: quote(one) for one in self.types}, ROW_INDEX: "row_number() OVER () - 1"}
+        return replace(self, some="").view(name, columns)  # In a sample the numbers would be others.
+
+    def drawn(self) -> Relation:
+        """The relation, of which a sample is kept for whoever asks for one; drawing one reads all rows."""
+        if read_whole(self.rows):
+            return self
+        some = f"{self.name}_some"
+        self.connection.execute(f"CREATE TEMP TABLE {some} AS SELECT * FROM {sampled(self.name, self.rows)}")
+        return replace(self, some=some)
 
     def sample(self, columns: Mapping[str, str]) -> pa.Table:
         """Some `columns`, SQL by name, of a repeatable sample of rows, all where they are few."""
-        wanted = ", ".join(f"{sql} AS {quote(one)}" for one, sql in columns.items())
-        return self.connection.sql(f"SELECT {wanted} FROM {sampled(self.name, self.rows)}").to_arrow_table()
+        source = self.some or sampled(self.name, self.rows)
+        return self.connection.sql(f"SELECT {_listed(columns)} FROM {source}").to_arrow_table()
+
+    def _some(self, name: str, columns: Mapping[str, str]) -> str:
+        """The same columns of the sample, where there is one, as a relation beside that of a name."""
+        if not self.some:
+            return ""
+        some = f"{name}_some"
+        self.connection.execute(f"CREATE TEMP VIEW {some} AS SELECT {_listed(columns)} FROM {self.some}")
+        return some
+
+
+def _listed(columns: Mapping[str, str]) -> str:
+    return ", ".join(f"{sql} AS {quote(one)}" for one, sql in columns.items())
 
 
 @contextmanager
@@ -89,7 +126,7 @@ def relation_of_table(connection: Any, name: str, table: pa.Table, what: str = "
     """
     _check_names(table.column_names, what)
     connection.register(name, table)
-    return Relation(connection, name, table.num_rows, types_of(connection, name))
+    return Relation(connection, name, table.num_rows, types_of(connection, name), table)
 
 
 def told_apart(table: pa.Table, wanted: Collection[str]) -> pa.Table:

@@ -194,19 +194,27 @@ class Rows:
 
 
 def read_rows(
-    connection: Any, relation: str, block: str, types: Mapping[str, str], rows: int, hashed: Sequence[str] = ()
+    connection: Any,
+    relation: str,
+    block: str,
+    types: Mapping[str, str],
+    rows: int,
+    hashed: Sequence[str] = (),
+    some: str = "",
 ) -> Rows:
     """Reads columns of `relation` (SQL text), which has so many `rows`; `types` are those that each is to be read as.
 
-    `block` is SQL for a row's block. Rows are told apart by the columns `hashed`, where all rows are read.
+    `block` is SQL for a row's block. Rows are told apart by the columns `hashed`, where all rows are read. `some` is a
+    sample of the relation where one was drawn.
     """
-    whole = rows <= MOST_ROWS
+    whole = read_whole(rows)
+    source = some or sampled(relation, rows)
     names, found, own = list(types), dict[str, ReadColumn](), dict[str, ReadColumn]()
     blocks, hashes = (_NOTHING, _NOTHING), np.empty(0, dtype=np.uint64)
     for start in range(0, max(len(names), 1), _AT_ONCE):
         part = names[start : start + _AT_ONCE]
         further = [f"hash({', '.join(map(quote, hashed))}) AS h"] if hashed and whole and start == 0 else []
-        table = _fetched(connection, relation, block, [_value(one, types[one]) for one in part], further, rows)
+        table = _fetched(connection, source, block, [_value(one, types[one]) for one in part], further)
         blocks = _blocks(table)
         hashes = to_numpy(table["h"]) if further else hashes
         for place, name in enumerate(part):
@@ -214,7 +222,7 @@ def read_rows(
             if not whole and int((found[name].place >= 0).sum()) < MOST_ROWS // _SPARSE:
                 value = _value(name, types[name])
                 filled = f"(SELECT * FROM {relation} WHERE {value} IS NOT NULL)"
-                there = _fetched(connection, filled, block, [value], [], rows)
+                there = _fetched(connection, sampled(filled, rows), block, [value], [])
                 own[name] = _column(there["v0"], *_blocks(there))
     return Rows(whole, *blocks, found, own, hashes)
 
@@ -225,17 +233,20 @@ def _value(column: str, sql_type: str) -> str:
     return as_number(column, sql_type) if family(sql_type).numeric else as_text(column, sql_type)
 
 
-def _fetched(
-    connection: Any, relation: str, block: str, values: Sequence[str], further: Sequence[str], rows: int
-) -> Any:
+def _fetched(connection: Any, source: str, block: str, values: Sequence[str], further: Sequence[str]) -> Any:
     """Blocks `b`, values `v0`, `v1`, ... and what is asked for `further`, as a pyarrow.Table."""
     named = ", ".join([f"{block} AS b", *(f"{value} AS v{place}" for place, value in enumerate(values)), *further])
-    return connection.sql(f"SELECT {named} FROM {sampled(relation, rows)}").to_arrow_table()
+    return connection.sql(f"SELECT {named} FROM {source}").to_arrow_table()
+
+
+def read_whole(rows: int) -> bool:
+    """Whether so many rows are read whole, and not a sample of them."""
+    return rows <= MOST_ROWS
 
 
 def sampled(relation: str, rows: int) -> str:
     """SQL text for a repeatable sample of a relation's `rows`, all where they are few."""
-    some = f" USING SAMPLE reservoir({MOST_ROWS} ROWS) REPEATABLE (7)" if rows > MOST_ROWS else ""
+    some = "" if read_whole(rows) else f" USING SAMPLE reservoir({MOST_ROWS} ROWS) REPEATABLE (7)"
     return f"(SELECT * FROM {relation}{some})"
 
 

@@ -42,7 +42,7 @@ class Window:
     the event alone, which a log that knows only when its rows arrived does not have. `unlogged` are features that the
     log does not have as they were asked, by its configuration: `hash` or `omit` by name. `named` gives SQL for the
     same rows with REQUEST_ID and ROW, by which a log's rows are found again, from the files that it has by then: call
-    it within `read_again`. None where rows have no names.
+    it within `read_again`. None where rows have no names. `some` names a sample of the rows where one was drawn.
     """
 
     connection: Any
@@ -55,6 +55,7 @@ class Window:
     moment: str | None = None
     unlogged: Mapping[str, str] = field(default_factory=dict)
     named: Callable[[], str] | None = None
+    some: str = ""
 
 
 @contextmanager
@@ -188,7 +189,8 @@ def window_of(relation: Relation, *, event_time: str | None, like: float | None 
     block = day_of(str(event_time), relation.types) if has_time else window_chunk_of(relation.rows, like)
     columns = {name: name for name in relation.types if name != ROW_INDEX}
     time = event_time if has_time else None
-    return Window(relation.connection, relation.name, relation.types, columns, block, relation.rows, time, time)
+    connection, name, rows, types = relation.connection, relation.name, relation.rows, relation.types
+    return Window(connection, name, types, columns, block, rows, time, time, some=relation.some)
 
 
 def _role(name: str) -> str:

@@ -85,11 +85,7 @@ def as_dates(relation: Relation, names: Collection[str], written: Mapping[str, W
     if not names:
         return relation
     ways = {name: one.way for name, one in (written or {}).items() if one.way is not None}
-    kept = {
-        name: _date(name, ways.get(name)) if name in names else quote(name)  # What is not read is missing.
-        for name in relation.types
-    }
-    return relation.view(f"{relation.name}_read", kept)
+    return relation.parsed(f"{relation.name}_read", {name: _date(name, ways.get(name)) for name in names})
 
 
 def kept_in_texts(profile: Profile, names: Collection[str]) -> Profile:

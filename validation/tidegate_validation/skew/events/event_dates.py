@@ -79,11 +79,8 @@ def with_dates(relation: Relation, stamps: Collection[str]) -> Relation:
     an hour."""
     if not stamps:
         return relation
-    kept = {
-        name: f"CAST({quote(name)} + INTERVAL 1 HOUR AS DATE)" if name in stamps else quote(name)
-        for name in relation.types
-    }
-    return relation.view(f"{relation.name}_dated", kept)
+    kept = {name: f"CAST({quote(name)} + INTERVAL 1 HOUR AS DATE)" for name in stamps}
+    return relation.parsed(f"{relation.name}_dated", kept)
 
 
 def known_dates(profile: Profile, stamps: Sequence[str]) -> list[str]:

@@ -261,7 +261,10 @@ def _standing_apart(
     the other rows too. Days have `fuller` times training's rows, of which each may be the furthest."""
     ends = zip((-1, 1), (feature.minimum, feature.maximum), feature.deviations or (), strict=False)
     for side, limit, known in ends:
-        found = None if limit is None else rows_beyond(sample, known, side, limit, ahead)
+        furthest = sample.values[-1 if side > 0 else 0] if len(sample.values) else 0.0
+        if limit is None or side * (furthest - limit) <= 0:
+            continue
+        found = rows_beyond(sample, known, side, limit, ahead)
         if found is None:
             continue
         beyond, apart = found
