@@ -70,6 +70,23 @@ def test_an_equal_model_of_several_classes_passes_with_all_metrics(tmp_path: Pat
     assert named(found, "accuracy").sentence.startswith("no worse than the version that serves now: accuracy 0.")
 
 
+@pytest.mark.parametrize("named_before", [False, True])
+def test_a_class_that_is_new_holds_no_version_back(tmp_path: Path, named_before: bool) -> None:
+    """A version that serves and names no classes cannot be compared on four; nobody can name them any more."""
+    table = insects()
+    ants = np.random.default_rng(7).random(table.num_rows) < 0.05
+    table = world.with_column(table, world.LABEL, np.where(ants, "ant", table[world.LABEL].to_numpy()))
+    four = Signature(SEEN, (TensorSpec("chances", "float32", (-1, 4)),))
+    line = "chance = np.column_stack([np.full(len(size), 0.05), 0.95 * chance])"
+    before = draft(classes="bee,fly,wasp") if named_before else draft()
+    found = judged(tmp_path, draft(line, four), before, table)
+    assert outcome(found) is (Outcome.PASS if named_before else Outcome.WARN), [one.sentence for one in found]
+    told = [one.sentence for one in found if one.outcome is Outcome.WARN]
+    assert [
+        "cannot answer the held-out examples, so nothing is compared with it: output 'chances'" in one for one in told
+    ] == [True] * (not named_before)
+
+
 def test_classes_in_another_order_are_told_apart_by_metadata(tmp_path: Path) -> None:
     turned = "chance = chance[:, [2, 0, 1]]"
     confused = judged(tmp_path / "confused", draft(turned), draft(), insects())

@@ -18,7 +18,7 @@ from tidegate_validation.case import Case, Version
 from tidegate_validation.counts import counted
 from tidegate_validation.quality.data.held_out import HeldOut, ScoredExamples, Source, held_out_of
 from tidegate_validation.quality.data.labels import distinct_texts, profiled_texts
-from tidegate_validation.quality.data.outputs import Prediction, as_scores, prediction_of
+from tidegate_validation.quality.data.outputs import Prediction, UnreadableOutput, as_scores, prediction_of
 from tidegate_validation.quality.data.predictions import Predictions, Read, predict, predict_table
 from tidegate_validation.quality.evaluation import Evaluation, Task
 from tidegate_validation.quality.judgement.by_heart import judge_unknown
@@ -56,10 +56,13 @@ class Model:
     prediction: Prediction
 
     @classmethod
-    def of(cls, version: Version, output: str) -> Model:
-        """Its prediction is the `output`, where one is named. InvalidInput where it cannot be told."""
+    def of(cls, version: Version, output: str, label: str) -> Model:
+        """Its prediction is the `output`, where one is named; `label` is the column of the classes in its training.
+        InvalidInput where it cannot be told."""
         name, signature = default_signature(version.manifest)
-        prediction = prediction_of(version.manifest, signature, output)
+        profile = version.profile()
+        classes = [] if profile is None else profiled_texts(profile, version.manifest.label or label)
+        prediction = prediction_of(version.manifest, signature, output, classes)
         return cls(version.directory, version.manifest, name, signature, prediction)
 
     @property
@@ -83,8 +86,8 @@ class _Pair:
 
     @classmethod
     def of(cls, case: Case, limits: SandboxLimits, output: str) -> _Pair:
-        baseline = Model.of(case.baseline, output) if case.baseline is not None else None
-        return cls(case, Model.of(case.candidate, output), baseline, limits)
+        baseline = Model.of(case.baseline, output, case.label) if case.baseline is not None else None
+        return cls(case, Model.of(case.candidate, output, case.label), baseline, limits)
 
     def session(self, model: Model) -> Session:
         """A sandbox for one of the models."""
@@ -177,12 +180,16 @@ def _score(
     if subject.baseline is None:
         return alone, [], judge_named_bounds(mine.kept)
     with subject.session(subject.baseline) as session:
-        theirs = subject.ask(subject.baseline, session, held, rule)
+        try:
+            theirs = subject.ask(subject.baseline, session, held, rule)
+        except UnreadableOutput as error:
+            return alone, [_baseline_unusable(error.message)], judge_named_bounds(mine.kept)
     finite = np.delete(np.arange(len(theirs.scores)), theirs.strange())
     common, first, second = np.intersect1d(mine.rows, theirs.rows[finite], return_indices=True)
     compared = _rows(held, common)
     if not len(common) or (not theirs.usable and compared.too_little(rule) is not None):
-        return alone, [_baseline_unusable(theirs.failure)], []
+        why = theirs.failure.words if theirs.failure is not None else "it answers NaN or infinity"
+        return alone, [_baseline_unusable(why)], []
     pair: tuple[Floats, Floats] = mine.scores[first], theirs.scores[finite][second]
     trouble = [] if theirs.usable else [_baseline_in_part(theirs, len(mine.rows) - len(common), len(mine.rows))]
     further = _further(mine, theirs, subject.candidate.prediction, held.evaluation)
@@ -250,9 +257,8 @@ def _not_finite(count: int, rows: int, example: Mapping[str, Any]) -> Finding:
     return Finding("predictions", "held-out data", Outcome.FAIL, sentence, number=count / rows, example=shown)
 
 
-def _baseline_unusable(answer: Answer | None) -> Finding:
+def _baseline_unusable(why: str) -> Finding:
     """The baseline failed, so that there is nothing to compare with; that must not hold its successor back."""
-    why = answer.words if answer is not None else "it answers NaN or infinity"
     sentence = f"{SERVING} cannot answer the held-out examples, so nothing is compared with it: {why}"
     return Finding("predictions", "baseline", Outcome.WARN, sentence)
 

@@ -54,6 +54,14 @@ def test_of_two_class_probabilities_the_second_counts() -> None:
         as_scores(prediction, "binary", ("0", "1"), {"p": np.zeros((1, 3))})
 
 
+def test_what_a_version_was_trained_on_names_as_many_columns() -> None:
+    made = manifest((MATRIX,))
+    assert prediction_of(*made, trained_on=("10", "9", "2")).classes == ("2", "9", "10")
+    assert prediction_of(*made, trained_on=("a", "b")).classes == ()
+    assert prediction_of(*manifest((MATRIX,), classes="x,y,z"), trained_on=("a", "b", "c")).classes == ("x", "y", "z")
+    assert prediction_of(*manifest((TensorSpec("p", "float32", (-1, 2)),)), trained_on=("a", "b")).classes == ()
+
+
 def test_a_model_says_its_classes_in_metadata_or_in_an_output() -> None:
     named = prediction_of(*manifest((TensorSpec("p", "float32", (-1, 3)),), classes="red, green,blue"))
     assert (named.classes, named.columns, named.names) == (("red", "green", "blue"), 3, None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,6 +24,10 @@ METADATA = "quality.output"
 _LIKELY = ("probability", "probabilities", "proba", "score", "scores", "prediction", "predictions", "output")
 _FEW = 20
 _NAMES = ("classes", "class_names", "labels")
+
+
+class UnreadableOutput(InvalidInput):
+    """An output of which nobody says which classes its numbers belong to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +48,19 @@ class Prediction:
         return None if -1 in self.output.shape[1:] else int(np.prod(self.output.shape[1:]))
 
 
-def prediction_of(manifest: Manifest, signature: Signature, asked: str = "") -> Prediction:
-    """How a version says its prediction, in the output `asked` for where one is. InvalidInput, naming the choices,
-    where that cannot be told."""
+def prediction_of(
+    manifest: Manifest, signature: Signature, asked: str = "", trained_on: Sequence[str] = ()
+) -> Prediction:
+    """How a version says its prediction, in the output `asked` for where one is; the classes that it was `trained_on`
+    name as many columns where its manifest names none. InvalidInput, naming the choices, where that cannot be told."""
     name = prediction_output(manifest, signature, asked)
     output = next(spec for spec in signature.outputs if spec.name == name)
     named = [spec for spec in signature.outputs if spec.name in _NAMES and spec.name != name]
     names = next((spec for spec in named if spec.dtype == "string" and len(spec.shape) == 2), None)
-    return Prediction(output, names, classes_of(manifest))
+    found = Prediction(output, names, classes_of(manifest))
+    if found.classes or found.columns is None or not 2 < found.columns == len(trained_on):
+        return found
+    return replace(found, classes=tuple(sorted_classes(trained_on)))
 
 
 def prediction_output(manifest: Manifest, signature: Signature, asked: str = "") -> str:
@@ -188,7 +197,7 @@ def _decided(prediction: Prediction, classes: Sequence[str], flat: Array) -> Arr
     index = flat.dtype.kind in "iuf" and bool(prediction.classes) and not set(known) <= {*classes}
     names = [_indexed(prediction.classes, name) if index else str(name) for name in known]
     if not index and len(flat) > _FEW and not set(names) & {*classes}:
-        raise InvalidInput(
+        raise UnreadableOutput(
             f"output {prediction.output.name!r} answers {', '.join(names[:4])}, but the classes are "
             f"{', '.join(classes[:6])}: name the classes in order in metadata {CLASSES!r}"
         )
@@ -211,7 +220,7 @@ def _place(classes: Sequence[str], name: str) -> int:
     return classes.index(name) if name in classes else len(classes)
 
 
-def _shape(prediction: Prediction, array: Array, wanted: str) -> InvalidInput:
-    return InvalidInput(
+def _shape(prediction: Prediction, array: Array, wanted: str) -> UnreadableOutput:
+    return UnreadableOutput(
         f"output {prediction.output.name!r} has shape {list(array.shape)}: the quality gate needs {wanted}"
     )
