@@ -94,6 +94,8 @@ def leaking(one: World, kind: str) -> Array:
         "missing elsewhere": np.where(one.part, known, np.nan),
         "a default elsewhere": np.where(one.part, 5 + known, 0.0),
         "noise elsewhere": np.where(one.part, labels, noise),
+        "higher, and noisy": np.where(one.part, 6 + 2 * labels + 0.4 * noise, noise),
+        "lower, and noisy": np.where(one.part, -9 - 2 * labels + 0.4 * noise, noise),
         "missing where positive": np.where(one.part & (labels == 1), np.nan, noise),
         "words": np.where(one.part, np.where(labels == 1, b"returned", b"kept"), b"open").astype(object),
         "where strong": np.where(one.inputs["strength"] > 0.7, labels, 3 * noise),
@@ -108,6 +110,8 @@ def leaking(one: World, kind: str) -> Array:
         "missing elsewhere",
         "a default elsewhere",
         "noise elsewhere",
+        "higher, and noisy",
+        "lower, and noisy",
         "missing where positive",
         "words",
         "one shop",
@@ -126,7 +130,9 @@ def test_a_leak_in_a_part_of_the_rows_is_found_and_named(kind: str, first: bool)
     assert trusted.outcome is Outcome.WARN
 
 
-@pytest.mark.parametrize("kind", ["missing elsewhere", "noise elsewhere", "where strong", "one shop"])
+@pytest.mark.parametrize(
+    "kind", ["missing elsewhere", "noise elsewhere", "higher, and noisy", "where strong", "one shop"]
+)
 def test_numbers_leak_in_parts_as_well(kind: str) -> None:
     one = World(2, "regression")
     one.inputs["leak"] = leaking(one, kind)

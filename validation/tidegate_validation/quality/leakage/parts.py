@@ -1,6 +1,7 @@
 """Parts of the rows in which one input by itself may give the label away, though it does not on the whole.
 
-Parts are cut by the input alone, or by another column: where it is told at all, single values of it, rows of one kind.
+Parts are cut by the input alone, or by another column: where it is told at all, single values of it, either end of its
+values, rows of one kind.
 Only where a number equals its label is the label looked at, and what equals it by chance is left out.
 """
 
@@ -23,6 +24,10 @@ _MASS = 0.02
 _COMMON = 0.8
 _KINDS = 30
 _PERSISTENT = 0.5
+_ENDS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9)
+"""Where a number is cut in two."""
+_HALF = 0.55
+"""More than such a share of the rows is no end."""
 _TIMES = 5
 
 
@@ -45,7 +50,7 @@ def parts_of(
 ) -> Iterator[Part]:
     """Parts of at least the share `least` of the rows in which one input reaches the power `limit` by itself.
 
-    Rows of one kind are only looked at where the candidate is `suspicious`.
+    Rows of one kind, and those at either end of an input, are only looked at where the candidate is `suspicious`.
     """
     columns = {name: array.reshape(len(array), -1)[:, 0] for name, array in inputs.items() if array.size == len(array)}
     fewest = max(FEWEST, int(np.ceil(least * len(evaluation))))
@@ -57,6 +62,7 @@ def parts_of(
         found.append(_pure(name, codes, names, pure, evaluation))
         if pure:
             found.append(_told(name, column, (codes < 0) | np.isin(codes, pure), evaluation))
+        found += _ends(name, column, evaluation, fewest, suspicious)
         for part in found:
             if part is not None and fewest <= part.inside.sum() < len(evaluation) and part.alone >= limit:
                 yield part
@@ -98,6 +104,20 @@ def _told(name: str, column: Array, inside: Mask, evaluation: Evaluation) -> Par
     if not FEWEST <= inside.sum() < len(inside):
         return None
     return Part(name, f"where `{name}` has a value of its own", inside, _alone(evaluation, inside, column))
+
+
+def _ends(
+    name: str, column: Array, evaluation: Evaluation, fewest: int, suspicious: Callable[[Mask], bool]
+) -> Iterator[Part]:
+    """The highest and the lowest of a number's values: a leak may lie beyond all that the input is elsewhere."""
+    if column.dtype.kind not in "fiu" or len(np.unique(column)) <= _KINDS:
+        return
+    values = column.astype(np.float64)
+    edges = np.quantile(values[np.isfinite(values)], _ENDS)
+    for edge in np.unique(edges):
+        for words, inside in ((f">= {edge:.6g}", values >= edge), (f"< {edge:.6g}", values < edge)):
+            if fewest <= inside.sum() <= _HALF * len(column) and suspicious(inside):
+                yield Part(name, f"where `{name}` {words}", inside, _alone(evaluation, inside, column))
 
 
 def _alone(evaluation: Evaluation, inside: Mask, column: Array) -> float:
