@@ -1,6 +1,10 @@
 //! Follows the chunks of an HTTP/1.1 body as they are read, to know a size that is beyond the limit at once: the HTTP layer
 //! waits for all of its bytes first. They are counted too, since many small ones cost more than one large one.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
 /// What follows in the stream of a request whose body comes in chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
@@ -15,6 +19,9 @@ enum Next {
     /// A chunk, and the end of its line.
     Data(u64),
 }
+
+/// Looks for the word; to make it takes longer than to use it for a small request.
+static CHUNKED: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"hunked"));
 
 const END_OF_HEAD: &[u8] = b"\r\n\r\n";
 const END_OF_LINE: u64 = 2;
@@ -42,7 +49,7 @@ impl Chunks {
     pub fn feed(&mut self, mut bytes: &[u8], idle: bool) {
         if idle && !matches!(self.next, Next::Head(_)) {
             self.largest = 0;
-            let chunked = memchr::memmem::find(bytes, b"hunked").is_some();
+            let chunked = CHUNKED.find(bytes).is_some();
             self.next = if chunked { Next::Head(0) } else { Next::Unknown };
         }
         while let (Some((byte, rest)), true) = (bytes.split_first(), self.next != Next::Unknown) {

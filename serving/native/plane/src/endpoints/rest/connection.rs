@@ -47,8 +47,7 @@ where
     S: RestService,
     T: AsyncRead + AsyncWrite + Unpin,
 {
-    let any_origin = service.any_origin();
-    let lifeline = peer.lifeline.clone();
+    let (any_origin, lifeline) = (service.any_origin(), peer.lifeline.clone());
     let memory = lifeline.share(&peer.limits.memory).clone();
     let unread = AtomicBool::new(false);
     let handler = service_fn(|mut request: Request<Incoming>| {
@@ -64,19 +63,21 @@ where
         let chunks = framing::is_chunked(&request).then(|| peer.lifeline.clone());
         let (service, peer, memory, unread) = (&service, &peer, &memory, &unread);
         async move {
-            let coming = async {
-                if !first {
-                    peer.pace.begin_one_more().await;
-                }
-                whole(request, peer, memory, used?, chunks, &observation).await
+            let coming = Coming::new(&**service);
+            if !first {
+                peer.pace.begin_one_more().await;
+            }
+            let begun = match used {
+                Ok(used) => whole(request, peer, memory, used, chunks, &observation).await,
+                Err(refused) => Err(refused),
             };
-            let begun = counted(coming, &**service, &observation).await;
+            coming.end(begun.as_ref().err().map(|refused| refused.code));
             let is_unread = begun.as_ref().map_or(has_body, |whole| whole.is_unread);
             unread.store(is_unread, Ordering::Relaxed);
             let mut response = match begun {
                 Ok(whole) if is_unread => close_after(answer(whole, service, peer, memory, &observation).await),
                 Ok(whole) => answer(whole, service, peer, memory, &observation).await,
-                Err(refused) => refused,
+                Err(refused) => refused.noted(&observation),
             };
             tell(&observation, &mut response);
             response.body_mut().hold(open);
@@ -161,21 +162,12 @@ impl Refused {
     fn by_head(why: &Status) -> Refused {
         Refused { code: why.code, response: Box::new(close_after(failure(why, Tags::default()))) }
     }
-}
 
-/// A request once its body is there, or else the answer. It is counted once where it is not handed over.
-async fn counted<S: RestService>(
-    coming: impl Future<Output = Result<WholeRequest, Refused>>,
-    service: &S,
-    observation: &Observation,
-) -> Result<WholeRequest, RestResponse> {
-    let counting = Coming::new(service);
-    let begun = coming.await;
-    counting.end(begun.as_ref().err().map(|refused| refused.code));
-    begun.map_err(|Refused { code, response }| {
-        observation.note(|facts| facts.code = Some(code));
-        *response
-    })
+    /// The answer, whose code is noted.
+    fn noted(self, observation: &Observation) -> RestResponse {
+        observation.note(|facts| facts.code = Some(self.code));
+        *self.response
+    }
 }
 
 /// Notes what a request is answered with, and says in the answer where it stands in a trace.
