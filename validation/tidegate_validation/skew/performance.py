@@ -229,10 +229,15 @@ def _estimated(answers: Answers, scores: Floats, known: Mask) -> tuple[Interval,
 
 
 def _calibrated(felt: Floats, right: Floats, wanted: Floats) -> Floats:
-    from sklearn.isotonic import IsotonicRegression
+    """By isotonic regression, constant beyond what was `felt`; scikit-learn's class for it says the same and takes
+    twice as long, for looking at its arguments."""
+    from sklearn.isotonic import isotonic_regression
 
-    fitted = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(felt, right)
-    return np.asarray(fitted.predict(wanted), dtype=np.float64)
+    known, place = np.unique(felt, return_inverse=True)
+    rows = np.bincount(place).astype(np.float64)
+    shares = np.bincount(place, right) / rows
+    fitted = isotonic_regression(shares, sample_weight=rows, y_min=0.0, y_max=1.0)
+    return np.asarray(np.interp(wanted, known, fitted), dtype=np.float64)
 
 
 def _mean(values: Floats, days: Integers, metric: Metric) -> Interval:
