@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_serving.contract.servable import is_name
+from tidegate_serving.contract.servable import is_name, name_fault
 from tidegate_serving.typed_config import check_bounds, within
 
 PROBLEM = "fleet"
@@ -65,7 +65,7 @@ class FleetConfig:
         for key in ("name", "node"):
             value = getattr(self, key)
             if value and not is_name(value):
-                raise InvalidInput(f"{key} is {value!r}: use letters, digits, and . _ - between them")
+                raise InvalidInput(f"{key} is {value!r}, {name_fault(value)}")
         if self.host and not _HOST.fullmatch(self.host):
             raise InvalidInput(
                 f"host is {self.host!r}: write a name in letters of ASCII (`xn--...` for others), an IPv4 address, or "

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_serving.contract.servable import is_name
+from tidegate_serving.contract.servable import is_name, name_fault
 from tidegate_serving.sources.file_system.version_policy import parse_version_policy
 from tidegate_serving.typed_config import check_bounds, within
 
@@ -128,9 +128,7 @@ class ModelConfig:
             parse_version_policy(self.versions)
         for label in self.labels:
             if not is_name(label):
-                raise InvalidInput(
-                    f"label {label!r} cannot be used: take letters, digits, '.', '_' and '-', at most 128"
-                )
+                raise InvalidInput(f"label {label!r} cannot be used, {name_fault(label)}")
 
 
 def check_policy(policy: str) -> None:

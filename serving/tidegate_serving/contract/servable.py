@@ -13,7 +13,10 @@ from dataclasses import dataclass, field
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.words import cut
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
+_LONGEST = 128
+_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{_LONGEST - 1}}}\Z")
+_NOT_FIRST = "._-"
+_ODD = re.compile(r"[^A-Za-z0-9._-]")
 _SHOWN = 200
 MAX_VERSION = 2**63 - 1
 
@@ -45,10 +48,20 @@ def is_name(name: str) -> bool:
 def check_name(name: str) -> str:
     """The name itself, or InvalidInput where it cannot be a folder and a URL segment."""
     if not is_name(name):
-        raise InvalidInput(
-            f"servable name {cut(name, _SHOWN)!r} cannot be used: take letters, digits, '.', '_' and '-', at most 128"
-        )
+        raise InvalidInput(f"servable name {cut(name, _SHOWN)!r} cannot be used, {name_fault(name)}")
     return name
+
+
+def name_fault(text: str) -> str:
+    """What keeps a text that is no name from being one, and what a name may be made of."""
+    odd = _ODD.search(text)
+    if odd is not None:
+        fault = f"it has {cut(odd.group())!r}"
+    elif text.startswith(tuple(_NOT_FIRST)):
+        fault = f"it begins with {text[0]!r}"
+    else:
+        fault = f"it has {len(text)} characters" if text else "it is empty"
+    return f"{fault}: take letters, digits, '.', '_' and '-', a letter or digit first, at most {_LONGEST}"
 
 
 def is_version(text: str) -> bool:

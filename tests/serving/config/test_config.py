@@ -169,7 +169,7 @@ def test_an_empty_value_is_none(tmp_path: Path) -> None:
         ("versions = 'newest'", "versions is 'newest': use latest:N, all, specific:1,4, or none"),
         ("[models.m]\nversions = 'newest'", "models.m: versions is 'newest': use latest:N"),
         ("[models.m]\nlabels = {best = -1}", "models.m: labels.best is -1: use 0 or more"),
-        ("[models.m]\nlabels = {'the best' = 1}", "models.m: label 'the best' cannot be used"),
+        ("[models.m]\nlabels = {'the best' = 1}", "models.m: label 'the best' cannot be used, it has ' '"),
         ("[models.m.batching]\nconcurrency = 9999", "models.m: batching: concurrency is 9999: use 1024 or less"),
         ("[log_columns]\nmail = 'omit'", "log_columns names 'mail': name an input, such as \"in.email\""),
         ("[log_columns]\n'in.mail' = 'drop'", "log_columns.in.mail is 'drop': use one of hash, omit"),
@@ -178,7 +178,7 @@ def test_an_empty_value_is_none(tmp_path: Path) -> None:
             "log_path = 'l'\nprediction_log_path = 'p'\n[log_columns]\n'in.mail' = 'omit'",
             "log_columns keeps in.mail out of the log, and prediction_log_path writes requests whole",
         ),
-        ("[models.'a b']\nversions = 'all'", "servable name 'a b' cannot be used"),
+        ("[models.'a b']\nversions = 'all'", "servable name 'a b' cannot be used, it has ' ': take"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, text: str, match: str) -> None:

@@ -126,7 +126,7 @@ def test_a_node_that_nobody_could_reach_is_refused(tmp_path: Path) -> None:
     assert "fleet.host is empty and grpc_address is 0.0.0.0:8500" in done.stderr
     with pytest.raises(InvalidInput, match=r"fleet\.etcd is set without control_address"):
         EngineConfig(fleet=fleet, control_address="")
-    with pytest.raises(InvalidInput, match=r"node is 'a/b'"):
+    with pytest.raises(InvalidInput, match=r"node is 'a/b', it has '/': take"):
         FleetConfig(node="a/b")
 
 
