@@ -18,7 +18,7 @@ from tidegate_pipelines.hub.app import create_app
 from tidegate_pipelines.hub.audit import AuditLog
 from tidegate_pipelines.hub.config import ReleaseConfig
 from tidegate_pipelines.hub.people_config import AccessConfig
-from tidegate_pipelines.hub.store import Database, ModelRow, VerdictRow
+from tidegate_pipelines.hub.store import Database, FeatureProfileRow, ModelRow, VerdictRow
 from tidegate_serving.admission import Outcome
 from tidegate_validation.canary.judgement import CanaryResult
 from tidegate_validation.canary.numbers import CanaryNumbers
@@ -130,18 +130,53 @@ def test_a_release_that_is_not_over_yet_is_told_later(client: TestClient) -> Non
     assert client.get("/api/v1/releases").json() == []
 
 
-@pytest.mark.parametrize("path", ["releases", "releases/elsewhere"])
-def test_a_release_and_its_line_in_the_audit_log_are_there_both_or_neither(
-    client: TestClient, monkeypatch: pytest.MonkeyPatch, path: str
+SKEW = {
+    "format": "tidegate.skew-report/1",
+    "model": "flights",
+    "version": 1,
+    "since": "2026-05-01T00:00:00+00:00",
+    "until": "2026-05-02T00:00:00+00:00",
+    "rows": 100,
+    "outcome": "PASS",
+    "sentence": "as in training",
+    "findings": [],
+    "shares": {"x": {"labels": ["low"], "reference": [1.0], "current": [1.0]}},
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "listed"),
+    [
+        ("releases", {"model": "flights", "version": 1, "key": "k"}, "releases"),
+        ("releases/elsewhere", told(), "releases"),
+        ("skew", SKEW, "skew?model=flights"),
+    ],
+)
+def test_what_is_kept_and_its_line_in_the_audit_log_are_there_both_or_neither(
+    client: TestClient,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    body: dict[str, Any],
+    listed: str,
 ) -> None:
     def killed(*_: Any) -> None:
         raise RuntimeError("a hub that ends now")
 
-    body = told() if path.endswith("elsewhere") else {"model": "flights", "version": 1, "key": "k"}
     with monkeypatch.context() as patched:
         patched.setattr(AuditLog, "add", killed)
         with pytest.raises(RuntimeError, match="ends now"):
             client.post(f"/api/v1/{path}", json=body)
-    assert client.get("/api/v1/releases").json() == []
+    with database.reading() as session:
+        assert session.scalars(select(FeatureProfileRow)).all() == []
+    assert client.get(f"/api/v1/{listed}").json() == []
     assert client.post(f"/api/v1/{path}", json=body).status_code == 201
-    assert [one["version"] for one in client.get("/api/v1/releases").json()] == [1]
+    assert [one["version"] for one in client.get(f"/api/v1/{listed}").json()] == [1]
+    (line,) = AuditLog(database).lines()
+    assert (line.act.outcome.value, line.act.thing.partition(":")[0]) == ("done", "model flights")
+
+
+def test_a_report_that_a_token_may_not_send_is_in_the_audit_log(client: TestClient, database: Database) -> None:
+    assert client.post("/api/v1/skew", json={**SKEW, "model": "spam"}).status_code == 404
+    (line,) = AuditLog(database).lines()
+    assert (line.act.thing, line.act.action, line.act.outcome.value) == ("model spam", "keep skew report", "refused")

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request
 from sqlalchemy import func, select
+from sqlalchemy.orm import Session
 
 from tidegate_pipelines.hub.api.documents import (
     Deliveries,
@@ -141,11 +142,14 @@ def _add_measures(hub: Hub, router: APIRouter) -> None:
         model = str(report.get("model", ""))[:200]
         thing = f"model {model}"
         user = caller(hub, request, "release", "keep skew report", thing)
-        check_model(user, model, "release")
         with audited(hub, request, user, "keep skew report", thing) as done:
+            check_model(user, model, "release")
+
+            def kept(session: Session, new: int) -> None:
+                done.reason = f"{new} features"
+                done.within(session)
+
             try:
-                kept = keep_report(hub.database, report, "the report")
+                return {"kept": keep_report(hub.database, report, "the report", kept)}
             except Unsupported as error:
                 raise InvalidInput(error.message) from error
-            done.reason = f"{kept} features"
-        return {"kept": kept}

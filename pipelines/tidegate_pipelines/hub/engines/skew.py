@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -45,10 +45,16 @@ def read_reports(database: Database, folder: Path, known: set[str]) -> set[str]:
     return found
 
 
-def keep_report(database: Database, report: Mapping[str, Any], where: str) -> int:
+def keep_report(
+    database: Database,
+    report: Mapping[str, Any],
+    where: str,
+    kept: Callable[[Session, int], None] | None = None,
+) -> int:
     """One row for each feature, and one for the model as a whole; how many were new. A window is kept once.
 
-    InvalidInput or Unsupported, naming `where`, for what is no skew report of one window.
+    `kept` is called last in their transaction. InvalidInput or Unsupported, naming `where`, for what is no skew report
+    of one window.
     """
     check_format(report, kind="skew-report", version="1", where=where)
     try:
@@ -59,35 +65,37 @@ def keep_report(database: Database, report: Mapping[str, Any], where: str) -> in
         counted = int(report["rows"])
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidInput(f"{where} is no skew report of one window ({error!r}): give it since and until") from error
-    kept = [{**row, "shares": shares.get(row["feature"], _NOTHING)["current"]} for row in rows]
-    new = _keep(database, model, version, (start, end), counted, kept)
-    _keep_profiles(database, model, version, shares)
+    with_shares = [{**row, "shares": shares.get(row["feature"], _NOTHING)["current"]} for row in rows]
+    with database.writing() as session:
+        know_model(session, model, database.now(session))
+        new = _keep(session, model, version, (start, end), counted, with_shares)
+        _keep_profiles(session, model, version, shares)
+        if kept is not None:
+            kept(session, new)
     return new
 
 
 def _keep(
-    database: Database,
+    session: Session,
     model: str,
     version: int,
     window: tuple[datetime, datetime],
     counted: int,
     rows: list[dict[str, Any]],
 ) -> int:
-    with database.writing() as session:
-        know_model(session, model, database.now(session))
-        same = (
-            SkewWindowRow.model == model,
-            SkewWindowRow.version == version,
-            SkewWindowRow.window_end == window[1],
-        )
-        known = set(session.scalars(select(SkewWindowRow.feature).where(*same)).all())
-        new = [row for row in rows if row["feature"] not in known]
-        for row in new:
-            told = {"model": model, "version": version, "window_start": window[0], "window_end": window[1]}
-            added = SkewWindowRow(**told, rows=counted, **row)
-            session.add(added)
-            if row["feature"] == WHOLE:
-                _note_latest(session, added)
+    same = (
+        SkewWindowRow.model == model,
+        SkewWindowRow.version == version,
+        SkewWindowRow.window_end == window[1],
+    )
+    known = set(session.scalars(select(SkewWindowRow.feature).where(*same)).all())
+    new = [row for row in rows if row["feature"] not in known]
+    for row in new:
+        told = {"model": model, "version": version, "window_start": window[0], "window_end": window[1]}
+        added = SkewWindowRow(**told, rows=counted, **row)
+        session.add(added)
+        if row["feature"] == WHOLE:
+            _note_latest(session, added)
     return len(new)
 
 
@@ -100,12 +108,11 @@ def _note_latest(session: Session, window: SkewWindowRow) -> None:
         model.last_window = window.id
 
 
-def _keep_profiles(database: Database, model: str, version: int, shares: Mapping[str, Mapping[str, Any]]) -> None:
+def _keep_profiles(session: Session, model: str, version: int, shares: Mapping[str, Mapping[str, Any]]) -> None:
     """How each feature was spread in training, which the shares of its windows are looked at beside."""
-    with database.writing() as session:
-        for feature, one in shares.items():
-            document = {"labels": one["labels"], "shares": one["reference"]}
-            session.merge(FeatureProfileRow(model=model, version=version, feature=feature, document=document))
+    for feature, one in shares.items():
+        document = {"labels": one["labels"], "shares": one["reference"]}
+        session.merge(FeatureProfileRow(model=model, version=version, feature=feature, document=document))
 
 
 def _shares(report: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
