@@ -24,7 +24,6 @@ try:
         PokeReturnValue,
         conf,
     )
-    from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
     from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
@@ -47,7 +46,6 @@ __all__ = [
     "Connection",
     "Context",
     "PokeReturnValue",
-    "TimeDeltaTrigger",
     "TriggerEvent",
     "conf",
     "defers_by_default",

@@ -6,6 +6,7 @@ What is known between two turns lies beside the version's report: who observes, 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -39,8 +40,10 @@ from tidegate_serving.files import write_json
 from tidegate_validation.canary.judgement import CanaryResult
 from tidegate_validation.canary.numbers import CanaryNumbers
 from tidegate_validation.canary.rule import CanaryMode, CanaryRule
+from tidegate_validation.counts import counted
 
 _VERSION = "1"
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,8 @@ def canary_turn(
         left = (record.since + timedelta(seconds=rule.seconds) - clock()).total_seconds()
         result = observe(lambda: observation.look(group), max(min(turn.patience, left), 0.0))
         if not result.decided and turn.patience < left:
+            compared = counted(result.numbers.compared, "answer")
+            logger.info("%s: %s compared so far, %.0f s are left", manifest.id, compared, left - turn.patience)
             return None
         write_result(directory, result, observation.manifest_digest)
         replace(record, result=result).write(directory)

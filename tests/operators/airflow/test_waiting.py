@@ -109,3 +109,31 @@ def test_a_trigger_survives_an_outage_and_complains_of_it_once(tmp_path: Path) -
     version, said = json.loads(python(OUTAGE, home=tmp_path))
     assert version == "3"
     assert len([one for one in said if "HTTP 500" in one]) == 1
+
+
+PAUSE = """
+import asyncio, json
+from datetime import UTC, datetime, timedelta
+import structlog
+from airflow.sdk.exceptions import TaskDeferred
+from tidegate.airflow import SkewReportOperator
+
+until = datetime.now(UTC) + timedelta(seconds=2)
+
+async def waited(trigger):
+    async for event in trigger.run():
+        return (datetime.now(UTC) - until).total_seconds()
+
+try:
+    SkewReportOperator(task_id="skew", servable="flights", until=until.isoformat(), deferrable=True).execute({})
+except TaskDeferred as deferred:
+    with structlog.testing.capture_logs() as said:
+        late = asyncio.run(waited(deferred.trigger))
+    print(json.dumps([late, [one["event"] for one in said]], default=str))
+"""
+
+
+def test_a_pause_says_nothing_each_second_in_the_tasks_log(tmp_path: Path) -> None:
+    late, said = json.loads(python(PAUSE, home=tmp_path))
+    assert late >= 0.0
+    assert said == []

@@ -52,9 +52,13 @@ def candidate(endpoints: Endpoints, world: World, name: str, source: str = BETTE
     return second
 
 
-def test_the_next_turn_goes_on_with_what_the_last_has_seen(endpoints: Endpoints, world: World, name: str) -> None:
+def test_the_next_turn_goes_on_with_what_the_last_has_seen(
+    endpoints: Endpoints, world: World, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
     second = candidate(endpoints, world, name)
-    assert canary_turn(directory=second, control=endpoints.control, turn=IMPATIENT, rule=RULE) is None
+    with caplog.at_level("INFO"):
+        assert canary_turn(directory=second, control=endpoints.control, turn=IMPATIENT, rule=RULE) is None
+    assert f"{name}:2: 0 answers compared so far" in caplog.text
     shadow = desired(endpoints, name).shadow
     assert shadow is not None
     assert replace(shadow, until_us=0) == Shadow(2, 1.0)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tidegate_operators.airflow.compat import BaseOperator, TimeDeltaTrigger, defers_by_default
+from tidegate_operators.airflow.compat import BaseOperator, defers_by_default
 from tidegate_operators.airflow.fields import COLOUR, as_number, read_version, run_of
 from tidegate_operators.airflow.hook import DEFAULT_CONNECTION, TidegateHook
 from tidegate_operators.airflow.lineage import Lineage, directory_of
@@ -67,6 +66,8 @@ class CanaryOperator(WithLineage, BaseOperator):
 
     def execute(self, context: Context, event: Any = None) -> dict[str, Any]:
         """Observes; Airflow calls it, again after each wait."""
+        from tidegate_operators.airflow.triggers import PauseTrigger
+        from tidegate_operators.airflow.waiting import deadline
         from tidegate_operators.steps import CanaryTurn, canary_turn, require_passed
 
         with steps_errors():
@@ -85,5 +86,5 @@ class CanaryOperator(WithLineage, BaseOperator):
                     context["ti"].xcom_push(key="return_value", value=result)
                 require_passed(found)
                 return result
-        self.defer(trigger=TimeDeltaTrigger(timedelta(seconds=pause)), method_name="execute")
+        self.defer(trigger=PauseTrigger(moment=deadline(pause), carried={}), method_name="execute")
         return {}

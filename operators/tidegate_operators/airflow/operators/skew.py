@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate_operators.airflow.assets import emit, skew_asset, with_outlet
-from tidegate_operators.airflow.compat import BaseOperator, TimeDeltaTrigger, defers_by_default
+from tidegate_operators.airflow.compat import BaseOperator, defers_by_default
 from tidegate_operators.airflow.fields import COLOUR, as_bool, as_whole
 from tidegate_operators.airflow.hook import DEFAULT_CONNECTION, TidegateHook
 from tidegate_operators.airflow.links import SkewReportLink
@@ -90,13 +90,13 @@ class SkewReportOperator(BaseOperator):
     def execute(self, context: Context, event: Any = None) -> dict[str, Any]:
         """Reports; Airflow calls it, again after a wait."""
         from tidegate_operators.airflow.skewness import OverTime, skew_of, to_xcom
+        from tidegate_operators.airflow.triggers import PauseTrigger
         from tidegate_operators.steps import parse_time, require_no_skew
 
         with steps_errors():
             until = parse_time(self.until)
-            ahead = None if until is None else until - datetime.now(UTC)
-            if self.deferrable and ahead is not None and ahead.total_seconds() > 0.0:
-                self.defer(trigger=TimeDeltaTrigger(ahead), method_name="execute")
+            if self.deferrable and until is not None and until > datetime.now(UTC):
+                self.defer(trigger=PauseTrigger(moment=until.isoformat(), carried={}), method_name="execute")
             version, found = skew_of(
                 TidegateHook(self.tidegate_conn_id).engine,
                 directory=self.directory,
