@@ -29,6 +29,14 @@ ROWS = 1000
         (["fare_quantile_0.1", "fare_quantile_0.9"], [("fare_quantile_0.1", "fare_quantile_0.9")]),
         (["p1", "p2"], []),
         (["q10", "p90"], []),
+        (["fareP10", "fareP90"], [("fareP10", "fareP90")]),
+        (["q025", "q975"], [("q025", "q975")]),
+        (["p0", "p100"], [("p0", "p100")]),
+        (["step_1", "step_24", "step_60"], []),
+        (["top_1", "top_50"], []),
+        (["temp_10", "temp_90"], []),
+        (["mp3", "mp64"], []),
+        (["p10", "p600"], []),
         (["lower", "upper_limit", "slow", "shigh"], []),
         (["probability", "class", "top"], []),
     ],
@@ -48,6 +56,19 @@ def test_bounds_that_cross_on_more_than_a_few_rows_are_told(seed: int, error: fl
     assert [one.subject in ("q10, q90", "q10, q50", "q50, q90") for one in found] == [True] * told
     assert judge_named_bounds({"q10": np.full((ROWS, 1), np.nan), "q90": high[:, None]}) == []
     assert judge_named_bounds({"q10": np.zeros((ROWS, 2)), "q90": high[:, None]}) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("levels", [("low", "high"), ("low", "medium", "high")])
+def test_probabilities_of_low_and_high_are_no_bounds(seed: int, levels: tuple[str, ...]) -> None:
+    random = np.random.default_rng(seed)
+    weights = np.exp(random.normal(size=(ROWS, len(levels))))
+    shares = weights / weights.sum(axis=1, keepdims=True)
+    outputs = {f"risk_{level}": shares[:, [place]] for place, level in enumerate(levels)}
+    assert judge_named_bounds(outputs) == []
+    middle = random.uniform(0.1, 0.3, ROWS)
+    crossed = {"risk_low": (middle + 0.1)[:, None], "risk_high": (middle - 0.1)[:, None]}
+    assert len(judge_named_bounds(crossed)) == 1
 
 
 @pytest.mark.parametrize("crossed", [False, True])

@@ -5,9 +5,10 @@ A first version has nothing else to hold its further outputs against.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
@@ -19,8 +20,14 @@ _CROSSED = 0.02
 """More than this share of the rows is a fault: quantiles that were each learnt by themselves cross on a few."""
 _BELOW = {"lower": "upper", "low": "high", "lo": "hi", "min": "max", "minimum": "maximum", "least": "most"}
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
-_QUANTILE = re.compile(r"^(.*?(?:q|p|pct|percentile|quantile))[_-]?(\d+|0?\.\d+)$", re.IGNORECASE)
+_QUANTILE = re.compile(
+    r"^(.*?(?:(?<![^\W\d_])(?i:q|p|pct|percentile|quantile)|(?<=[a-z])(?:Q|P|Pct|Percentile|Quantile)))"
+    r"[_-]?(\d+|0?\.\d+)$"
+)
+"""The word by itself: `step_10` is none."""
 _MEDIAN = 50.0
+_MOST = 100.0
+_ROUNDING = 1e-3
 
 
 def pairs_by_name(names: Iterable[str]) -> list[tuple[str, str]]:
@@ -33,15 +40,15 @@ def pairs_by_name(names: Iterable[str]) -> list[tuple[str, str]]:
         for place, word in enumerate(words)
         if word in _BELOW and (other := (*words[:place], _BELOW[word], *words[place + 1 :])) in by_words
     ]
-    quantiles = defaultdict[str, dict[float, str]](dict)
+    families = defaultdict[str, dict[str, str]](dict)
     for name in by_words.values():
         if match := _QUANTILE.match(name):
-            number = float(match[2])
-            quantiles[match[1]][number if match[2].isdigit() else 100 * number] = name
-    for family in quantiles.values():
-        ordered = sorted(family)
-        if len(ordered) > 1 and ordered[0] <= _MEDIAN <= ordered[-1]:
-            found += [(family[low], family[high]) for place, low in enumerate(ordered) for high in ordered[place + 1 :]]
+            families[match[1]][match[2]] = name
+    for family in families.values():
+        by_percent = dict(zip(_percents(family), family.values(), strict=True))
+        ordered = sorted(by_percent)
+        if len(ordered) > 1 and ordered[0] <= _MEDIAN <= ordered[-1] <= _MOST:
+            found += itertools.combinations([by_percent[one] for one in ordered], 2)
     return found
 
 
@@ -50,7 +57,9 @@ def judge_named_bounds(outputs: Mapping[str, Array]) -> list[Finding]:
     crossed = dict[tuple[str, str], float]()
     for low, high in pairs_by_name(outputs):
         below, above = outputs[low], outputs[high]
-        if below.shape == above.shape and below.shape[1] == 1 and np.isfinite(below).any():
+        if below.shape != above.shape or below.shape[1] != 1 or _are_shares(below, above):
+            continue
+        if np.isfinite(below).any():
             crossed[low, high] = float((below > above).mean())
     pair = max(crossed, key=lambda one: crossed[one], default=None)
     if pair is None or crossed[pair] <= _CROSSED:
@@ -61,6 +70,23 @@ def judge_named_bounds(outputs: Mapping[str, Array]) -> list[Finding]:
     )
     cause = {"kind": "crossed"}
     return [Finding(CHECK, ", ".join(pair), Outcome.WARN, sentence, number=crossed[pair], cause=cause)]
+
+
+def _percents(numbers: Collection[str]) -> list[float]:
+    """Which quantiles in hundredths: `025` beside `975` are thousandths."""
+    found = [float(one) if one.isdigit() else 100 * float(one) for one in numbers]
+    thousandths = max(found) > _MOST and all(len(one) == len("975") and one.isdigit() for one in numbers)
+    return [one / 10 if thousandths else one for one in found]
+
+
+def _are_shares(one: Array, other: Array) -> bool:
+    """Whether they are probabilities of two levels, such as of a low and of a high risk: together one at most, and the
+    more likely the one the less likely the other, where bounds of one number rise together."""
+    pair = np.concatenate([one, other], axis=1, dtype=np.float64)
+    pair = pair[np.isfinite(pair).all(axis=1)]
+    if not len(pair) or pair.min() < 0 or pair.sum(axis=1).max() > 1 + _ROUNDING or not pair.std(axis=0).all():
+        return False
+    return bool(np.corrcoef(pair[:, 0], pair[:, 1])[0, 1] < 0)
 
 
 def _words(name: str) -> list[str]:
