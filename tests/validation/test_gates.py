@@ -209,13 +209,21 @@ def test_a_package_that_is_missing_where_a_version_is_judged_is_no_fault_of_the_
         assert f"`{installed_by}`" in told.sentence
 
 
-@pytest.mark.parametrize("statement", ["from . import features", "import our_features"])
-def test_a_module_of_a_versions_own_that_is_not_among_its_files_is_its_fault(tmp_path: Path, statement: str) -> None:
+def test_a_module_beside_itself_that_is_not_among_a_versions_files_is_its_fault(tmp_path: Path) -> None:
     policy = replace(POLICY, run=("robustness",), required=("robustness",))
-    source = f"{statement}\n{HONEST}"
+    source = f"from . import features\n{HONEST}"
     verdict = validate(request(tmp_path, 6, Draft(source, training=training(6)), policy).changed(baseline=None))
     assert verdict.outcome is Outcome.FAIL, verdict.sentence
     assert "features" in verdict.sentence
+
+
+def test_of_a_module_that_may_be_its_own_or_a_packages_the_verdict_tells_both_cures(tmp_path: Path) -> None:
+    policy = replace(POLICY, run=("robustness",), required=("robustness",))
+    source = f"import our_features\n{HONEST}"
+    verdict = validate(request(tmp_path, 6, Draft(source, training=training(6)), policy).changed(baseline=None))
+    assert (verdict.allowed, verdict.outcome) == (False, Outcome.ERROR), verdict.sentence
+    assert "if it is yours, publish it with the version" in verdict.sentence
+    assert "if it is a package, run `pip install our_features`" in verdict.sentence
 
 
 def test_a_package_that_only_some_rows_ask_for_is_asked_for_too_late(tmp_path: Path) -> None:

@@ -54,16 +54,19 @@ def lacking(error: BaseException, directory: Path) -> str:
         return ""
     if _is_package(module, directory):
         return _cure(module)
+    publish = (
+        f"publish it with the version (a Python model has it beside itself and writes `from . import {module}`; "
+        "MLflow takes code_paths)"
+    )
     absent = _not_installed(directory)
     if absent:
         return (
             f"needs {module}, and of what its requirements.txt names this is not installed where it is judged: run "
-            f"`pip install {' '.join(absent)}` there, and where it is to serve"
+            f"`pip install {' '.join(absent)}` there, and where it is to serve; if {module} is yours, {publish}"
         )
     return (
         f"needs the module {module}, which is neither among its files nor installed where it is judged: if it is "
-        f"yours, publish it with the version (a Python model has it beside itself and writes `from . import {module}`; "
-        f"MLflow takes code_paths); if it is a package, run `pip install {module}` there, and where it is to serve"
+        f"yours, {publish}; if it is a package, run `pip install {module}` there, and where it is to serve"
     )
 
 

@@ -72,6 +72,7 @@ def test_a_package_of_another_name_than_its_module_is_told_by_the_requirements(t
     said = of_importing("import no_such_module", tmp_path)
     assert "needs no_such_module" in said
     assert "`pip install no-such-package`" in said
+    assert "if no_such_module is yours, publish it with the version" in said
     (tmp_path / "requirements.txt").write_text("numpy\n")
     assert "`pip install no_such_module`" in of_importing("import no_such_module", tmp_path)
 
