@@ -39,7 +39,7 @@ class Session:
         signature: str = SERVING_DEFAULT,
         probe: Sequence[str] | None = None,
     ) -> None:
-        self._directory = directory
+        self.directory = directory
         self._limits = limits
         self.signature = signature
         self._probe = probe
@@ -69,7 +69,7 @@ class Session:
         not installed here, which is no fault of the version."""
         if self._process is not None:
             return Answer(AnswerKind.OUTPUTS)
-        process = ModelProcess(self._directory, self._limits, self._probe, self._place)
+        process = ModelProcess(self.directory, self._limits, self._probe, self._place)
         answer = process.start(seconds)
         self.not_limited = process.sandboxed.missing
         self.faults += process.sandboxed.faults
@@ -146,7 +146,7 @@ class Session:
     def _told(self, answer: Answer) -> Answer:
         """The answer; what a version lacks counts as long as it answered nothing."""
         if answer.lacks and not self._answered:
-            raise Unsupported(f"the version in {self._directory} {answer.lacks}")
+            raise Unsupported(f"the version in {self.directory} {answer.lacks}")
         return answer
 
     def _forget(self, process: ModelProcess) -> None:

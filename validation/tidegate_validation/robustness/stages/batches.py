@@ -5,6 +5,9 @@ Only rows that the version answers alone are sent; after Giskard's comparison of
 
 from __future__ import annotations
 
+import mmap
+from pathlib import Path
+
 import numpy as np
 
 from tidegate_serving.admission import Outcome
@@ -21,6 +24,12 @@ from tidegate_validation.sandbox.examples import Examples
 _CHECK, _SUBJECT = "batch", "batch size"
 _ALONE = 12
 _ROUNDING = " (which float32 may do by rounding: raise `tolerance`, or compute in float64)"
+_BY_THE_BATCH = (
+    ": its ONNX graph is quantised dynamically, which scales all rows of a call by the largest of them; quantise it "
+    "statically, with data to calibrate it, or only its weights"
+)
+_DYNAMIC = b"DynamicQuantizeLinear"
+"""The operator that does that."""
 
 
 def batches(examination: Examination) -> None:
@@ -60,6 +69,8 @@ def _alike(examination: Examination, rows: Examples, together: Answer) -> bool:
         sentence = f"the same row is answered differently alone and in a batch, by up to {worst:.3g}"
         if surely <= tolerance:
             sentence += _ROUNDING
+        elif is_quantised_dynamically(examination.session.directory):
+            sentence += _BY_THE_BATCH
         shown = {"input": rows.row(int(worst_group[0]))}
         shown |= examination.keep(_CHECK, _SUBJECT, rows.arrays, Way.ALONE)
         examination.report(
@@ -79,6 +90,17 @@ def _alike(examination: Examination, rows: Examples, together: Answer) -> bool:
         sentence = f"answers batches of 1 to {largest}, and a row alike in each"
         examination.report(_CHECK, _SUBJECT, Outcome.PASS, sentence, number=worst, limit=tolerance)
     return True
+
+
+def is_quantised_dynamically(directory: Path) -> bool:
+    """Whether an ONNX graph there scales its numbers by all that it is asked at once."""
+    for path in directory.rglob("*.onnx"):
+        if not path.is_file() or not path.stat().st_size:
+            continue
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            if content.find(_DYNAMIC) >= 0:
+                return True
+    return False
 
 
 def _answers_itself_alike(examination: Examination, rows: Examples, together: Answer) -> bool:
