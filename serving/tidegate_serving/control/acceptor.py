@@ -21,6 +21,7 @@ import grpc
 
 from tidegate_serving.control.handlers import Handler, origin
 from tidegate_serving.control.relay import relay
+from tidegate_serving.control.threads import starting_threads
 
 _BACKLOG = 1024
 _OUT_OF_FILES_SECONDS = 0.05
@@ -59,10 +60,15 @@ class Acceptor:
         return f"{self._inside}/grpc"
 
     def start(self, address: str) -> str:
-        """Listens, once gRPC's server does; the address with its real port. OSError when it cannot."""
+        """Listens, once gRPC's server does; the address with its real port. OSError when it cannot, and
+        ResourceExhausted where the system lacks threads."""
         host, _, port = address.rpartition(":")
-        self._listeners = _listen(host.strip("[]"), int(port))
-        self._thread.start()
+        with contextlib.ExitStack() as unless_begun, starting_threads(f"the control port {address}"):
+            self._listeners = _listen(host.strip("[]"), int(port))
+            for listener in self._listeners:
+                unless_begun.callback(listener.close)
+            self._thread.start()
+            unless_begun.pop_all()
         self._started.wait()
         return f"{host}:{self._listeners[0].getsockname()[1]}"
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import grpc
 
 from tidegate_serving.contract.desired_state import DesiredState
-from tidegate_serving.contract.errors import Unavailable
+from tidegate_serving.contract.errors import ResourceExhausted, Unavailable
 from tidegate_serving.contract.messages import message
 from tidegate_serving.control.acceptor import Acceptor, OpenCalls
 from tidegate_serving.control.access.guard import Guard
@@ -26,6 +26,7 @@ from tidegate_serving.control.messages import SERVICE, from_desired, optional, t
 from tidegate_serving.control.reflection import reflection_handlers
 from tidegate_serving.control.service import ControlService, refusals
 from tidegate_serving.control.status import EngineStatus
+from tidegate_serving.control.threads import starting_threads
 from tidegate_serving.lifecycle.monitor import StateMonitor
 
 MAX_WATCHERS = 64
@@ -86,6 +87,7 @@ class ControlServer:
         self._states = states
         self._status = status
         self._stopping = threading.Event()
+        self._serves = False
         self._watchers = Crowd(MAX_WATCHERS, "watch states")
         self._threads = futures.ThreadPoolExecutor(THREADS, thread_name_prefix="tidegate-control")
         self._readers = Crowd(MAX_READERS, "read journal or log")
@@ -100,15 +102,21 @@ class ControlServer:
         )
 
     def start(self, address: str, credentials: grpc.ServerCredentials | None = None) -> str:
-        """Listens and returns the address with its real port. OSError, naming the address, when it cannot."""
+        """Listens and returns the address with its real port. OSError, naming the address, when it cannot, and
+        ResourceExhausted where the system lacks threads."""
         inner = f"unix-abstract:{self._acceptor.inner}"
         try:
             if credentials is None:
                 self._server.add_insecure_port(inner)
             else:
                 self._server.add_secure_port(inner, credentials)
-            self._server.start()
+            with starting_threads(f"the control port {address}"):
+                self._server.start()
+                self._serves = True
             return self._acceptor.start(address)
+        except ResourceExhausted:
+            self.stop(0)
+            raise
         except (RuntimeError, OSError) as error:
             self.stop(0)
             raise OSError(
@@ -120,7 +128,9 @@ class ControlServer:
         """Ends the streams after what they have to tell, and the calls after `grace_seconds`."""
         self._stopping.set()
         self._acceptor.leave()
-        self._server.stop(grace_seconds).wait()
+        ended = self._server.stop(grace_seconds)
+        if self._serves:  # else nobody ends it, as where its thread could not be started
+            ended.wait()
         self._acceptor.close()
         self._threads.shutdown(wait=False)
 

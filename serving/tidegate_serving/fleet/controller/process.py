@@ -15,13 +15,14 @@ from dataclasses import replace
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.config.view import ConfigDiff
 from tidegate_serving.connection import EngineConnection
-from tidegate_serving.contract.errors import FailedPrecondition, ResourceExhausted, TidegateError
+from tidegate_serving.contract.errors import FailedPrecondition, TidegateError
 from tidegate_serving.control.access.gate import guard_of, tls_of
 from tidegate_serving.control.config_service import ConfigService
 from tidegate_serving.control.server import ControlServer
 from tidegate_serving.control.service import ControlService
 from tidegate_serving.control.status import EngineStatus
 from tidegate_serving.control.support import RecentLines, Support
+from tidegate_serving.control.threads import starting_threads
 from tidegate_serving.fleet.controller.controller import Controller
 from tidegate_serving.fleet.controller.log import FleetLog
 from tidegate_serving.fleet.controller.operations import FleetOperations
@@ -88,7 +89,9 @@ class ControllerProcess:
         guard, tls = guard_of(config, self._problems, self._journal), tls_of(config, self._problems)
         self._lines.attach()
         self._running.callback(self._lines.detach)
-        self._journal.start()
+        threads = f"the controller of fleet {config.fleet.name}"
+        with starting_threads(threads):
+            self._journal.start()
         self._running.callback(self._journal.stop)
         self._journal.add(Entry(Kind.ENGINE, "start", f"a controller of fleet {config.fleet.name} starts"))
         support = Support(lambda: config, dict, self._journal, self._lines)
@@ -102,9 +105,12 @@ class ControllerProcess:
             guard,
         )
         address = server.start(config.control_address, tls)
-        with ExitStack() as unless_begun:
+        with ExitStack() as unless_begun, starting_threads(threads):
             unless_begun.callback(server.stop, 0)
-            self._begin()
+            self._controller.start()
+            self._running.callback(self._controller.stop)
+            self._expiry.start()
+            self._running.callback(self._expiry.stop)
             unless_begun.pop_all()
         self._running.callback(server.stop, _GRACE_SECONDS)
         return address
@@ -113,19 +119,6 @@ class ControllerProcess:
         """Ends what was begun; another controller may lead at once."""
         self._running.close()
         self._asking.close()
-
-    def _begin(self) -> None:
-        """Starts what decides and what ends things in time."""
-        try:
-            self._controller.start()
-            self._running.callback(self._controller.stop)
-            self._expiry.start()
-            self._running.callback(self._expiry.stop)
-        except RuntimeError as error:
-            raise ResourceExhausted(
-                f"the controller of fleet {self._config.fleet.name} cannot start its threads ({error}): raise the "
-                "limit of processes of its user (ulimit -u) or container, and start it again"
-            ) from error
 
     def _status(self, servable: str) -> EngineStatus:
         """Of now: whoever has just pushed sees that."""

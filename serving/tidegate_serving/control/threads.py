@@ -1,0 +1,20 @@
+"""Says what to raise where the system gives a process no more threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tidegate_serving.contract.errors import ResourceExhausted
+
+
+@contextmanager
+def starting_threads(of: str) -> Iterator[None]:
+    """Within it threads are started. ResourceExhausted where one cannot be, which is a RuntimeError in Python."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise ResourceExhausted(
+            f"{of} cannot start its threads ({error}): raise the limit of processes of its user (ulimit -u) or "
+            "container, and start it again"
+        ) from error
