@@ -11,6 +11,7 @@ import copyreg
 import datetime
 import opcode
 import sys
+import threading
 import time
 from functools import partial
 from types import FrameType, ModuleType
@@ -22,6 +23,8 @@ _DATE, _DATETIME = datetime.date, datetime.datetime
 _NANOSECONDS = 1_000_000_000
 _IN_PYTHON = frozenset({"LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM", "IMPORT_STAR", "CALL_INTRINSIC_1"})
 """What Python code does that asks a module for a name; native code asks while Python calls it, or adds, or iterates."""
+_unpickled = threading.local()
+"""`name` is what a pickle that is read in this thread is about to look up in `datetime`."""
 
 
 def move(seconds: int) -> None:
@@ -43,6 +46,7 @@ def move(seconds: int) -> None:
     for name, function in moved.items():
         setattr(time, name, function)
     datetime.__class__ = _Datetime
+    sys.addaudithook(_note_unpickled)
     copyreg.pickle(_DATE, partial(_kept, _MovedDate))
     copyreg.pickle(_DATETIME, partial(_kept, _MovedDatetime))
 
@@ -71,17 +75,26 @@ class _Datetime(ModuleType):
     @property
     def date(self) -> type[datetime.date]:
         """Its class, or the one in its place."""
-        return _MovedDate if _is_moved_for(sys._getframe(1)) else _DATE
+        return _MovedDate if _is_moved_for(sys._getframe(1), "date") else _DATE
 
     @property
     def datetime(self) -> type[datetime.datetime]:
         """Its class, or the one in its place."""
-        return _MovedDatetime if _is_moved_for(sys._getframe(1)) else _DATETIME
+        return _MovedDatetime if _is_moved_for(sys._getframe(1), "datetime") else _DATETIME
 
 
-def _is_moved_for(frame: FrameType) -> bool:
-    """Whether what happens in this frame is Python code that asks, and no library while it is imported."""
-    return opcode.opname[frame.f_code.co_code[frame.f_lasti]] in _IN_PYTHON and not of_an_import(frame)
+def _is_moved_for(frame: FrameType, name: str) -> bool:
+    """Whether what happens in this frame is Python code that asks, be it in a pickle, and no library while it is
+    imported."""
+    unpickled = vars(_unpickled).pop("name", "") == name
+    in_python = opcode.opname[frame.f_code.co_code[frame.f_lasti]] in _IN_PYTHON
+    return (in_python or unpickled) and not of_an_import(frame)
+
+
+def _note_unpickled(event: str, arguments: tuple[Any, ...]) -> None:
+    """Hears of what a pickle names, such as a function's globals: native code looks it up, for code in Python."""
+    if event == "pickle.find_class" and arguments[0] == "datetime":
+        _unpickled.name = arguments[1]
 
 
 class _StandIn(type):

@@ -119,3 +119,19 @@ print(json.dumps(round((datetime.now().timestamp() - before) / 86400)))
 """)
         == AHEAD // 86_400
     )
+
+
+def test_functions_that_were_pickled_with_the_names_that_they_use_are_moved() -> None:
+    """As MLflow keeps them: what reads a pickle asks `datetime` for its classes in native code, as polars does."""
+    found = run("""
+import pickle, threading
+import polars
+named = b"cdatetime\\ndatetime\\n."
+loaded = [pickle.loads(named), pickle._loads(named)]
+thread = threading.Thread(target=lambda: loaded.append(pickle.loads(named)))
+thread.start()
+thread.join()
+days = [round((one.now() - one.fromtimestamp(before)).total_seconds() / 86400) for one in loaded]
+print(json.dumps([*days, polars.select(polars.lit(moment.now()).dt.year()).item() == moment.now().year]))
+""")
+    assert found == [AHEAD // 86_400] * 3 + [True]
