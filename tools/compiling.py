@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 _BEGUN = re.compile(r"^\s*Compiling (\S+) v")
-_BESIDE = re.compile(r"^\s*(Updating|Locking|Adding|Downloading|Downloaded|Finished|Blocking)\b")
+_BESIDE = re.compile(r"^\s*(Updating|Locking|Adding|Downloading|Downloaded|Finished)\b")
 
 
 def run(lock: Path, every: float, command: Sequence[str]) -> int:
