@@ -5,6 +5,7 @@ The server finds NAME/VERSION by itself where it watches the folder; labels need
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from tidegate_operators.steps.export.placing import Exported, place
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, Unsupported
 from tidegate_serving.contract.plain_file import read_small
 from tidegate_serving.contract.servable import check_name
-from tidegate_serving.files import hold, write_through_links
+from tidegate_serving.files import hold, write_atomically
 from tidegate_serving.tensorflow_serving.text_files import parse_text
 
 PLATFORM = "tensorflow"
@@ -53,7 +54,8 @@ def export_tensorflow_serving(
 
 
 def _list(config: Path, name: str, target: Path, labels: Collection[str]) -> bool:
-    """Names the version in the config; whether that changed it."""
+    """Names the version in the config; whether that changed it. A link to it stays one, and all wait for one lock."""
+    config = Path(os.path.realpath(config))
     config.parent.mkdir(parents=True, exist_ok=True)
     with hold(config.with_name(f".{config.name}.lock")):
         before, models, model = _read(config, name, target)
@@ -68,7 +70,7 @@ def _list(config: Path, name: str, target: Path, labels: Collection[str]) -> boo
         after = text_format.MessageToString(models)
         if after == before:
             return False
-        write_through_links(config, after)
+        write_atomically(config, after)
     return True
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,13 @@ from tests.support.release.world import World, make_world
 from tritonclient.grpc import model_config_pb2
 
 from tidegate_operators.steps import Publication, publish
-from tidegate_operators.steps.export import AdmittedVersion, admitted, export_tensorflow_serving, export_triton
+from tidegate_operators.steps.export import (
+    AdmittedVersion,
+    admitted,
+    export_tensorflow_serving,
+    export_triton,
+    tensorflow_serving,
+)
 from tidegate_serving.contract.errors import (
     AlreadyExists,
     FailedPrecondition,
@@ -28,6 +36,7 @@ from tidegate_serving.contract.errors import (
     Unsupported,
 )
 from tidegate_serving.contract.signature import Signature, TensorSpec
+from tidegate_serving.files import hold
 
 
 @pytest.fixture
@@ -225,6 +234,28 @@ def test_a_list_that_serves_more_than_named_versions_goes_on_doing_so(
     (found,), (was,) = parsed.model_config_list.config, before.model_config_list.config
     assert found.model_version_policy == was.model_version_policy
     assert dict(found.version_labels) == {"stable": 2}
+
+
+def test_a_list_that_is_named_by_a_link_is_written_where_it_leads_by_one_writer_at_a_time(
+    world: World, saved_models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[Path] = []
+
+    @contextmanager
+    def noted(lock: Path) -> Iterator[None]:
+        held.append(lock)
+        with hold(lock):
+            yield
+
+    monkeypatch.setattr(tensorflow_serving, "hold", noted)
+    target, config, link = world.root / "tfs", world.root / "shared" / "models.config", world.root / "link.config"
+    link.symlink_to(Path("shared", "models.config"))
+    half = version_of(world, "half", 1, saved_models / "half_plus_two" / "1", "tensorflow")
+    done = export_tensorflow_serving(half, target, config=link)
+    assert (done.config, done.changed, link.is_symlink()) == (link, True, True)
+    assert 'name: "half"' in config.read_text()
+    assert not export_tensorflow_serving(half, target, config=config).changed
+    assert held == [config.with_name(".models.config.lock")] * 2
 
 
 def test_a_list_by_which_the_version_would_not_serve_is_refused_before_anything_is_written(
