@@ -41,9 +41,12 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal goes to all; the hub says what is to end.
     try:
         config: HubConfig = pickle.load(sys.stdin.buffer)
-        _import_all(config)
+    except EOFError:  # the hub is gone
+        return
+    _import_all(config)
+    try:
         os.write(sys.stdout.fileno(), b"ready\n")
-    except (EOFError, BrokenPipeError):  # the hub is gone
+    except BrokenPipeError:  # the hub is gone
         return
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # A hub that is gone reads nothing that a library prints.
     line = sys.stdin.buffer.readline()

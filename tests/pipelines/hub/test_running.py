@@ -247,3 +247,18 @@ def test_a_worker_whose_hub_is_gone_ends_without_a_fault(told: bytes) -> None:
     done = subprocess.run(command, input=told, stdout=writer, stderr=subprocess.PIPE, timeout=120, check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_worker_that_cannot_import_what_it_needs_says_why() -> None:
+    """As where a compiled module was cut short on a full disk: Python's own error is the one of a hub that is gone."""
+    program = """
+from tidegate_pipelines.hub import worker
+def cut_short(_):
+    raise EOFError("marshal data too short")
+worker._import_all = cut_short
+worker.main()
+"""
+    told = pickle.dumps(HubConfig())
+    done = subprocess.run([sys.executable, "-c", program], input=told, capture_output=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"EOFError: marshal data too short" in done.stderr
