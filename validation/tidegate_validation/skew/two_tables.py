@@ -210,7 +210,7 @@ def _report(
         added |= {name: days_after(name, columns.time, now.types) for name in dates}
         calendar = known_calendar_columns(profile.features, columns.time)
         added |= distances(calendar, columns.time, now.types)
-        texts_of_dates = known_calendar_texts(profile.features, columns.time)
+        texts_of_dates = known_calendar_texts(profile, columns.time)
         served = [one for one in texts_of_dates if one.column in now.types]
         added |= {one.name(columns.time): one.off(columns.time, now.types) for one in served}
     relation = _prepared(now, columns, added, [*calendar, *texts_of_dates])

@@ -91,3 +91,44 @@ def test_ids_that_go_on_say_nothing(days: int, seed: int) -> None:
     found = told(seed, rows(seed, 19_000 + TRAINED, days))
 
     assert [one.sentence for one in found] == []
+
+
+def invoices(start: int, days: int, seed: int) -> pd.DataFrame:
+    """Numbers of invoices that begin anew with each year, or each month."""
+    random = np.random.default_rng([seed, start])
+    day = np.repeat(start + np.arange(days), random.poisson(ROWS, days))
+    at = day * DAY + np.sort(random.integers(0, DAY // 2, len(day)))
+    date = pd.Series(pd.to_datetime(at, unit="s"))
+    names = {}
+    for name, form, begun in (("yearly", "INV-%Y-", 20_000), ("monthly", "%Y/%m/r", 3_000)):
+        head = date.dt.strftime(form)
+        count = head.groupby(head).cumcount() + np.where(head == head.iloc[0], begun, 0)
+        names[name] = head + count.astype(str)
+    return pd.DataFrame({"at": at, **names})
+
+
+def of_invoices(happen: Callable[[pd.Series], pd.Series], column: str, seed: int, days: int) -> list[Finding]:
+    new_year = 20_089
+    table = invoices(new_year - 28, 28 + days, seed)
+    late = table["at"] >= new_year * DAY
+    before, now = table[~late], table[late].reset_index(drop=True)
+    profile = profile_table(as_table(before, "training"), COLUMNS, [str(name) for name in before])
+    found = report_on_table(
+        profile, as_table(now.assign(**{column: happen(now[column])}), "the week"), COLUMNS
+    ).findings
+    return [one for one in found if one.subject == column and one.outcome in (Outcome.FAIL, Outcome.WARN)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("days", [1, 7])
+@pytest.mark.parametrize("column", ["yearly", "monthly"])
+def test_numbers_that_begin_anew_with_a_year_or_month_say_nothing(column: str, days: int, seed: int) -> None:
+    assert [one.sentence for one in of_invoices(lambda ids: ids, column, seed, days)] == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("column", ["yearly", "monthly"])
+def test_numbers_that_begin_anew_and_are_cut_off_are_told_as_that(column: str, seed: int) -> None:
+    found = of_invoices(cut(5), column, seed, 7)
+
+    assert found[0].cause == like({"kind": "written another way", "change": "cut off"}), found[0].sentence

@@ -88,6 +88,21 @@ def in_some(rows: pd.DataFrame, name: str) -> pd.Series:
     return rows[name].where(np.random.default_rng(3).random(len(rows)) > 0.05, of_months_before(rows, name))
 
 
+@pytest.mark.parametrize("first", ["2022-10-03", "2023-12-15", "2022-06-16", "2024-03-18"])
+@pytest.mark.parametrize("name", ["name", "month", "number", "quarter", "year"])
+def test_texts_that_training_held_alone_may_stay_as_they_are(name: str, first: str) -> None:
+    rows = week(first, 12, 5)
+    table = trips(first, 12)
+    held = table[name].iloc[0]
+    stays = table.assign(**{name: held})
+
+    profile = profile_table(as_table(stays, "training"), COLUMNS, [str(one) for one in stays])
+    later = pd.concat([rows, week(first, 12, 12)]).reset_index(drop=True)
+    for now in (later.assign(**{name: held}), later):
+        findings = report_on_table(profile, as_table(now, "later"), COLUMNS).findings
+        assert [one.sentence for one in findings if one.subject == name and one.outcome is not Outcome.PASS] == []
+
+
 @pytest.mark.parametrize("first", STARTS)
 @pytest.mark.parametrize("happen", [of_months_before, in_some])
 @pytest.mark.parametrize("name", ["week", "month", "name", "period", "quarter", "number"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.diagnosis.categories import NEW_CATEGORY, RESPELLED
 from tidegate_validation.skew.diagnosis.frozen import ONE_VALUE
 from tidegate_validation.skew.diagnosis.rivals import CLIPPED, OTHER_COLUMN
-from tidegate_validation.statistics.arrays import Floats
+from tidegate_validation.statistics.arrays import Floats, Mask
 from tidegate_validation.statistics.bins import CategoryBins
 from tidegate_validation.statistics.profile import FeatureProfile
 from tidegate_validation.statistics.sample import TextSample
@@ -34,6 +35,9 @@ _MIXED = 0.1
 """Where letters and digits stand in the same place, each of them is there in so large a part of the texts at least."""
 _ALIKE, _ERRORS = 0.15, 3.0
 """The share of letters there may differ by so much, and by so many standard errors besides."""
+_NUMBER_AT_END, _DIGIT = re.compile(r"[0-9]+$"), re.compile(r"[0-9]")
+_FEW_HEADS = 0.1
+"""What ids that count behind a year or a day have in front are so few, beside their number."""
 _SHORTER, _BY_CHANCE = 0.02, 5.0
 """So large a part of the rows may have shorter texts than training's, or so many times what chance makes of its own."""
 
@@ -58,12 +62,13 @@ def count_on(known: FeatureProfile, sample: TextSample) -> bool:
 
 def shortened(known: FeatureProfile, sample: TextSample) -> Finding | None:
     """A finding where ids, of which hardly any comes twice, are shorter than all of training's: they grow longer with
-    time, never shorter."""
+    time, and shorter only where they are counted anew."""
     before = _listed(known)
     if len(before) < _KNOWN or not len(sample.values):
         return None
     least = min(map(len, before))
     lengths = np.fromiter(map(len, sample.values), dtype=np.int64, count=len(sample.values))
+    lengths[_counted_anew(before, sample.values.tolist())] = least
     share = float(sample.n[lengths < least].sum() / sample.n.sum())
     limit = max(_SHORTER, _BY_CHANCE / (len(before) + 1))
     if share <= limit:
@@ -79,6 +84,17 @@ def shortened(known: FeatureProfile, sample: TextSample) -> Finding | None:
     )
     cause = {"kind": RESPELLED, "share": round(share, 4), "change": change, "spellings": []}
     return Finding(CHECK, known.name, Outcome.FAIL, sentence, number=share, limit=limit, cause=cause)
+
+
+def _counted_anew(before: Sequence[str], texts: Sequence[str]) -> Mask:
+    """Which texts count behind a beginning that is new, as with a new year or month, and written as those of training,
+    which had few beginnings."""
+    heads = {_NUMBER_AT_END.sub("", one) for one in before}
+    forms = {_DIGIT.sub("0", one) for one in heads}
+    if len(heads) > _FEW_HEADS * len(before) or heads == forms:
+        return np.zeros(len(texts), dtype=bool)
+    found = (_NUMBER_AT_END.sub("", one) for one in texts)
+    return np.array([one not in heads and _DIGIT.sub("0", one) in forms for one in found], dtype=bool)
 
 
 def _listed(known: FeatureProfile) -> list[str]:

@@ -7,7 +7,7 @@ What is compared is whether they do. A day before or after counts as the date's,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -19,6 +19,7 @@ from tidegate_validation.skew.compare import Comparison
 from tidegate_validation.skew.rule import Aspect
 from tidegate_validation.statistics.arrays import to_numpy
 from tidegate_validation.statistics.bins import DiscreteBins
+from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.profile import Profile
 from tidegate_validation.statistics.relation import Relation
 from tidegate_validation.statistics.sql import Family, as_number, family, quote, text_literal
@@ -50,19 +51,23 @@ _KEPT = (SCHEMA, Aspect.MISSING.value)
 
 @dataclass(frozen=True, slots=True)
 class CalendarText:
-    """A column that writes the date of the event in a `form`."""
+    """A column that writes the date of the event in a `form`; what it `held` alone in training it may hold further:
+    nothing told there whether that goes by the date, as a month does, or stays, as a price list does."""
 
     column: str
     form: str
+    held: tuple[str, ...] = ()
 
     def name(self, time: str) -> str:
         """What the column that says whether it does is called."""
         return f"{self.column} against {self.form} of {time}"
 
     def off(self, time: str, types: Mapping[str, str]) -> str:
-        """SQL that is 0 where the text is that of the event's date, or of the day before or after, and else 1."""
+        """SQL that is 0 where the text is that of the event's date, or of the day before or after, or held all along,
+        and else 1."""
         value = f"CAST({quote(self.column)} AS VARCHAR)"
-        texts = ", ".join(_written(self.form, time, types, days) for days in (-1, 0, 1))
+        of_date = [_written(self.form, time, types, days) for days in (-1, 0, 1)]
+        texts = ", ".join([*of_date, *map(text_literal, self.held)])
         return f"CASE WHEN {value} IS NULL OR {value} = '' THEN NULL WHEN {value} IN ({texts}) THEN 0 ELSE 1 END"
 
 
@@ -128,11 +133,20 @@ def _text(form: str, day: date) -> str:
     return form
 
 
-def known_calendar_texts(features: Iterable[str], time: str) -> list[CalendarText]:
-    """Those that a profile with such `features` knows."""
+def known_calendar_texts(profile: Profile, time: str) -> list[CalendarText]:
+    """Those that a profile knows."""
     ends = {CalendarText("", form).name(time): form for form in _FORMS}
-    found = ((name, end) for name in features for end in ends if name.endswith(end))
-    return [CalendarText(name.removesuffix(end), ends[end]) for name, end in found]
+    found = ((name, end) for name in profile.features for end in ends if name.endswith(end))
+    return [
+        CalendarText(name.removesuffix(end), ends[end], _held(profile.counts[name], ends[end])) for name, end in found
+    ]
+
+
+def _held(counts: FeatureCounts, form: str) -> tuple[str, ...]:
+    """The texts that are those of every day of training."""
+    days = counts.blocks[counts.n.sum(axis=1) > 0].tolist()
+    of_days = [{_text(form, np.datetime64(day + one, "D").item()) for one in (-1, 0, 1)} for day in days]
+    return tuple(sorted(set.intersection(*of_days))) if of_days else ()
 
 
 def told_of_calendar_texts(
