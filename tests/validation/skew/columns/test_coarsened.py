@@ -81,6 +81,26 @@ def test_numbers_of_few_values_are_told_as_that(
     assert found[0].cause == like(wanted), found[0].sentence
 
 
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("devices", [40, 60, 120])
+def test_readings_that_their_devices_send_again_and_again_are_told_as_few_values(devices: int, seed: int) -> None:
+    now = rows(seed, 19_000 + TRAINED, 7)
+    first = now["level"].to_numpy()[:devices]
+    found = told(seed, now.assign(level=first[np.random.default_rng(seed).integers(0, devices, len(now))]))
+
+    assert (found[0].subject, found[0].outcome) == ("level", Outcome.FAIL)
+    assert found[0].cause == like({"kind": "few values"}), found[0].sentence
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_numbers_that_are_cut_off_are_told_as_clipped(seed: int) -> None:
+    now = rows(seed, 19_000 + TRAINED, 7)
+    found = told(seed, now.assign(level=now["level"].clip(-0.9, 0.9)))
+
+    assert (found[0].subject, found[0].outcome) == ("level", Outcome.FAIL)
+    assert found[0].cause == like({"kind": "clipped"}), found[0].sentence
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_default_beside_measured_numbers_is_told_as_one(seed: int) -> None:
     now = rows(seed, 19_000 + TRAINED, 7)

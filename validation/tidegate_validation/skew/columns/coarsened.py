@@ -7,7 +7,7 @@ import numpy as np
 
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.diagnosis.beyond import NEW_VALUE
-from tidegate_validation.skew.diagnosis.rivals import DEFAULT, ROUNDED
+from tidegate_validation.skew.diagnosis.rivals import CLIPPED, DEFAULT, ROUNDED
 from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.profile import FeatureProfile
 from tidegate_validation.statistics.sample import TextSample, ValueSample
@@ -22,6 +22,8 @@ _MOST = 0.5
 _HEAVIEST = 3
 _LEAST_ROWS, _LEAST_VALUES = 100, 8
 _EVEN, _NEARLY_ALL = 0.02, 0.95
+_SAY_LESS = (DEFAULT, NEW_VALUE, CLIPPED)
+"""What single values look like by themselves where all of them are few."""
 
 
 def coarsened(feature: FeatureProfile, sample: ValueSample | TextSample, found: list[Finding]) -> Finding | None:
@@ -50,7 +52,7 @@ def coarsened(feature: FeatureProfile, sample: ValueSample | TextSample, found: 
 
 def _is_explained(found: list[Finding]) -> bool:
     failing = found[0].outcome is Outcome.FAIL
-    return failing and (found[0].cause or {}).get("kind", DEFAULT) not in (DEFAULT, NEW_VALUE)
+    return failing and (found[0].cause or {}).get("kind", DEFAULT) not in _SAY_LESS
 
 
 def _step(values: Floats) -> float | None:
