@@ -20,7 +20,8 @@ DAY, HOUR, FIRST, TRAINED = 86_400, 3600, 19_600, 42
 
 def rows(seed: int, kind: str, rate: int = 200) -> pd.DataFrame:
     """Seven weeks of orders: around the clock, of a shop that closes at night and on Sundays, of a job that writes all
-    of a day at two o'clock, or of three when it is late, or of days that differ by half in their rows."""
+    of a day at two o'clock, or of three when it is late, of one that does at ten at night, or of days that differ by
+    half in their rows."""
     random = np.random.default_rng([seed, len(kind)])
     days = np.arange(TRAINED + 7)
     wild = 0.5 if kind == "wild" else 0.1
@@ -32,6 +33,8 @@ def rows(seed: int, kind: str, rate: int = 200) -> pd.DataFrame:
     second = random.beta(3, 2.5, n) * DAY if kind in ("clock", "wild") else 8 * HOUR + random.beta(2, 2, n) * 12 * HOUR
     if kind == "job":
         second = random.choice([2, 2, 2, 3], len(days))[day] * HOUR + random.integers(0, HOUR, n)
+    if kind == "at night":
+        second = 22 * HOUR + random.integers(0, HOUR, n)
     price = np.round(np.exp(3 + random.normal(0, 0.7, n)), 2)
     at = (FIRST + day) * DAY + second.astype(np.int64)
     return pd.DataFrame({"at": at, "price": price, "kind": random.choice(list("abc"), n)})
@@ -91,6 +94,18 @@ def test_three_hours_that_are_missing_every_day_are_told(seed: int) -> None:
     found = told(now[~(now["at"] // HOUR % 24).isin([12, 13, 14])], seed, "clock")
 
     assert [one.outcome for one in found] == [Outcome.WARN]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("late", [3, 7, 11])
+def test_a_job_that_ran_after_midnight_is_told_where_its_rows_are_missing(late: int, seed: int) -> None:
+    now = week(seed, "at night")
+    of_a_night = now["at"] // DAY == FIRST + TRAINED + 3
+
+    assert [one.sentence for one in told(now.assign(at=now["at"] + of_a_night * late * HOUR), seed, "at night")] == []
+    found = told(now[~of_a_night], seed, "at night")
+    assert [one.outcome for one in found] == [Outcome.WARN]
+    assert f"on {np.datetime64(FIRST + TRAINED + 3, 'D')}" in found[0].sentence
 
 
 @pytest.mark.parametrize("days", [TRAINED, 14])

@@ -141,7 +141,8 @@ def _gaps(days: Integers, n: Integers, others: Integers, usual: Floats) -> list[
 
 def _lacks(gap: _Gap, hours: tuple[Integers, Integers], usual: Floats, size: float) -> bool:
     """Whether the rows of a gap came at no other time: the hours around it, or where half of a day's are missing its
-    days, have fewer rows than they were to have, by half of the gap's at least."""
+    days, have fewer rows than they were to have, by half of the gap's at least. Those count, too, that came within a
+    day after it when none usually do, as of a job that ran after midnight."""
     days, n = hours
     at = np.arange(gap.begin - _AROUND, gap.end + _AROUND)
     if gap.weight >= _HALF:
@@ -149,6 +150,8 @@ def _lacks(gap: _Gap, hours: tuple[Integers, Integers], usual: Floats, size: flo
         touched, place = np.unique(inside // _HOURS, return_inverse=True)
         weights = np.bincount(place, usual[inside // _HOURS % _WEEK, inside % _HOURS])
         at = (touched[weights >= _LEAST, None] * _HOURS + np.arange(_HOURS)).ravel()
+    after = np.arange(gap.end, gap.end + _HOURS)
+    at = np.union1d(at, after[usual[after // _HOURS % _WEEK, after % _HOURS] == 0])
     day = at // _HOURS
     held = np.isin(day, days)
     came = float(n[np.searchsorted(days, day[held]), at[held] % _HOURS].sum())
