@@ -169,8 +169,8 @@ def test_a_version_that_cannot_be_asked_any_more_is_not_called_refused(tmp_path:
     found = backtest(past, PastData(served(), world.TIME, world.LABEL), rule=RULE)
     (trial,) = found.releases
     assert (trial.refused, trial.reasons) == (None, ())
-    assert "needs lightfm, which is not installed" in trial.sentence
-    assert any("its metrics are not known: " in text and "needs lightfm" in text for text in found.unjudged), (
+    assert "needs the module lightfm" in trial.sentence
+    assert any("its metrics are not known: " in text and "needs the module lightfm" in text for text in found.unjudged), (
         found.unjudged
     )
 

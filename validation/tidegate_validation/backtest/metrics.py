@@ -87,7 +87,7 @@ def _losses(
     history: History, one: PastRelease, until: int, quality: QualityRule, limits: SandboxLimits, rule: MetricRule
 ) -> tuple[Integers, Floats, str]:
     rows = history.labelled(one.day - rule.days, until)
-    model = Model.of(Version.read(one.directory), quality.output)
+    model = Model.of(Version.read(one.directory), quality.output, str(history.label))
     source = Source(rows, str(history.label), (), history.time, None)
     held = held_out_of(source, [model.prediction], quality)
     if held.evaluation.task not in _NAMES:

@@ -32,9 +32,10 @@ def rows(seed: int, kind: str, rate: int = 200) -> pd.DataFrame:
     n = len(day)
     second = random.beta(3, 2.5, n) * DAY if kind in ("clock", "wild") else 8 * HOUR + random.beta(2, 2, n) * 12 * HOUR
     if kind == "job":
-        second = random.choice([2, 2, 2, 3], len(days))[day] * HOUR + random.integers(0, HOUR, n)
+        night = random.choice([2, 2, 2, 3], len(days))[day]
+        second = (night * HOUR + random.integers(0, HOUR, n)).astype(np.float64)
     if kind == "at night":
-        second = 22 * HOUR + random.integers(0, HOUR, n)
+        second = (22 * HOUR + random.integers(0, HOUR, n)).astype(np.float64)
     price = np.round(np.exp(3 + random.normal(0, 0.7, n)), 2)
     at = (FIRST + day) * DAY + second.astype(np.int64)
     return pd.DataFrame({"at": at, "price": price, "kind": random.choice(list("abc"), n)})
