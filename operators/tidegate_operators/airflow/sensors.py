@@ -18,6 +18,7 @@ from tidegate_operators.airflow.refusals import steps_errors
 
 if TYPE_CHECKING:
     from tidegate_operators.airflow.compat import Context
+    from tidegate_operators.airflow.waiting import Seen
 
 
 class VersionAvailableSensor(BaseSensorOperator):
@@ -45,17 +46,29 @@ class VersionAvailableSensor(BaseSensorOperator):
         self.tidegate_conn_id = tidegate_conn_id
 
     def poke(self, context: Context) -> PokeReturnValue:
-        """Looks once; Airflow calls it."""
+        """Looks once, and says in the task's log what it waits for; Airflow calls it."""
+        seen = self._look()
+        if seen.state is None:
+            self.log.info("%s is not available yet: %s", self._named(), seen.why)
+        return PokeReturnValue(is_done=seen.state is not None, xcom_value=self._value(seen))
+
+    def _look(self) -> Seen:
         from tidegate_operators.airflow.waiting import version_state
         from tidegate_serving.contract.errors import FailedPrecondition
 
         with steps_errors():
-            version = as_version(self.version)
-            state = version_state(TidegateHook(self.tidegate_conn_id).engine, self.servable, version)
-            if state == "END":
-                raise FailedPrecondition(f"{self.servable}:{version} has ended: see `tidegate status {self.servable}`")
-        value = {"servable": self.servable, "version": version, "state": state}
-        return PokeReturnValue(is_done=state is not None, xcom_value=value)
+            engine = TidegateHook(self.tidegate_conn_id).engine
+            seen = version_state(engine, self.servable, as_version(self.version))
+            if seen.state == "END":
+                raise FailedPrecondition(f"{self._named()} has ended: see `tidegate status {self.servable}`")
+        return seen
+
+    def _value(self, seen: Seen) -> dict[str, Any]:
+        return {"servable": self.servable, "version": as_version(self.version), "state": seen.state}
+
+    def _named(self) -> str:
+        version = as_version(self.version)
+        return self.servable if version is None else f"{self.servable}:{version}"
 
     def execute(self, context: Context) -> Any:
         """Looks first, and waits where that is needed; Airflow calls it."""
@@ -81,11 +94,11 @@ class VersionAvailableSensor(BaseSensorOperator):
         """What follows the wait; Airflow calls it."""
         from tidegate_serving.contract.errors import DeadlinePassed
 
-        found = self.poke(context)
+        seen = self._look()
         with steps_errors():
-            if not found.is_done:
-                raise DeadlinePassed(f"{self.servable} was not available after {self.timeout:g} s: wait longer")
-        return found.xcom_value
+            if seen.state is None:
+                raise DeadlinePassed(f"{self._named()} was not available after {self.timeout:g} s: {seen.why}")
+        return self._value(seen)
 
 
 class SkewSensor(BaseSensorOperator):

@@ -60,7 +60,7 @@ class VersionTrigger(BaseTrigger):
     def _look(self) -> str | None:
         from tidegate_operators.airflow.waiting import version_state
 
-        return version_state(TidegateHook(self.tidegate_conn_id).engine, self.servable, self.version)
+        return version_state(TidegateHook(self.tidegate_conn_id).engine, self.servable, self.version).state
 
 
 class PauseTrigger(BaseTrigger):

@@ -5,6 +5,7 @@ Plain functions that block; an answer that is not there yet is None.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from tidegate_operators.steps.engine_group import engines_of
@@ -18,26 +19,45 @@ _SECONDS = 20.0
 _AWAY = (Unavailable, DeadlinePassed)
 
 
-def version_state(engine: EngineConnection, servable: str, version: int | None) -> str | None:
-    """AVAILABLE, END for a version that is gone or failed; None while there is something to wait for, also for an
-    engine that does not answer. Without a version: AVAILABLE once ordinary clients are answered. Of a group: AVAILABLE
-    where it is so in all its engines, END where in one of them."""
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """How a version stands: AVAILABLE, END for one that is gone or failed, None while there is something to wait for;
+    and then what that is."""
+
+    state: str | None
+    why: str = ""
+
+
+def version_state(engine: EngineConnection, servable: str, version: int | None) -> Seen:
+    """Of one engine; an engine that does not answer is waited for. Without a version: AVAILABLE once ordinary clients
+    are answered. Of a group: AVAILABLE where it is so in all its engines, END where in one of them."""
     try:
-        found = {_state_in(one, servable, version) for one in engines_of(engine)}
-    except _AWAY:
-        return None
-    return "END" if "END" in found else found.pop() if len(found) == 1 else None
+        found = [_state_in(one, servable, version) for one in engines_of(engine)]
+    except _AWAY as error:
+        return Seen(None, error.message)
+    for state in ("END", None):
+        for one in found:
+            if one.state == state:
+                return one
+    return found[0]
 
 
-def _state_in(engine: EngineConnection, servable: str, version: int | None) -> str | None:
+def _state_in(engine: EngineConnection, servable: str, version: int | None) -> Seen:
     with ControlClient(engine) as client:
         status = client.servable(servable)
     if version is None:
         number = status.clients_get
         found = None if number is None else status.version(number)
-        return "AVAILABLE" if found is not None and found.state is State.AVAILABLE else None
+        served = found is not None and found.state is State.AVAILABLE
+        return (
+            Seen("AVAILABLE")
+            if served
+            else Seen(None, f"the engine at {engine} gives ordinary clients none, promote one")
+        )
     blocked = any(one.action == "block" and one.version == version for one in status.overrides)
-    return _state(status.version(version), wanted=status.desired.version(version) is not None and not blocked)
+    wanted = status.desired.version(version) is not None and not blocked
+    state = _state(status.version(version), wanted)
+    return Seen(state) if state else Seen(None, _unavailable(engine, status.version(version)))
 
 
 def _state(found: VersionStatus | None, wanted: bool) -> str | None:
@@ -46,6 +66,11 @@ def _state(found: VersionStatus | None, wanted: bool) -> str | None:
     if found.state is State.AVAILABLE:
         return "AVAILABLE"
     return "END" if found.state is State.END and (found.error_code or not wanted) else None
+
+
+def _unavailable(engine: EngineConnection, found: VersionStatus | None) -> str:
+    has = "was not given it, push it there" if found is None else f"has it as {found.state.name}, wait longer"
+    return f"the engine at {engine} {has}"
 
 
 def registered_version(uri: str, name: str, alias: str) -> str | None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.operators.airflow.test_parsing import python
+from tests.support.release.world import NONSENSE, Endpoints, World
 
 ASK = """
 import json, os, sys
@@ -116,3 +118,40 @@ def test_links_lead_to_airflow_itself_unless_an_operator_names_another_place(see
         "",
         "https://reports.example.com/m/2.report/index.html",
     ]
+
+
+JUDGE = """
+import json, sys
+from types import SimpleNamespace
+import structlog
+from airflow.sdk.exceptions import AirflowFailException
+from tidegate.airflow import ValidateModelOperator
+
+pushed = {}
+ti = SimpleNamespace(xcom_push=lambda key, value: pushed.update({key: value}))
+operator = ValidateModelOperator(task_id="validate", **json.loads(sys.argv[1]))
+with structlog.testing.capture_logs() as said:
+    try:
+        operator.execute({"ti": ti})
+    except AirflowFailException as error:
+        print(json.dumps([str(error), pushed["return_value"], [str(one["event"]) for one in said]]))
+"""
+
+
+def test_who_reads_the_log_of_a_refusal_sees_what_each_gate_said_and_where_the_report_is(
+    world: World, endpoints: Endpoints, tmp_path: Path
+) -> None:
+    host, _, port = endpoints.control.rpartition(":")
+    given = {
+        "directory": str(world.publish(1, NONSENSE, name="refused")),
+        "held_out": str(world.held_out),
+        "private_key": str(world.private_key),
+        "policy": str(world.policy("robustness")),
+    }
+    engine = json.dumps({"conn_type": "tidegate", "host": host, "port": int(port)})
+    told = json.loads(python(JUDGE, json.dumps(given), home=tmp_path, AIRFLOW_CONN_TIDEGATE_DEFAULT=engine))
+    refusal, pushed, said = told
+    assert refusal.startswith("refused:1 is refused by the robustness gate")
+    assert any(one.startswith("robustness FAIL: ") for one in said), said
+    assert any(one.endswith(pushed["report"]) for one in said), said
+    assert Path(pushed["report"]).is_file()

@@ -137,3 +137,27 @@ def test_a_pause_says_nothing_each_second_in_the_tasks_log(tmp_path: Path) -> No
     late, said = json.loads(python(PAUSE, home=tmp_path))
     assert late >= 0.0
     assert said == []
+
+
+SENSOR = """
+import json
+from datetime import timedelta
+import structlog
+from airflow.sdk.exceptions import AirflowException
+from tidegate.airflow import VersionAvailableSensor
+
+sensor = VersionAvailableSensor(task_id="sensor", servable="flights", version=3, deferrable=True, timeout=20)
+with structlog.testing.capture_logs() as said:
+    assert not sensor.poke({}).is_done
+try:
+    sensor.finish({}, {"state": "DEADLINE"})
+except AirflowException as error:
+    print(json.dumps([str(error), [str(one["event"]) for one in said]]))
+"""
+
+
+def test_a_sensor_tells_what_it_waits_for(tmp_path: Path) -> None:
+    nobody = json.dumps({"conn_type": "tidegate", "host": "127.0.0.1", "port": 1})
+    ended, said = json.loads(python(SENSOR, home=tmp_path, AIRFLOW_CONN_TIDEGATE_DEFAULT=nobody))
+    assert ended.startswith("flights:3 was not available after 20 s: no engine answers at 127.0.0.1:1 ")
+    assert any("flights:3 is not available yet: no engine answers at 127.0.0.1:1 " in one for one in said), said

@@ -39,8 +39,8 @@ def test_what_replaces_a_blocked_version_is_released_beside_what_clients_got_bef
     eventually(lambda: available(endpoints, name) == [1])
     assert find_baseline(control=control, directory=fix) == first
     assert serving_directory(control=control, servable=name) == first
-    assert version_state(EngineConnection.of(control), name, None) == "AVAILABLE"
-    eventually(lambda: version_state(EngineConnection.of(control), name, 3) == "END")
+    assert version_state(EngineConnection.of(control), name, None).state == "AVAILABLE"
+    eventually(lambda: version_state(EngineConnection.of(control), name, 3).state == "END")
     with pytest.raises(FailedPrecondition, match=rf"{name}:3 was blocked by anna \(an audit\): publish a new version"):
         push(directory=bad, control=control)
     push(directory=fix, control=control, judged_against=1)

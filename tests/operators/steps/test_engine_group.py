@@ -135,11 +135,15 @@ def test_who_waits_for_a_group_waits_for_all_its_engines(group: Group) -> None:
     engines = EngineConnection.of(group.control)
     push(directory=group.publish("seen", 1), control=group.control)
     push(directory=group.publish("seen", 2), control=group.addresses[0])
-    assert version_state(EngineConnection.of(group.addresses[0]), "seen", 2) == "AVAILABLE"
-    assert version_state(engines, "seen", 2) is None
+    assert version_state(EngineConnection.of(group.addresses[0]), "seen", 2).state == "AVAILABLE"
+    lacking = version_state(engines, "seen", 2)
+    assert (lacking.state, lacking.why) == (
+        None,
+        f"the engine at {group.addresses[1]} was not given it, push it there",
+    )
     push(directory=group.root / "seen" / "2", control=group.control)
-    assert version_state(engines, "seen", 2) == "AVAILABLE"
-    assert version_state(EngineConnection.of(f"{group.control},{NOBODY}"), "seen", 2) is None
+    assert version_state(engines, "seen", 2).state == "AVAILABLE"
+    assert version_state(EngineConnection.of(f"{group.control},{NOBODY}"), "seen", 2).state is None
 
 
 def test_a_version_is_withdrawn_from_all(group: Group) -> None:

@@ -106,6 +106,9 @@ class ValidateModelOperator(WithLineage, BaseOperator):
             if validated.verdict.allowed or version.address:
                 version = replace(version, directory=directory).stored(self.store)
             found = {**version.to_xcom(), **_said(validated), "judged_against": beside}
+            for gate in validated.verdict.gates:
+                self.log.info("%s %s: %s", gate.gate, gate.outcome.value, gate.sentence)
+            self.log.info("What was found and what to do is in the report, %s", validated.report)
             if not validated.verdict.allowed:
                 context["ti"].xcom_push(key="return_value", value=found)
             require_allowed(validated)
