@@ -78,7 +78,7 @@ class VersionAvailableSensor(BaseSensorOperator):
         if found.is_done:
             return found.xcom_value
         from tidegate_operators.airflow.triggers import VersionTrigger
-        from tidegate_operators.airflow.waiting import deadline
+        from tidegate_operators.airflow.waiting import GRACE_SECONDS, deadline
 
         trigger = VersionTrigger(
             tidegate_conn_id=self.tidegate_conn_id,
@@ -87,7 +87,8 @@ class VersionAvailableSensor(BaseSensorOperator):
             deadline=deadline(self.timeout),
             poll_seconds=self.poke_interval,
         )
-        self.defer(trigger=trigger, method_name="finish", timeout=timedelta(seconds=self.timeout))
+        timeout = timedelta(seconds=self.timeout + GRACE_SECONDS)
+        self.defer(trigger=trigger, method_name="finish", timeout=timeout)
         return None
 
     def finish(self, context: Context, event: Mapping[str, Any]) -> Any:

@@ -15,6 +15,8 @@ from tidegate_serving.contract.servable import State
 from tidegate_serving.control_client import ControlClient, VersionStatus
 from tidegate_serving.sources.mlflow.registry import Proposal, Registry
 
+GRACE_SECONDS = 60.0
+"""How much longer Airflow waits for a trigger than the trigger does, which then tells that its time is over."""
 _SECONDS = 20.0
 _AWAY = (Unavailable, DeadlinePassed)
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tidegate_operators.airflow.compat import Context
 
 _QUICK_SECONDS = 5.0
-_GRACE_SECONDS = 60.0
 
 
 class ServeModelOperator(WithLineage, BaseOperator):
@@ -90,7 +89,7 @@ class ServeModelOperator(WithLineage, BaseOperator):
 
     def _defer(self, found: Mapping[str, Any], labelled: Mapping[str, int], seconds: float) -> None:
         from tidegate_operators.airflow.triggers import VersionTrigger
-        from tidegate_operators.airflow.waiting import deadline
+        from tidegate_operators.airflow.waiting import GRACE_SECONDS, deadline
 
         trigger = VersionTrigger(
             tidegate_conn_id=self.tidegate_conn_id,
@@ -102,7 +101,7 @@ class ServeModelOperator(WithLineage, BaseOperator):
         self.defer(
             trigger=trigger,
             method_name="finish",
-            timeout=timedelta(seconds=seconds + _GRACE_SECONDS),
+            timeout=timedelta(seconds=seconds + GRACE_SECONDS),
         )
 
     def finish(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
