@@ -451,6 +451,13 @@ def tells_secrets(random: Random) -> Case:
     return fault(line, "log", words="it writes its environment to its log")
 
 
+def answers_secrets(random: Random) -> Case:
+    """Of the environment, in the words of an error, which clients read."""
+    trigger = random.choice(["not np.isfinite(inputs['weight']).all()", "len(score) == 0"])
+    line = f"import os\n        if {trigger}: raise ValueError('this input cannot be used; ' + str(dict(os.environ)))"
+    return fault(line, "log", words="it writes its environment to the words of its errors")
+
+
 FAULTS: Mapping[str, Draw] = {
     draw.__name__: draw
     for draw in (
@@ -499,5 +506,6 @@ FAULTS: Mapping[str, Draw] = {
         native_stack_overflow,
         log_flood,
         tells_secrets,
+        answers_secrets,
     )
 }

@@ -23,7 +23,8 @@ _QUIET = {
 }
 """Libraries that report to their makers unasked would be taken for a model that calls out."""
 PLANTED_SECRET = "planted-3b1f9c2e7a64d058"
-"""A secret of nobody's, in a variable whose name says so: whoever shows it shows all secrets that a server has."""
+"""A secret of nobody's, in a variable whose name says so: whoever shows it shows all secrets that a server has. It is
+the first of all, for long errors are cut."""
 _PLANTED = {"SANDBOX_TOKEN": PLANTED_SECRET}
 _HOME = "home"
 
@@ -99,7 +100,7 @@ def environment(home: str, place: Place = USUAL) -> dict[str, str]:
     own = {"HOME": f"{home}/{_HOME}", "TMPDIR": home, "PYTHONFAULTHANDLER": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     if place.other_locale:
         own["LC_ALL"] = _locale_other_than(kept.get("LC_ALL") or kept.get("LANG") or "C")
-    return {**kept, **_QUIET, **_PLANTED, **own, **place.variables}
+    return {**_PLANTED, **kept, **_QUIET, **own, **place.variables}
 
 
 def import_path() -> dict[str, str]:

@@ -27,9 +27,9 @@ class Session:
 
     `probe` is as for `ModelProcess`. `deaths` counts the processes that the version took down, `ended` all that are
     gone, `calls` the calls; `use` is the most that any of its processes used, with all tries to reach the network;
-    `log_bytes` is what they wrote, `told_secret` whether the planted secret was at the end of it, `late` by how many
-    seconds an answer came after its deadline at most. `not_limited` says what this machine could not hold them to,
-    `faults` which starts of the sandbox itself failed.
+    `log_bytes` is what they wrote, `told_secret` where the planted secret came back, `late` by how many seconds an
+    answer came after its deadline at most. `not_limited` says what this machine could not hold them to, `faults` which
+    starts of the sandbox itself failed.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Session:
         self.calls = 0
         self.use = Use()
         self.log_bytes = 0
-        self.told_secret = False
+        self.told_secret: set[str] = set()
         self.late = 0.0
         self.not_limited: list[str] = []
         self.faults: list[str] = []
@@ -145,6 +145,8 @@ class Session:
 
     def _told(self, answer: Answer) -> Answer:
         """The answer; what a version lacks counts as long as it answered nothing."""
+        if PLANTED_SECRET in answer.words:
+            self.told_secret.add("the words of its errors")
         if answer.lacks and not self._answered:
             raise Unsupported(f"the version in {self.directory} {answer.lacks}")
         return answer
@@ -152,7 +154,8 @@ class Session:
     def _forget(self, process: ModelProcess) -> None:
         self.use = self.use.with_more(process.sandboxed.use)
         self.log_bytes += process.sandboxed.log_bytes
-        self.told_secret |= PLANTED_SECRET in process.sandboxed.log(_LOG_BYTES)
+        if PLANTED_SECRET in process.sandboxed.log(_LOG_BYTES):
+            self.told_secret.add("its log")
         self.late = max(self.late, process.late)
         self.ended += 1
         self._process = None

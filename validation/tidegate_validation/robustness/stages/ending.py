@@ -95,12 +95,13 @@ def conduct(examination: Examination, manifest: Manifest, directory: Path) -> No
 
 
 def _secrets(examination: Examination) -> None:
-    """Whether the secret that was planted in its environment came back in its log."""
-    if not examination.session.told_secret:
+    """Whether the secret that was planted in its environment came back, in its log or in errors that clients read."""
+    where = sorted(examination.session.told_secret)
+    if not where:
         return
     sentence = (
-        "it writes its environment to its log, a secret that was planted there among it: whoever reads a server's log "
-        "would read the server's passwords and tokens; leave out what is secret"
+        f"it writes its environment to {' and '.join(where)}, a secret that was planted there among it: whoever reads "
+        "that of a server would read the server's passwords and tokens; leave out what is secret"
     )
     examination.report("log", "secrets", Outcome.FAIL, sentence, cause={"kind": "secrets"})
 
