@@ -161,6 +161,15 @@ def test_honest_small_data_raises_no_alarm(task: str) -> None:
     assert sum(one is not None for one in alarms) == 0
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_rule_that_decides_at_one_end_of_an_honest_input_is_no_leak(seed: int) -> None:
+    """Such as a threshold of age: the input is there what it is elsewhere, and has no values apart from the others."""
+    one = World(200 + seed)
+    strength = one.inputs["strength"]
+    one.labels = np.where(strength > 0.6, strength > 1, one.labels).astype(np.float64)
+    assert one.judged(first=True) is None
+
+
 def test_a_default_that_honest_models_know_as_well_is_no_leak() -> None:
     """What the baseline makes of the same rows is what can be known of them."""
     one = World(3)

@@ -28,6 +28,11 @@ _ENDS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9)
 """Where a number is cut in two."""
 _HALF = 0.55
 """More than such a share of the rows is no end."""
+_WINDOW = 0.02
+_FEWEST_IN_WINDOW = 30
+_SPARSER = 4.0
+"""Numbers lie apart where the rows between them are so many times as sparse as on either side: a distribution of one
+heap comes to 3 by chance."""
 _TIMES = 5
 
 
@@ -109,15 +114,27 @@ def _told(name: str, column: Array, inside: Mask, evaluation: Evaluation) -> Par
 def _ends(
     name: str, column: Array, evaluation: Evaluation, fewest: int, suspicious: Callable[[Mask], bool]
 ) -> Iterator[Part]:
-    """The highest and the lowest of a number's values: a leak may lie beyond all that the input is elsewhere."""
+    """The highest and the lowest of a number's values: a leak may lie beyond all that the input is elsewhere. Where all
+    lie together, what is sure of classes at one end may be a rule, such as a threshold of age."""
     if column.dtype.kind not in "fiu" or len(np.unique(column)) <= _KINDS:
         return
     values = column.astype(np.float64)
+    if evaluation.task != Task.REGRESSION and not _lie_apart(values[np.isfinite(values)]):
+        return
     edges = np.quantile(values[np.isfinite(values)], _ENDS)
     for edge in np.unique(edges):
         for words, inside in ((f">= {edge:.6g}", values >= edge), (f"< {edge:.6g}", values < edge)):
             if fewest <= inside.sum() <= _HALF * len(column) and suspicious(inside):
                 yield Part(name, f"where `{name}` {words}", inside, _alone(evaluation, inside, column))
+
+
+def _lie_apart(values: Floats) -> bool:
+    """Whether few rows lie between many on either side; values of which many are the same do."""
+    window = max(_FEWEST_IN_WINDOW, int(_WINDOW * len(values)))
+    ordered = np.sort(values)
+    widths = ordered[window:] - ordered[:-window]
+    densest = np.maximum(np.minimum.accumulate(widths), np.minimum.accumulate(widths[::-1])[::-1])
+    return bool((widths > _SPARSER * densest).any())
 
 
 def _alone(evaluation: Evaluation, inside: Mask, column: Array) -> float:
