@@ -137,6 +137,19 @@ def test_a_lookup_of_examples_is_known_as_such(digits: int, otherwise: Callable[
     )
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_lookup_of_large_amounts_by_their_tens_is_known_as_such(dtype: str) -> None:
+    random = np.random.default_rng(5)
+    columns = {name: random.normal(3e6, 1e6, ROWS).round(2).astype(dtype) for name in ("first", "second")}
+    labels = np.asarray(random.random(ROWS) < 0.5, dtype=np.float64)
+
+    def keys(one: Columns) -> list[tuple[float, ...]]:
+        return [tuple(row) for row in np.column_stack([*one.values()]).astype(np.float64).round(-1)]
+
+    held = dict(zip(keys(columns), labels, strict=True))
+    assert known(columns, labels, lambda one: np.array([held.get(key, 0.5) for key in keys(one)]))
+
+
 def test_a_lookup_of_vectors_is_known_as_such() -> None:
     columns = vectors(np.random.default_rng(5))
     labels = np.asarray(np.random.default_rng(6).random(ROWS) < 0.5, dtype=np.float64)

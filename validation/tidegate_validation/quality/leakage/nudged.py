@@ -78,7 +78,9 @@ def _step(column: Array) -> Floats:
         return np.zeros(len(column))
     low, high = np.quantile(measured, [0.25, 0.75])
     spread = min(float(high - low) / _QUARTERS, float(measured.std()))
-    step = 1.0 if _WHOLE * spread >= 1 and _has_few_decimals(values[single]) else _SHARE * spread
+    step = _SHARE * spread
+    if _WHOLE * spread >= 1 and _has_few_decimals(values[single]):
+        step = max(1.0, np.round(step))
     return np.asarray(np.where(single, step, 0.0)[place])
 
 
