@@ -1,6 +1,10 @@
 //! The body of a REST predict request, row form or columnar, parsed straight into columns.
 //! A first pass finds the outermost keys, a second one reads the values.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
 use crate::json::document::{malformed_before, open_document, read_signature_name};
 use crate::json::explain;
 use crate::json::rows::{RowShape, read_row};
@@ -10,6 +14,11 @@ use crate::signatures::sequences::SEQUENCE_ID;
 use crate::signatures::{InputShape, InputTally, RequestRows, Signature, TensorSpec, show_shape};
 use crate::status::{Code, Status};
 use crate::tensors::{Column, Lease, Page, Room};
+
+/// Outermost keys with their quotes, each looked for in every request.
+static SIGNATURE_NAME: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"signature_name\""));
+static INSTANCES: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"instances\""));
+static INPUTS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"inputs\""));
 
 /// Whether values come by row (`instances`) or by input (`inputs`); the answer has the same form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,11 +47,9 @@ impl<'a> JsonRequest<'a> {
     pub fn parse(body: &'a [u8]) -> Result<JsonRequest<'a>, Status> {
         let scanner = open_document(body)?;
         // Without another outermost key to come, one pass does; these words in a string value only cost a second one.
-        let signature_may_follow = memchr::memmem::find(body, b"\"signature_name\"").is_some();
-        let form_may_repeat = {
-            let has = |word: &[u8]| memchr::memmem::find(body, word).is_some();
-            has(b"\"instances\"") && has(b"\"inputs\"")
-        };
+        let has = |word: &Finder| word.find(body).is_some();
+        let signature_may_follow = has(&SIGNATURE_NAME);
+        let form_may_repeat = has(&INSTANCES) && has(&INPUTS);
         Self::scan_keys(scanner, signature_may_follow || form_may_repeat).map_err(|why| malformed_before(scanner, why))
     }
 
