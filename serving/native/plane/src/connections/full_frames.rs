@@ -9,8 +9,8 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
+use crate::connections::ends::Ends;
 use crate::connections::frames::FULL;
-use crate::connections::socket::Ends;
 
 #[cfg(target_os = "linux")]
 const MORE: i32 = libc::MSG_MORE;

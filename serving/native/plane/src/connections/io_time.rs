@@ -25,6 +25,15 @@ const TIMED: u32 = 8;
 /// What an open call counts for: a connection that ends takes about so long for each.
 const OPEN_CALL: Duration = Duration::from_micros(1);
 
+/// Whether a connection with so many open calls takes much for these alone.
+pub fn takes_much(open_calls: usize) -> bool {
+    of_open_calls(open_calls) > MUCH
+}
+
+fn of_open_calls(open_calls: usize) -> Duration {
+    OPEN_CALL.saturating_mul(u32::try_from(open_calls).unwrap_or(u32::MAX))
+}
+
 #[derive(Debug)]
 struct State {
     began: Instant,
@@ -127,7 +136,7 @@ impl TimeTaken {
         open_calls: usize,
         work: impl FnOnce(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
-        let open = OPEN_CALL.saturating_mul(open_calls as u32);
+        let open = of_open_calls(open_calls);
         self.untimed += 1;
         let each = open > MUCH || self.waits.is_some() || self.time.is_tended();
         if !each && self.untimed < TIMED {

@@ -1,6 +1,7 @@
 //! Connections while they live: what is noted of each, how many there may be, and which are given up.
 
 pub mod chunks;
+pub mod ends;
 pub mod frames;
 pub mod full_frames;
 pub mod held;

@@ -10,13 +10,13 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tidegate_engine::metrics::Endpoint;
-use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
-use tokio_rustls::server::TlsStream;
 
 use crate::connections::chunks::Chunks;
+use crate::connections::ends::Ends;
 use crate::connections::frames::{FULL, Fault, Frames};
+use crate::connections::io_time::takes_much;
 use crate::connections::lifeline::{CALM_DOWN, Lifeline, PROTOCOL_ERROR};
 use crate::connections::pace::{Pace, Turns};
 
@@ -29,39 +29,11 @@ const PIECES: usize = 8;
 /// Pieces of so many bytes in all are written as one: to copy them takes less than the system's look at each.
 const COPIED: usize = 1 << 10;
 
+/// So many open calls take as long to end with their connection as one takes to begin.
+const ENDED_AS_ONE: usize = 8;
+
 /// A request that has come is whole within that time after its connection's end, whatever else is to be read.
 const READ_BY: Duration = Duration::from_millis(100);
-
-/// A socket that hears of its peer's end beside what it reads.
-pub trait Ends {
-    /// Whether the peer has gone for good: it sent what may still be read, and takes no answer.
-    fn has_ended(&self) -> bool;
-}
-
-impl Ends for TcpStream {
-    fn has_ended(&self) -> bool {
-        self.take_error().is_ok_and(|error| error.is_some())
-    }
-}
-
-impl Ends for UnixStream {
-    fn has_ended(&self) -> bool {
-        self.take_error().is_ok_and(|error| error.is_some())
-    }
-}
-
-impl<S: Ends> Ends for TlsStream<S> {
-    fn has_ended(&self) -> bool {
-        self.get_ref().0.has_ended()
-    }
-}
-
-/// A pipe within a process has no resets: whoever fuzzes or tests a connection drops its end.
-impl Ends for DuplexStream {
-    fn has_ended(&self) -> bool {
-        false
-    }
-}
 
 /// A socket and the lifeline of its connection.
 pub struct WatchedSocket<S> {
@@ -142,6 +114,19 @@ impl<S> WatchedSocket<S> {
         }
     }
 
+    /// Waits until the connection may end, where it has not had a turn already: what it leaves behind takes time, and very many
+    /// may end at once. One with very many open calls takes its thread's time by turns in any case.
+    fn poll_end_turn(&mut self, cx: &mut Context<'_>, had_turn: bool) -> Poll<()> {
+        let open_calls = self.lifeline.open_calls();
+        if !takes_much(open_calls) {
+            if !had_turn {
+                ready!(self.turns.poll_turn(cx));
+            }
+            self.turns.pace.note(0, 1 + open_calls / ENDED_AS_ONE);
+        }
+        Poll::Ready(())
+    }
+
     fn written<T>(&self, result: &Poll<io::Result<T>>) {
         match result {
             Poll::Pending => self.lifeline.note_blocked(),
@@ -192,6 +177,7 @@ impl<S: AsyncRead + Ends + Unpin> AsyncRead for WatchedSocket<S> {
         }
         // Very many may begin and leave again before it is their turn: what they sent is not worth reading.
         if (paced || self.lifeline.calls() == 0) && self.inner.has_ended() {
+            ready!(self.poll_end_turn(cx, paced));
             return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
         }
         let before = into.filled().len();
@@ -203,7 +189,8 @@ impl<S: AsyncRead + Ends + Unpin> AsyncRead for WatchedSocket<S> {
         read?;
         let bytes = into.filled().len() - before;
         if bytes == 0 {
-            return self.poll_end(cx);
+            ready!(self.poll_end(cx))?;
+            return self.poll_end_turn(cx, paced).map(Ok);
         }
         self.at_once += bytes;
         self.last = bytes;
@@ -278,6 +265,7 @@ mod tests {
 
     use tidegate_engine::request::Mixture;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
 
     use super::*;
 
@@ -300,7 +288,7 @@ mod tests {
     }
 
     /// How many bytes of at most a page can be read now; none where it is not the connection's turn.
-    async fn read(socket: &mut WatchedSocket<tokio::io::DuplexStream>) -> Option<usize> {
+    async fn read(socket: &mut WatchedSocket<impl AsyncRead + Ends + Unpin>) -> Option<usize> {
         poll_fn(|context| {
             let mut page = [0; 64 * CALL];
             let mut page = ReadBuf::new(&mut page);
@@ -374,6 +362,57 @@ mod tests {
         let mut socket = WatchedSocket::new(server, lifeline, Pace::default());
         let read = socket.read_u8().await;
         assert_eq!(read.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+    }
+
+    /// A client that has gone for good.
+    struct Gone;
+
+    impl Ends for Gone {
+        fn has_ended(&self) -> bool {
+            true
+        }
+    }
+
+    impl AsyncRead for Gone {
+        fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn of_a_crowd_that_ends_at_once_a_few_do_so_between_two_looks() {
+        for endpoint in [Endpoint::Grpc, Endpoint::Rest] {
+            end_between_looks(endpoint, || Gone, 0, 32).await;
+            end_between_looks(endpoint, || tokio::io::duplex(1).1, 0, 32).await;
+        }
+        end_between_looks(Endpoint::Grpc, || tokio::io::duplex(1).1, 100, 3).await;
+    }
+
+    /// A crowd of clients, each with so many calls open, has gone, and so many of them at most end at once.
+    async fn end_between_looks<S: AsyncRead + Ends + Unpin>(
+        endpoint: Endpoint,
+        gone: impl Fn() -> S,
+        open_calls: usize,
+        most: usize,
+    ) {
+        let pace = Pace::default();
+        let lifelines: Vec<_> = (0..100).map(|_| Lifeline::new(endpoint, false)).collect();
+        let _open: Vec<_> = lifelines.iter().flat_map(|one| (0..open_calls).map(|_| one.begin_call())).collect();
+        let mut crowd: Vec<_> =
+            lifelines.iter().map(|one| WatchedSocket::new(gone(), one.clone(), pace.clone())).collect();
+        while !crowd.is_empty() {
+            let mut left = Vec::new();
+            let before = crowd.len();
+            for mut socket in crowd {
+                if read(&mut socket).await.is_none() {
+                    left.push(socket);
+                }
+            }
+            crowd = left;
+            let ended = before - crowd.len();
+            assert!((1..=most).contains(&ended), "{ended} at once over {endpoint:?} with {open_calls} calls open");
+            look().await;
+        }
     }
 
     #[tokio::test(flavor = "current_thread")]

@@ -12,12 +12,13 @@ use tidegate_engine::tracker::Tracker;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
+use crate::connections::ends::Ends;
 use crate::connections::full_frames::FullFrames;
 use crate::connections::io_time::IoTime;
 use crate::connections::lifeline::Lifeline;
 use crate::connections::pace::Pace;
 use crate::connections::peer::Peer;
-use crate::connections::socket::{Ends, WatchedSocket};
+use crate::connections::socket::WatchedSocket;
 use crate::connections::tended::OpenConnection;
 use crate::drain::DrainWatch;
 use crate::endpoints::grpc::connection as grpc_connection;

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::connections::socket::Ends;
+use crate::connections::ends::Ends;
 
 const PREFACE: usize = 24;
 const FRAME_HEAD: usize = 9;
