@@ -5,12 +5,11 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use socket2::SockRef;
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::connections::ends::Ends;
 use crate::connections::frames::FULL;
+use crate::connections::slow_takers::SlowTaker;
 
 #[cfg(target_os = "linux")]
 const MORE: i32 = libc::MSG_MORE;
@@ -21,7 +20,7 @@ const MORE: i32 = 0;
 /// The socket of a connection over HTTP/2.
 #[derive(Debug)]
 pub struct FullFrames {
-    inner: TcpStream,
+    inner: SlowTaker,
     /// Whether the kernel may hold back what was written last.
     held: bool,
     /// Whether nothing was written since the last flush.
@@ -30,7 +29,7 @@ pub struct FullFrames {
 
 impl FullFrames {
     /// Around an accepted socket.
-    pub fn new(inner: TcpStream) -> FullFrames {
+    pub fn new(inner: SlowTaker) -> FullFrames {
         FullFrames { inner, held: false, flushed: false }
     }
 
@@ -64,8 +63,7 @@ impl AsyncWrite for FullFrames {
         if self.held && !std::mem::replace(&mut self.flushed, true) {
             cx.waker().wake_by_ref();
         } else if std::mem::take(&mut self.held) {
-            // To ask for no delay, once more, sends what was delayed.
-            self.inner.set_nodelay(true)?;
+            self.inner.send_held()?;
         }
         Pin::new(&mut self.inner).poll_flush(cx)
     }
@@ -85,17 +83,9 @@ impl AsyncWrite for FullFrames {
             self.wrote(false);
             return Poll::Ready(result);
         }
-        loop {
-            ready!(self.inner.poll_write_ready(cx))?;
-            let send = || SockRef::from(&self.inner).send_vectored_with_flags(from, MORE);
-            match self.inner.try_io(Interest::WRITABLE, send) {
-                Err(why) if matches!(why.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-                result => {
-                    self.wrote(true);
-                    return Poll::Ready(result);
-                }
-            }
-        }
+        let result = ready!(self.inner.poll_send(cx, from, MORE));
+        self.wrote(true);
+        Poll::Ready(result)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -109,8 +99,9 @@ mod tests {
     use std::mem::MaybeUninit;
     use std::time::{Duration, Instant};
 
+    use socket2::SockRef;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
 
@@ -122,7 +113,7 @@ mod tests {
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (server, _) = listener.accept().await.unwrap();
         server.set_nodelay(true).unwrap();
-        (FullFrames::new(server), client)
+        (FullFrames::new(SlowTaker::new(server)), client)
     }
 
     async fn write(socket: &mut FullFrames, bytes: usize) {

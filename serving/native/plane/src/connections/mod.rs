@@ -10,5 +10,6 @@ pub mod lifeline;
 pub mod pace;
 pub mod peer;
 pub mod shared_answers;
+pub mod slow_takers;
 pub mod socket;
 pub mod tended;

@@ -18,6 +18,7 @@ use crate::connections::io_time::IoTime;
 use crate::connections::lifeline::Lifeline;
 use crate::connections::pace::Pace;
 use crate::connections::peer::Peer;
+use crate::connections::slow_takers::SlowTaker;
 use crate::connections::socket::WatchedSocket;
 use crate::connections::tended::OpenConnection;
 use crate::drain::DrainWatch;
@@ -79,7 +80,7 @@ impl<G: GrpcService, R: RestService> Host<G, R> {
                     let _ = socket.set_nodelay(true);
                     match self.state.tls.as_ref().and_then(|tls| tls.load().of(endpoint)) {
                         None if endpoint == Endpoint::Grpc => self.receive_grpc(socket, from),
-                        None => self.receive(endpoint, socket, Some(from)),
+                        None => self.receive(endpoint, self.ask_again(SlowTaker::new(socket)), Some(from)),
                         Some(tls) => self.receive_tls(endpoint, socket, from, tls),
                     }
                 }
@@ -115,7 +116,12 @@ impl<G: GrpcService, R: RestService> Host<G, R> {
         self.spawn(open, async move {
             let patience = host.state.engine.limits.header_timeout();
             let Ok(Ok(socket)) = tokio::time::timeout(patience, plain_text::refuse_http1(socket)).await else { return };
-            let (socket, peer, drain) = host.surround(FullFrames::new(socket), lifeline, Some(from), Vec::new());
+            let (socket, peer, drain) = host.surround(
+                FullFrames::new(host.ask_again(SlowTaker::new(socket))),
+                lifeline,
+                Some(from),
+                Vec::new(),
+            );
             grpc_connection::serve(socket, host.grpc.clone(), peer, drain).await;
         });
     }
@@ -133,10 +139,11 @@ impl<G: GrpcService, R: RestService> Host<G, R> {
         self.spawn(open, async move {
             let patience = host.state.engine.limits.header_timeout();
             let begun = tokio::time::timeout(patience, tls::accept(socket, from.ip(), tls, &host.state.aside)).await;
-            let Ok(Ok((socket, names))) = begun else {
+            let Ok(Ok((mut socket, names))) = begun else {
                 host.state.engine.metrics.tls_failures[endpoint as usize].fetch_add(1, Ordering::Relaxed);
                 return;
             };
+            socket.get_mut().0.ask_again(host.signals.connections.patience().write);
             let (socket, peer, drain) = host.surround(socket, lifeline, Some(from), names);
             if endpoint == Endpoint::Rest {
                 rest_connection::serve(socket, host.rest.clone(), peer, drain).await;
@@ -144,6 +151,12 @@ impl<G: GrpcService, R: RestService> Host<G, R> {
                 grpc_connection::serve(socket, host.grpc.clone(), peer, drain).await;
             }
         });
+    }
+
+    /// One that takes its answers slowly is not to seem to take nothing.
+    fn ask_again(&self, mut socket: SlowTaker) -> SlowTaker {
+        socket.ask_again(self.signals.connections.patience().write);
+        socket
     }
 
     /// What a connection is served with.

@@ -18,6 +18,7 @@ use tokio_rustls::server::TlsStream;
 use tokio_rustls::{Accept, LazyConfigAcceptor};
 
 use crate::aside::Aside;
+use crate::connections::slow_takers::SlowTaker;
 use crate::security::certificate;
 use crate::security::plain_text;
 
@@ -100,8 +101,8 @@ pub async fn accept(
     peer: IpAddr,
     tls: Arc<ServerConfig>,
     aside: &Aside,
-) -> io::Result<(TlsStream<TcpStream>, Vec<String>)> {
-    let socket = plain_text::refuse(socket).await?;
+) -> io::Result<(TlsStream<SlowTaker>, Vec<String>)> {
+    let socket = SlowTaker::new(plain_text::refuse(socket).await?);
     let hello = LazyConfigAcceptor::new(Acceptor::default(), socket).await?;
     let stream = shake_hands(move || hello.into_stream(tls), peer, aside).await?;
     let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
@@ -111,12 +112,12 @@ pub async fn accept(
 
 /// Goes on as often as the client has sent or taken something, each time aside, until TLS has begun.
 async fn shake_hands(
-    begin: impl FnOnce() -> Accept<TcpStream> + Send + 'static,
+    begin: impl FnOnce() -> Accept<SlowTaker> + Send + 'static,
     peer: IpAddr,
     aside: &Aside,
-) -> io::Result<TlsStream<TcpStream>> {
+) -> io::Result<TlsStream<SlowTaker>> {
     let ready = Arc::new(Ready::default());
-    let mut next: Box<dyn FnOnce() -> Box<Accept<TcpStream>> + Send> = Box::new(move || Box::new(begin()));
+    let mut next: Box<dyn FnOnce() -> Box<Accept<SlowTaker>> + Send> = Box::new(move || Box::new(begin()));
     let mut goes_on = false;
     loop {
         let waker = Waker::from(ready.clone());
