@@ -117,6 +117,9 @@ from datetime import UTC, datetime, timedelta
 import structlog
 from airflow.sdk.exceptions import TaskDeferred
 from tidegate.airflow import SkewReportOperator
+# The time until then is the pause's, and not that of what the operator imports.
+from tidegate_operators import steps
+from tidegate_operators.airflow import skewness, triggers
 
 until = datetime.now(UTC) + timedelta(seconds=2)
 
