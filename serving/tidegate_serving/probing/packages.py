@@ -43,7 +43,8 @@ _REQUIREMENTS = ("requirements.txt", "conda.yaml", "python_env.yaml", "pyproject
 _ITEMS = re.compile(r"[\n\[,]")
 """What parts requirements, also where all are in one line."""
 _COMMENT = re.compile(r"(?m)(?:^|\s)#.*$")
-_NAME = re.compile(r"^[\s\-\"']*([A-Za-z0-9][A-Za-z0-9._-]*)")
+_NAME = re.compile(r"^[\s\-\"']*([A-Za-z0-9][A-Za-z0-9._-]*)(?=$|[\s\[(<>=!~;@,\"'#])")
+"""A package's name, and not the scheme of an address."""
 
 
 def lacking(error: BaseException, directory: Path) -> str:

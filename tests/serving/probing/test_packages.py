@@ -77,6 +77,18 @@ def test_a_package_of_another_name_than_its_module_is_told_by_the_requirements(t
     assert "`pip install no_such_module`" in of_importing("import no_such_module", tmp_path)
 
 
+def test_an_address_among_the_requirements_is_no_name_of_a_package(tmp_path: Path) -> None:
+    """Whoever has a package called git at the index would be installed."""
+    (tmp_path / "requirements.txt").write_text(
+        "git+https://example.com/own.git@v1\nhttps://example.com/own.zip\nNumPy\n"
+    )
+    said = of_importing("import no_such_module", tmp_path)
+    assert "`pip install no_such_module`" in said
+    assert "pip install git" not in said
+    (tmp_path / "requirements.txt").write_text("no_such_package @ git+https://example.com/own.git\n")
+    assert "`pip install no-such-package`" in of_importing("import no_such_module", tmp_path)
+
+
 def test_what_something_installed_may_require_is_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "other-1.dist-info").mkdir()
     (tmp_path / "other-1.dist-info" / "METADATA").write_text(
