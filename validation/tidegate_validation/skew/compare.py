@@ -280,7 +280,8 @@ def _of_texts(
         told = None
     if told is None and LAST_CHARACTER in measures:
         ends = profile.measures[name].counts[LAST_CHARACTER]
-        return ends_gone(known, measures[LAST_CHARACTER], ends, found.counts[LAST_CHARACTER])
+        by_day = profile.event_time is not None and window.moment is not None
+        return ends_gone(known, measures[LAST_CHARACTER], ends, found.counts[LAST_CHARACTER], by_day=by_day)
     return told
 
 

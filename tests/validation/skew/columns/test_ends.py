@@ -66,6 +66,24 @@ def test_ids_of_one_part_that_are_missing_fail(column: str, end: str, seed: int)
     assert mine.cause == like({"kind": "missing ids", "values": [end]}), mine.sentence
 
 
+def is_odd(now: pd.DataFrame) -> pd.Series:
+    return now["number"] % 2 == 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("days", [5, 7])
+def test_half_of_the_ids_that_are_missing_fail_and_ids_that_the_other_half_has_now_warn(days: int, seed: int) -> None:
+    """Two writers give out odd and even ids: one is out, and its rows are missing, or the other one took them."""
+    now = rows(seed, 19_000 + TRAINED, days)
+    missing = [one for one in told(seed, now[~is_odd(now)].reset_index(drop=True)) if one.subject == "number"]
+    assert [one.outcome for one in missing] == [Outcome.FAIL]
+    assert missing[0].cause == like({"kind": "missing ids"}), missing[0].sentence
+
+    taken = [one for one in told(seed, now.assign(number=now["number"] // 2 * 2)) if one.subject == "number"]
+    assert [one.outcome for one in taken] == [Outcome.WARN]
+    assert "as many rows" in taken[0].sentence
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_large_ids_that_went_through_floats_fail(seed: int) -> None:
     now = rows(seed, 19_000 + TRAINED, 7)

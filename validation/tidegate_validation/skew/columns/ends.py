@@ -7,6 +7,7 @@ import numpy as np
 
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.columns.narrowed import NARROWED
+from tidegate_validation.statistics.arrays import Integers
 from tidegate_validation.statistics.bins import CategoryBins
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.profile import FeatureProfile
@@ -23,23 +24,27 @@ _STRAY = 0.01
 _A_DAY, _RARELY = 5.0, 0.05
 """An end of which a day was to have so many rows had none on so small a part of training's days."""
 _MOST, _INSTEAD = 0.6, 0.5
+_MANY, _AS_MANY = 0.4, 0.8
+"""Where so large a part of a day's rows were missing, it would have fewer than this part of training's."""
 _SHOWN = 3
 
 
 def ends_gone(
-    known: FeatureProfile, ends: FeatureProfile, reference: FeatureCounts, current: FeatureCounts
+    known: FeatureProfile, ends: FeatureProfile, reference: FeatureCounts, current: FeatureCounts, *, by_day: bool
 ) -> Finding | None:
     """A FAIL about ids some of whose last characters, in training with such `ends`, surely come no more, and none new
-    in their place."""
+    in their place; a WARN where that were so many of the rows `by_day` that days had to have fewer, and have not: the
+    ids are given out otherwise."""
     if not isinstance(ends.bins, CategoryBins):
         return None
     names = ends.bins.top
     groups = [*((code,) for code in range(len(names))), (ends.bins.other, ends.bins.unseen)]
-    before, now = reference.grouped(groups), current.grouped(groups).sum(axis=0)
+    before, by_block = reference.grouped(groups), current.grouped(groups)
+    now = by_block.sum(axis=0)
     shares = before.sum(axis=0) / max(before.sum(), 1)
     wanted = shares * now.sum()
-    by_day = before.sum(axis=1, keepdims=True) * shares
-    told = by_day >= _A_DAY
+    expected = before.sum(axis=1, keepdims=True) * shares
+    told = expected >= _A_DAY
     lacking = ((before == 0) & told).sum(axis=0) / np.maximum(told.sum(axis=0), 1)
     gone = (wanted >= _SURELY) & (now <= _STRAY * wanted) & told.any(axis=0) & (lacking <= _RARELY)
     gone[-1] = False
@@ -53,15 +58,22 @@ def ends_gone(
             "64-bit floats, which hold no odd numbers beyond 9e15: ids among them are no longer what they were"
         )
         cause = {"kind": WIDER, "share": 1.0}
-    else:
-        more = f" and {len(absent) - _SHOWN} more" if len(absent) > _SHOWN else ""
-        named = ", ".join(f"“{one}”" for one in absent[:_SHOWN])
-        sentence = (
-            f"`{known.name}`: none of its values ends with {named}{more}, as {100 * share:.1f} % did in training (is a "
-            "part of the data missing?)"
-        )
-        cause = {"kind": MISSING_IDS, "share": round(share, 4), "values": absent[:_SHOWN]}
+        return Finding(CHECK, known.name, Outcome.FAIL, sentence, number=share, cause=cause)
+    more = f" and {len(absent) - _SHOWN} more" if len(absent) > _SHOWN else ""
+    named = ", ".join(f"“{one}”" for one in absent[:_SHOWN])
+    words = f"`{known.name}`: none of its values ends with {named}{more}, as {100 * share:.1f} % did in training"
+    if by_day and share >= _MANY and _a_day(by_block) >= _AS_MANY * _a_day(before):
+        sentence = f"{words}, and there are as many rows (are ids given out otherwise?)"
+        return Finding(CHECK, known.name, Outcome.WARN, sentence, number=share)
+    cause = {"kind": MISSING_IDS, "share": round(share, 4), "values": absent[:_SHOWN]}
+    sentence = f"{words} (is a part of the data missing?)"
     return Finding(CHECK, known.name, Outcome.FAIL, sentence, number=share, cause=cause)
+
+
+def _a_day(rows: Integers) -> float:
+    """The rows of a usual day."""
+    found = rows.sum(axis=1)
+    return float(np.median(found[found > 0])) if found.any() else 0.0
 
 
 def _largest(known: FeatureProfile) -> float:
