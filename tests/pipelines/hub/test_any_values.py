@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -40,7 +41,7 @@ BODY = {
     "reason": "r",
     "key": "kkkkkkkk",
     "since": "2026-01-01T00:00:00Z",
-    "until": "2027-01-01T00:00:00Z",
+    "until": (datetime.now(UTC) + timedelta(days=30)).isoformat(),
     "request_id": "x",
     "succeeded": True,
     "begun": "2026-01-01T00:00:00Z",

@@ -8,7 +8,7 @@ import json
 import socket
 import threading
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ from tidegate_serving.contract.errors import ResourceExhausted, Unauthenticated,
 
 BOSS = {"authorization": f"Bearer {TOKENS['boss']}"}
 BEFORE_THE_FIRST = "0001-01-01T00:00:00+23:59"
-FREEZE = {"model": "flights", "until": "2027-01-01T00:00:00Z", "reason": "r", "key": "k"}
+FREEZE = {"model": "flights", "until": (datetime.now(UTC) + timedelta(days=30)).isoformat(), "reason": "r", "key": "k"}
 DEEP = b"[" * 100_000
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
@@ -61,7 +62,8 @@ def hub(folder: Path, more: str = "") -> Iterator[str]:
 
 
 def test_people_decide_and_the_log_of_it_is_checked(tmp_path: Path, tidegate: Command) -> None:
-    body = {"model": "flights", "feature": "dew", "until": "2027-06-01T00:00:00Z", "reason": "sensor swap"}
+    until = (datetime.now(UTC) + timedelta(days=30)).isoformat()
+    body = {"model": "flights", "feature": "dew", "until": until, "reason": "sensor swap"}
     with hub(tmp_path) as address:
         who = {name: {"authorization": f"Bearer {token}"} for name, token in TOKENS.items()}
         path = f"{address}/api/v1/decisions/mute"

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from tidegate_pipelines.hub.store import AuditLineRow, Base, Database, DeliveryR
 HERE = "http://127.0.0.1:8600"
 SECRET = "a secret of the hub's"
 BOSS = {"authorization": f"Bearer {TOKENS['boss']}"}
-FREEZE = {"model": "flights", "until": "2027-01-01T00:00:00Z", "reason": "r", "key": "k"}
+FREEZE = {"model": "flights", "until": (datetime.now(UTC) + timedelta(days=30)).isoformat(), "reason": "r", "key": "k"}
 EVENT = {"entity": "model_version_alias", "action": "created", "data": {"name": "flights"}}
 
 
