@@ -170,9 +170,9 @@ def test_a_version_that_cannot_be_asked_any_more_is_not_called_refused(tmp_path:
     (trial,) = found.releases
     assert (trial.refused, trial.reasons) == (None, ())
     assert "needs the module lightfm" in trial.sentence
-    assert any("its metrics are not known: " in text and "needs the module lightfm" in text for text in found.unjudged), (
-        found.unjudged
-    )
+    assert any(
+        "its metrics are not known: " in text and "needs the module lightfm" in text for text in found.unjudged
+    ), found.unjudged
 
 
 def test_pickles_are_told_before_anything_is_judged_unless_the_policy_allows_them(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Models that crash, or answer no number, now and then or for odd inputs. Others that misbehave are in `faults`."""
+"""Models that crash, or answer no number, now and then or for odd inputs; others that misbehave are in `faults`."""
 
 from __future__ import annotations
 
