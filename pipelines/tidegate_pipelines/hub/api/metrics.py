@@ -30,7 +30,7 @@ _WEEK = timedelta(days=7)
 _UNDER_WAY = (ReleaseState.REQUESTED, ReleaseState.WAITING, ReleaseState.RUNNING)
 _HELP = {
     "tidegate_hub_releases": "Releases of the models that the caller sees, by state",
-    "tidegate_hub_oldest_release_seconds": "Seconds since the oldest release that is not over was asked for, 0 without one",
+    "tidegate_hub_oldest_release_seconds": "Seconds since the oldest release under way was asked for, 0 without one",
     "tidegate_hub_alerts": "Alerts that last, by severity",
     "tidegate_hub_versions": "Versions in the engines that the hub watches, by state",
     "tidegate_hub_engine_up": "1 for an engine that answered the last time it was asked, 0 for one that is away",
