@@ -99,3 +99,67 @@ def test_ids_that_go_on_say_nothing(days: int, seed: int) -> None:
     found = told(seed, rows(seed, 19_000 + TRAINED, days))
 
     assert [one.sentence for one in found if one.subject in IDS] == []
+
+
+CODES = ("site", "status", "weekday", "shift", "till", "version")
+
+
+def coded(seed: int, days: int) -> pd.DataFrame:
+    """Ids that end with a code: a site that has closed, a status, a weekday, a shift, one of ten tills of unlike sizes,
+    or a version that another one follows."""
+    random = np.random.default_rng([seed, 5])
+    day = np.repeat(np.arange(days + 7), random.poisson(ROWS, days + 7))
+    n, later = len(day), day >= days
+    count = 10_000 + np.arange(n)
+    second = random.integers(0, DAY, n)
+    drift = np.exp(np.cumsum(random.normal(0, 0.1, days + 7)))[day]
+    site = np.where(later, random.choice(list("AB"), n), random.choice(list("ABC"), n, p=[0.5, 0.4, 0.1]))
+    status = np.where(random.random(n) < np.where(later, 0.0, 0.1 * drift).clip(0, 0.3), "Z", "N")
+    till = random.choice(10, n, p=np.array([9, 8, 7, 6, 5, 4, 4, 3, 2, 2]) / 50)
+    till = np.where(later & (till == 4), 3, till)
+    ends = {
+        "site": site,
+        "status": status,
+        "weekday": (day % 7 + 1).astype(str),
+        "shift": np.array(list("fsn"))[second * 3 // DAY],
+        "till": till.astype(str),
+        "version": np.where(later, "3", random.choice(["1", "2"], n)),
+    }
+    codes = {name: np.char.add(np.char.add(count.astype(str), "-"), end) for name, end in ends.items()}
+    return pd.DataFrame({"at": (19_000 + day) * DAY + second, "late": later, **codes})
+
+
+def of_codes(seed: int, columns: Columns, days: int, shuffled: bool) -> list[Finding]:
+    table = coded(seed, TRAINED)
+    kept = ["at", *CODES] if columns.time else [*CODES]
+    before = table.loc[~table["late"], kept]
+    now = table.loc[table["late"] & (table["at"] < (19_000 + TRAINED + days) * DAY), kept]
+    if shuffled:
+        before, now = (part.sample(frac=1, random_state=seed).reset_index(drop=True) for part in (before, now))
+    profile = profile_table(as_table(before, "training"), columns, [*before.columns])
+    findings = report_on_table(profile, as_table(now, "the week"), columns).findings
+    return [one for one in findings if "ends with" in one.sentence]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("days", [1, 3, 7])
+@pytest.mark.parametrize(
+    ("columns", "shuffled"),
+    [(COLUMNS, False), (Columns(), False), (Columns(), True)],
+    ids=["time", "order", "shuffled"],
+)
+def test_codes_that_ids_end_with_are_no_parts_of_the_data(
+    columns: Columns, shuffled: bool, days: int, seed: int
+) -> None:
+    assert [one.sentence for one in of_codes(seed, columns, days, shuffled)] == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("column", "end"), [("order", "5"), ("hashed", "f")])
+def test_ids_of_one_part_that_are_missing_fail_without_times(column: str, end: str, seed: int) -> None:
+    before, now = rows(seed, 19_000, TRAINED)[[column]], rows(seed, 19_000 + TRAINED, 7)[[column]]
+    before, now = (part.sample(frac=1, random_state=seed).reset_index(drop=True) for part in (before, now))
+    profile = profile_table(as_table(before, "training"), Columns(), [column])
+    findings = report_on_table(profile, as_table(without_end(column, end)(now), "the week"), Columns()).findings
+
+    assert [one.cause for one in findings if "ends with" in one.sentence] == [like({"kind": "missing ids"})]

@@ -1,7 +1,9 @@
-"""Ids of which none ends any more with a sign that a part of training's ended with on all days: the part of a log or of
-a database that holds these did not come, or large numbers went through 64-bit floats, after which all are even."""
+"""Ids of which none ends any more with a digit that a part of training's ended with on all days: the part of a log or
+of a database that holds these did not come, or large numbers went through 64-bit floats, after which all are even."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -26,15 +28,21 @@ _A_DAY, _RARELY = 5.0, 0.05
 _MOST, _INSTEAD = 0.6, 0.5
 _MANY, _AS_MANY = 0.4, 0.8
 """Where so large a part of a day's rows were missing, it would have fewer than this part of training's."""
+_OF_NUMBERS = tuple({*signs} for signs in ("0123456789", "0123456789abcdef", "0123456789ABCDEF"))
+_OTHERS = 0.02
+"""So small a part of the rows may end with other signs than numbers do."""
+_ALIKE, _ERRORS = 0.15, 4.0
+"""How far the parts that end with one digit may be from each other, and from stretch to stretch, beside one of them."""
+_STRETCHES = 7
 _SHOWN = 3
 
 
 def ends_gone(
     known: FeatureProfile, ends: FeatureProfile, reference: FeatureCounts, current: FeatureCounts, *, by_day: bool
 ) -> Finding | None:
-    """A FAIL about ids some of whose last characters, in training with such `ends`, surely come no more, and none new
-    in their place; a WARN where that were so many of the rows `by_day` that days had to have fewer, and have not: the
-    ids are given out otherwise."""
+    """A FAIL about ids some of whose last digits, in training with such `ends` and spread evenly, surely come no more,
+    and none new in their place; a WARN where that were so many of the rows `by_day` that days had to have fewer, and
+    have not: the ids are given out otherwise."""
     if not isinstance(ends.bins, CategoryBins):
         return None
     names = ends.bins.top
@@ -59,6 +67,8 @@ def ends_gone(
         )
         cause = {"kind": WIDER, "share": 1.0}
         return Finding(CHECK, known.name, Outcome.FAIL, sentence, number=share, cause=cause)
+    if not _spread_evenly(names, before):
+        return None
     more = f" and {len(absent) - _SHOWN} more" if len(absent) > _SHOWN else ""
     named = ", ".join(f"“{one}”" for one in absent[:_SHOWN])
     words = f"`{known.name}`: none of its values ends with {named}{more}, as {100 * share:.1f} % did in training"
@@ -68,6 +78,26 @@ def ends_gone(
     cause = {"kind": MISSING_IDS, "share": round(share, 4), "values": absent[:_SHOWN]}
     sentence = f"{words} (is a part of the data missing?)"
     return Finding(CHECK, known.name, Outcome.FAIL, sentence, number=share, cause=cause)
+
+
+def _spread_evenly(names: Sequence[str], rows: Integers) -> bool:
+    """Whether training's ids ended with all digits, or all even or all odd ones, and with each as often in all
+    stretches of its days, as numbers do that count up or are drawn: other ends are codes, as of a site or a status."""
+    total = float(rows.sum())
+    ends = {name: rows[:, code] for code, name in enumerate(names) if rows[:, code].sum() >= _OTHERS * total}
+    if not any({*ends} in (signs, {*sorted(signs)[::2]}, {*sorted(signs)[1::2]}) for signs in _OF_NUMBERS):
+        return False
+    found = np.stack([*ends.values()], axis=1)
+    if found.sum() < (1 - _OTHERS) * total:
+        return False
+    stretches = np.array([part.sum(axis=0) for part in np.array_split(found, min(_STRETCHES, len(found)))])
+    return all(_alike(part) for part in (found.sum(axis=0), *stretches))
+
+
+def _alike(rows: Integers) -> bool:
+    """Whether so many rows of each digit are as many, beside what chance makes of them."""
+    usual: float = rows.mean()
+    return bool(np.abs(rows - usual).max() <= _ALIKE * usual + _ERRORS * usual**0.5)
 
 
 def _a_day(rows: Integers) -> float:
