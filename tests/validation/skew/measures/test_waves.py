@@ -157,3 +157,28 @@ def test_new_codes_that_are_written_as_those_of_training_say_nothing_of_their_fo
     findings = report_on_table(profile, as_table(codes(seed, FIRST + 40, 7), "the week"), COLUMNS).findings
 
     assert [one.sentence for one in findings if "written as none" in one.sentence] == []
+
+
+SUFFIXES = ("-rc1", "rc1", ".beta", "+g3f2a1c", "-hotfix.2", "_final")
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("apart", [3, 7, 14])
+def test_releases_with_a_suffix_say_nothing_of_their_form(suffix: str, apart: int) -> None:
+    version = week(apart)["version"]
+    told = found(
+        "version",
+        version.mask(~version.isin(releases(apart)["version"][: TRAINED * 200 - 1400]), version + suffix),
+        apart,
+    )
+
+    assert "written as none" not in told.sentence
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_garbage_in_a_few_rows_is_named_where_releases_have_a_suffix(seed: int) -> None:
+    version = week(3)["version"]
+    hit = np.random.default_rng(seed).random(len(version)) < 0.03
+    told = found("version", (version + "-rc1").mask(hit, "#REF!"), 3)
+
+    assert (told.cause or {}).get("values") == ["#REF!"], told.sentence

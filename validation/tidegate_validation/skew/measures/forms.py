@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from tidegate_validation.statistics.bins import CategoryBins
@@ -17,6 +18,8 @@ _TIMES = 5.0
 """So many times the part of new texts that come in a form of their own by nature,"""
 _ERRORS = 2.0
 """and so many standard errors more, are no chance."""
+_SUFFIX = re.compile(r"(?P<before>.*?[0-9])[-+._]?[A-Za-z][-+.A-Za-z0-9]*$")
+"""What releases have behind their number, such as `-rc1`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +42,19 @@ def odd_forms(feature: FeatureProfile, sample: ValueSample | TextSample, floor: 
     if not new or len(known) < _KNOWN:
         return None
     forms = Counter(form_of(name) for name in known)
-    odd = [(value, share) for value, share in new if form_of(value) not in forms]
+    odd = [(value, share) for value, share in new if not _is_formed(value, forms)]
     alone = sum(number == 1 for number in forms.values()) / len(known)
     limit = max(floor, _TIMES * alone * sum(share for _, share in new))
     share = sum(one for _, one in odd)
     if share - _ERRORS * (limit * max(1 - limit, 0.0) / float(sample.n.sum())) ** 0.5 <= limit:
         return None
     return OddForms(share, limit, tuple(value for value, _ in odd))
+
+
+def _is_formed(text: str, forms: Collection[str]) -> bool:
+    """Whether a text is written as one of the `forms`, be it with a suffix behind."""
+    found = _SUFFIX.match(text)
+    return form_of(text) in forms or (found is not None and form_of(found["before"]) in forms)
 
 
 def form_of(text: str) -> str:
