@@ -186,3 +186,18 @@ def test_weeks_that_are_missing_from_a_longer_window_are_told(seed: int) -> None
 
     assert [one.outcome for one in found] == [Outcome.WARN]
     assert f"on 13 days from {np.datetime64(FIRST + 22, 'D')} on" in found[0].sentence
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("rate", [60, 40])
+@pytest.mark.parametrize("ahead", [5, 9])
+@pytest.mark.parametrize("strays", [1, 2])
+def test_single_rows_with_a_clock_days_ahead_say_nothing(strays: int, ahead: int, rate: int, seed: int) -> None:
+    table = rows(seed, "clock", rate)
+    before = table["at"] < (FIRST + TRAINED) * DAY
+    profile = profile_table(as_table(table[before], "training"), COLUMNS, [*table.columns])
+    now = table[~before].reset_index(drop=True)
+    now.loc[: strays - 1, "at"] = now["at"].max() + ahead * DAY
+    findings = report_on_table(profile, as_table(now, "the week"), COLUMNS).findings
+
+    assert [one.sentence for one in findings if one.subject == "rows"] == []

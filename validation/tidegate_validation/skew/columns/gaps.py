@@ -26,6 +26,8 @@ MISSING_ROWS = "missing rows"
 _HOURS, _WEEK = 24, 7
 _LEAST_DAYS, _LONGEST = 14, 10_000
 _STRAY = 0.02
+_STRAYS, _AT_MOST = 3, 0.1
+"""Days of fewer rows than these are none, where they are no larger a part of a usual day's."""
 _LEAST, _TIMES = 0.1, 2.0
 """A gap weighs a tenth of a day at least, and so many times the heaviest one of training."""
 _SURELY = 25.0
@@ -107,7 +109,8 @@ def _by_hour(counts: FeatureCounts) -> tuple[Integers, Integers]:
     if not len(days):
         return days, n
     rows = n.sum(axis=1)
-    own = rows >= _STRAY * np.median(rows)
+    usual = float(np.median(rows))
+    own = rows >= max(_STRAY * usual, min(_STRAYS, _AT_MOST * usual))
     return days[own], n[own]
 
 
