@@ -81,6 +81,18 @@ def test_numbers_of_few_values_are_told_as_that(
     assert found[0].cause == like(wanted), found[0].sentence
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("column", ["level", "heavy"])
+@pytest.mark.parametrize("step", [0.25, 0.125])
+def test_numbers_in_quarters_and_eighths_are_told_as_that(step: float, column: str, seed: int) -> None:
+    now = rows(seed, 19_000 + TRAINED, 7)
+    found = told(seed, now.assign(**{column: np.round(now[column] / step) * step}))
+
+    assert (found[0].subject, found[0].outcome) == (column, Outcome.FAIL)
+    if (found[0].cause or {}).get("kind") == "rounded":
+        assert found[0].cause == like({"kind": "rounded", "step": step}), found[0].sentence
+
+
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("devices", [40, 60, 120])
 def test_readings_that_their_devices_send_again_and_again_are_told_as_few_values(devices: int, seed: int) -> None:

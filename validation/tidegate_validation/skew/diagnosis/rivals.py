@@ -382,7 +382,7 @@ def _fewer_digits(suspect: Suspect, sample: ValueSample) -> Cause | None:
     if before_digits.of(tuple(range(coarsest + 1))).sum() > _USUAL * before_digits.rows:
         return None
     step = step_of(coarsest)
-    for larger in (5 * step, 2.5 * step, 2 * step):
+    for larger in (125 * step, 25 * step, 5 * step, 2.5 * step, 2 * step):
         if np.average(np.abs(values / larger - np.round(values / larger)) < 1e-6, weights=weights) > 0.99:
             step = larger
             break
