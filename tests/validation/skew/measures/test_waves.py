@@ -159,7 +159,7 @@ def test_new_codes_that_are_written_as_those_of_training_say_nothing_of_their_fo
     assert [one.sentence for one in findings if "written as none" in one.sentence] == []
 
 
-SUFFIXES = ("-rc1", "rc1", ".beta", "+g3f2a1c", "-hotfix.2", "_final")
+SUFFIXES = ("-rc1", "rc1", ".beta", "+g3f2a1c", "-hotfix.2", "_final", "+8xhw2", ".1", "-2", "b", "beta2")
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -173,6 +173,20 @@ def test_releases_with_a_suffix_say_nothing_of_their_form(suffix: str, apart: in
     )
 
     assert "written as none" not in told.sentence
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("garbage", ["2024-01-05", "12.5", "1.234,50", "12 kg", "12kg"])
+def test_dates_and_amounts_among_whole_numbers_have_no_suffix(garbage: str, seed: int) -> None:
+    rows = releases(3).assign(version=releases(3)["build"].astype(str))
+    before = rows["at"] < (FIRST + TRAINED) * DAY
+    profile = profile_table(as_table(rows[before], "training"), COLUMNS, ["at", "version"])
+    now = rows[~before].reset_index(drop=True)
+    hit = np.random.default_rng(seed).random(len(now)) < 0.03
+    now["version"] = now["version"].mask(hit, garbage)
+    told = report_on_table(profile, as_table(now, "the week"), COLUMNS).feature("version")
+
+    assert (told.cause or {}).get("values") == [garbage], told.sentence
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -18,8 +18,11 @@ _TIMES = 5.0
 """So many times the part of new texts that come in a form of their own by nature,"""
 _ERRORS = 2.0
 """and so many standard errors more, are no chance."""
-_SUFFIX = re.compile(r"(?P<before>.*?[0-9])[-+._]?[A-Za-z][-+.A-Za-z0-9]*$")
-"""What releases have behind their number, such as `-rc1`."""
+_SUFFIXES = (
+    re.compile(r"(?P<before>.*?[0-9])([-+._]|[-+_][0-9]+)[A-Za-z][-+.A-Za-z0-9]*"),
+    re.compile(r"(?P<before>.*[0-9]\.[0-9]+)([-.][0-9]{1,3}|([a-z]|rc|alpha|beta|dev|pre|post)[0-9]*)"),
+)
+"""What releases have behind their number, such as `-rc1`, `+3f2a1c`, or one more short number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +56,8 @@ def odd_forms(feature: FeatureProfile, sample: ValueSample | TextSample, floor: 
 
 def _is_formed(text: str, forms: Collection[str]) -> bool:
     """Whether a text is written as one of the `forms`, be it with a suffix behind."""
-    found = _SUFFIX.match(text)
-    return form_of(text) in forms or (found is not None and form_of(found["before"]) in forms)
+    found = (suffix.fullmatch(text) for suffix in _SUFFIXES)
+    return form_of(text) in forms or any(one is not None and form_of(one["before"]) in forms for one in found)
 
 
 def form_of(text: str) -> str:
