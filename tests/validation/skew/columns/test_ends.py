@@ -163,3 +163,14 @@ def test_ids_of_one_part_that_are_missing_fail_without_times(column: str, end: s
     findings = report_on_table(profile, as_table(without_end(column, end)(now), "the week"), Columns()).findings
 
     assert [one.cause for one in findings if "ends with" in one.sentence] == [like({"kind": "missing ids"})]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_half_of_the_digits_that_are_gone_warn_where_no_times_tell_how_many_rows_were_to_come(seed: int) -> None:
+    """They may be days' last digits, or another writer's."""
+    before, now = rows(seed, 19_000, TRAINED)[["order"]], rows(seed, 19_000 + TRAINED, 7)[["order"]]
+    now = now[now["order"].str[-1].isin([*"02468"])].reset_index(drop=True)
+    profile = profile_table(as_table(before, "training"), Columns(), ["order"])
+    findings = report_on_table(profile, as_table(now, "the week"), Columns()).findings
+
+    assert [one.outcome for one in findings if "ends with" in one.sentence] == [Outcome.WARN]

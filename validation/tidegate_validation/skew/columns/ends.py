@@ -28,6 +28,9 @@ _A_DAY, _RARELY = 5.0, 0.05
 _MOST, _INSTEAD = 0.6, 0.5
 _MANY, _AS_MANY = 0.4, 0.8
 """Where so large a part of a day's rows were missing, it would have fewer than this part of training's."""
+_UNTIMED = 0.25
+"""Where rows have no times, so large a part may be the last digits of days that a window has not, or a writer that
+others took the place of."""
 _OF_NUMBERS = tuple({*signs} for signs in ("0123456789", "0123456789abcdef", "0123456789ABCDEF"))
 _OTHERS = 0.02
 """So small a part of the rows may end with other signs than numbers do."""
@@ -72,6 +75,9 @@ def ends_gone(
     more = f" and {len(absent) - _SHOWN} more" if len(absent) > _SHOWN else ""
     named = ", ".join(f"“{one}”" for one in absent[:_SHOWN])
     words = f"`{known.name}`: none of its values ends with {named}{more}, as {100 * share:.1f} % did in training"
+    if not by_day and share >= _UNTIMED:
+        sentence = f"{words} (is a part of the data missing, or do ids end with dates?)"
+        return Finding(CHECK, known.name, Outcome.WARN, sentence, number=share)
     if by_day and share >= _MANY and _a_day(by_block) >= _AS_MANY * _a_day(before):
         sentence = f"{words}, and there are as many rows (are ids given out otherwise?)"
         return Finding(CHECK, known.name, Outcome.WARN, sentence, number=share)
