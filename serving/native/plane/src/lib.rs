@@ -21,6 +21,7 @@ pub mod plane;
 pub mod security;
 pub mod settings;
 pub mod shared_memory;
+pub mod sockets;
 pub mod state;
 pub mod supervision;
 pub mod system;

@@ -7,9 +7,9 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::connections::ends::Ends;
 use crate::connections::frames::FULL;
-use crate::connections::slow_takers::SlowTaker;
+use crate::sockets::ends::Ends;
+use crate::sockets::slow_takers::SlowTaker;
 
 #[cfg(target_os = "linux")]
 const MORE: i32 = libc::MSG_MORE;

@@ -1,7 +1,6 @@
 //! Connections while they live: what is noted of each, how many there may be, and which are given up.
 
 pub mod chunks;
-pub mod ends;
 pub mod frames;
 pub mod full_frames;
 pub mod held;
@@ -10,6 +9,5 @@ pub mod lifeline;
 pub mod pace;
 pub mod peer;
 pub mod shared_answers;
-pub mod slow_takers;
 pub mod socket;
 pub mod tended;

@@ -14,11 +14,11 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 use crate::connections::chunks::Chunks;
-use crate::connections::ends::Ends;
 use crate::connections::frames::{FULL, Fault, Frames};
 use crate::connections::io_time::takes_much;
 use crate::connections::lifeline::{CALM_DOWN, Lifeline, PROTOCOL_ERROR};
 use crate::connections::pace::{Pace, Turns};
+use crate::sockets::ends::Ends;
 
 /// Who sends or is sent more than that at once has to wait for turns, whatever it is.
 const AT_ONCE: usize = 128 << 10;

@@ -12,13 +12,11 @@ use tidegate_engine::tracker::Tracker;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-use crate::connections::ends::Ends;
 use crate::connections::full_frames::FullFrames;
 use crate::connections::io_time::IoTime;
 use crate::connections::lifeline::Lifeline;
 use crate::connections::pace::Pace;
 use crate::connections::peer::Peer;
-use crate::connections::slow_takers::SlowTaker;
 use crate::connections::socket::WatchedSocket;
 use crate::connections::tended::OpenConnection;
 use crate::drain::DrainWatch;
@@ -30,6 +28,8 @@ use crate::endpoints::rest::service::RestService;
 use crate::io::listener::{Listener, Socket, take_turns};
 use crate::io::signals::Signals;
 use crate::security::{plain_text, tls};
+use crate::sockets::ends::Ends;
+use crate::sockets::slow_takers::SlowTaker;
 use crate::state::PlaneState;
 use crate::supervision::spawn_task;
 

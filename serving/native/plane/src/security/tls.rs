@@ -18,9 +18,9 @@ use tokio_rustls::server::TlsStream;
 use tokio_rustls::{Accept, LazyConfigAcceptor};
 
 use crate::aside::Aside;
-use crate::connections::slow_takers::SlowTaker;
 use crate::security::certificate;
 use crate::security::plain_text;
+use crate::sockets::slow_takers::SlowTaker;
 
 /// Certificates and a key as their files have them (PEM).
 #[derive(Clone)]

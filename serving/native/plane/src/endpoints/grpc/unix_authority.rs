@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::connections::ends::Ends;
+use crate::sockets::ends::Ends;
 
 const PREFACE: usize = 24;
 const FRAME_HEAD: usize = 9;

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
-use crate::connections::ends::Ends;
+use crate::sockets::ends::Ends;
 
 /// That a peer has gone is told by an error alone.
 #[cfg(target_os = "linux")]
