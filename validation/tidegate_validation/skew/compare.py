@@ -64,6 +64,16 @@ class Comparison:
     counts: Mapping[str, FeatureCounts] = field(default_factory=dict)
     unlogged: Mapping[str, str] = field(default_factory=dict)
 
+    def told(self, findings: Mapping[str, Sequence[Finding]], made: Collection[str]) -> Comparison:
+        """The same with these findings, and without what is known of columns that were `made` for it alone."""
+        return replace(
+            self,
+            findings=findings,
+            numbers={name: one for name, one in self.numbers.items() if name not in made},
+            causes={name: one for name, one in self.causes.items() if name not in made},
+            counts={name: one for name, one in self.counts.items() if name not in made},
+        )
+
 
 def compare(profile: Profile, window: Window, rule: SkewRule, derived: Collection[str] = ()) -> Comparison:
     """Compares the inputs of `profile` with the rows of a window, which must have some; `derived` are columns that were

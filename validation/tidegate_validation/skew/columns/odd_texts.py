@@ -29,8 +29,8 @@ def told_of_odd_texts(
     rule: SkewRule,
 ) -> list[Finding]:
     """The findings of a column, first a FAIL about texts that are written as none of training's, if more rows than the
-    rule's floor hold such; as they are where these are named already, or more is
-    known of them, and of the columns of `free` texts, which are measured."""
+    rule's floor hold such; as they are where these are named already, or more is known of them, and of the columns of
+    `free` texts, which are measured."""
     unnamed = (found[0].cause or {}).get("kind", GONE) == GONE and found[0].outcome is Outcome.FAIL
     untold = unnamed or numbers.waves or numbers.unseen is None or (feature.new_rate or 0.0) >= _BRINGS
     odd = odd_forms(feature, sample, rule.unseen_floor) if untold and feature.name not in free else None

@@ -128,13 +128,7 @@ def told_of_calendar(
             continue
         excused = _by_summer_time(found, profile.features[name], now, column, time)
         findings[column.column] = [_told(one, profile, column, time) for one in excused]
-    return replace(
-        comparison,
-        findings=findings,
-        numbers={name: one for name, one in comparison.numbers.items() if name not in names},
-        causes={name: one for name, one in comparison.causes.items() if name not in names},
-        counts={name: one for name, one in comparison.counts.items() if name not in names},
-    )
+    return comparison.told(findings, names)
 
 
 def _by_summer_time(

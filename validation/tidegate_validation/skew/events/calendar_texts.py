@@ -167,13 +167,7 @@ def told_of_calendar_texts(
         since = (found[0].cause or {}).get("since")
         kept = [_of_column(finding, name, one) for finding in found if finding.check in _KEPT]
         findings[one.column] = [_told(one.column, time, share, floor, since), *kept]
-    return replace(
-        comparison,
-        findings=findings,
-        numbers={name: one for name, one in comparison.numbers.items() if name not in names},
-        causes={name: one for name, one in comparison.causes.items() if name not in names},
-        counts={name: one for name, one in comparison.counts.items() if name not in names},
-    )
+    return comparison.told(findings, names)
 
 
 def _of_column(finding: Finding, name: str, one: CalendarText | None) -> Finding:

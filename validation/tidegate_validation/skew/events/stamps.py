@@ -136,13 +136,7 @@ def told_of_stamps(
     findings = {name: [one for one in found if not _follows(one, moved)] for name, found in findings.items()}
     if summer:
         findings = {name: [_in_summer_time(one, time) for one in found] for name, found in findings.items()}
-    return replace(
-        comparison,
-        findings=findings,
-        numbers={name: one for name, one in comparison.numbers.items() if name not in delays},
-        causes={name: one for name, one in comparison.causes.items() if name not in delays},
-        counts={name: one for name, one in comparison.counts.items() if name not in delays},
-    )
+    return comparison.told(findings, delays)
 
 
 def _in_hours(finding: Finding, stamp: str, delay: str, time: str) -> Finding:

@@ -14,8 +14,8 @@ use crate::supervision::spawn_task;
 
 /// Bytes between two looks at the sockets: about half a millisecond's work.
 const BETWEEN_LOOKS: usize = 256 << 10;
-/// Calls between two looks at the sockets, or connections that end: a fifth of a millisecond's work, and less where a request that comes alone would
-/// wait for it.
+/// Calls between two looks at the sockets, or connections that end: a fifth of a millisecond's work, and less where a request
+/// that comes alone would wait for it.
 const CALLS_BETWEEN_LOOKS: usize = 32;
 const CALLS_MIXED: usize = 8;
 /// Who began more calls than that with what was read last has to wait for turns.
